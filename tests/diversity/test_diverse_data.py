@@ -135,17 +135,17 @@ def test_queries_refuse_what_cannot_be_used():
     for parts, problem in [
         ({"X": bad}, r"query 'q': X\[1, 0\] is nan; replace missing values"),
         ({"X": np.zeros(3)}, "X has 1 dimensions, expected 2"),
-        ({"relevance": np.ones(2)}, "relevance is for 2 candidates but X has 3"),
+        ({"relevance": np.ones(2)}, "relevance has 2 candidates but X has 3"),
         ({"relevance": [1, np.inf, 0]}, r"relevance\[1\] is inf"),
-        ({"judgments": np.ones((4, 2))}, "judgments is for 4 candidates"),
-        ({"relations": np.zeros((4, 4))}, "relations is for 4 candidates"),
+        ({"judgments": np.ones((4, 2))}, "judgments has 4 candidates"),
+        ({"relations": np.zeros((4, 4))}, "relations has 4 candidates"),
         ({"aspects": np.full((3, 2), 1.5)}, r"probabilities in \[0, 1\]"),
         ({"aspects": np.ones((3, 2)), "aspect_weights": [1.0]}, "2 non-negative numbers"),
         ({"aspect_weights": [1.0]}, "without aspects"),
-        ({"words": np.ones((2, 5))}, "words is for 2 candidates"),
+        ({"words": np.ones((2, 5))}, "words has 2 candidates"),
         ({"words": np.full((3, 2), np.nan)}, "words must be counts, 0 or more, found nan"),
-        ({"docids": ["a", "b", "a"]}, "document a is there twice"),
-        ({"docids": ["a"]}, "docids is for 1 candidates"),
+        ({"docids": ["a", "b", "a"]}, "document a occurs twice"),
+        ({"docids": ["a"]}, "docids has 1 candidates"),
     ]:
         with pytest.raises(DataError, match=problem):
             DiverseQuery(**{"X": X, "qid": "q", **parts})
@@ -212,7 +212,7 @@ def test_join_of_files(tmp_path):
 def test_joins_that_lack_something(tmp_path):
     run = {"1": ["a", "b"]}
     for how, problem in [
-        ({"features": {"1": {"a": [1.0]}}}, "1 of 2 documents of topic 1 have no features, b among them"),
+        ({"features": {"1": {"a": [1.0]}}}, "1 of 2 documents of topic 1 have no features, such as b"),
         ({"features": {"2": {}}}, "topic 1 of the run has no features"),
         ({"qrels": [("2", "1", "a", 1)]}, "topic 1 of the run has no judgments"),
         ({"aspects": {}}, "topic 1 of the run has no aspects"),
@@ -230,7 +230,7 @@ def test_joins_that_lack_something(tmp_path):
         with pytest.raises(DataError, match=problem):
             read_aspects(path)
     path.write_text("1 s a 1\n1 s a 0\n")
-    with pytest.raises(DataError, match="line 2: document a is there twice"):
+    with pytest.raises(DataError, match="line 2: document a occurs twice"):
         read_aspects(path)
 
 

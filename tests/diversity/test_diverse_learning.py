@@ -309,7 +309,7 @@ def test_queries_that_cannot_be_learned_from(data, name):
     mixed = make(name, **({"orders": 1} if name == "r-ltr" else {})).fit([*empty, *data[2:]])
     assert np.isfinite(mixed.coef_).all()
     other = data[0].with_parts(X=np.ones((data[0].n, 3)))
-    with pytest.raises(ValueError, match="the query has 3 features, the model was fitted on 10"):
+    with pytest.raises(ValueError, match="the query has 3 features, but the model was fitted on 10"):
         mixed.rerank(other)
 
 
@@ -318,7 +318,7 @@ def test_relations_must_match_those_of_the_fit(data):
     with pytest.raises(DataError, match="no relations, which RLTR needs"):
         model.rerank(data[0].with_parts(relations=None))
     fewer = data[0].with_parts(relations=np.zeros((data[0].n, data[0].n, 2)))
-    with pytest.raises(ValueError, match="the query has 2 relations, the model was fitted on 5"):
+    with pytest.raises(ValueError, match="the query has 2 relations, but the model was fitted on 5"):
         model.rerank(fewer)
     with pytest.raises(DataError, match="no relations, which PAMM needs"):
         PAMM().fit([data[0].with_parts(relations=None)])

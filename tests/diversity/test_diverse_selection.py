@@ -211,7 +211,7 @@ def test_mmr_takes_arrays():
     assert MMR(lam=0.7).rerank(scores, vectors, top=5).tolist() == wanted
     np.fill_diagonal(distances, 0.0)
     assert MMR(lam=0.7).rerank(scores, top=5, relation=distances).tolist() == wanted
-    with pytest.raises(ValueError, match="12 scores but 3 candidates"):
+    with pytest.raises(ValueError, match="12 scores but distances for 3 candidates"):
         MMR().rerank(scores, vectors[:3])
     with pytest.raises(ValueError, match="with scores give either"):
         MMR().rerank(scores)

@@ -150,7 +150,7 @@ def test_vectors_take_the_place_of_features(data):
         model.rerank(data[0])
     with pytest.raises(DataError, match="queries differ in their"):
         RLTR().fit([with_vectors[0], data[1]])
-    with pytest.raises(DataError, match="vectors is for 3 candidates"):
+    with pytest.raises(DataError, match="vectors has 3 candidates"):
         data[0].with_parts(vectors=np.ones((3, 2)))
 
 

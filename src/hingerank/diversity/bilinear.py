@@ -1,9 +1,9 @@
-"""A relation that is learned from vectors of the candidates, instead of given: v_i·W v_j, averaged over the chosen j.
+"""A relation learned from vectors of the candidates instead of given: v_i·W v_j, averaged over the chosen j.
 
     g_S(i) = v_i · W v̄_S,      v̄_S the mean vector of the chosen set S, 0 while it is empty
 
-W of a low rank R is PᵀQ with P and Q of R lines; of full rank it has every entry free, and then the score is linear in
-what is learned. This is what a neural tensor network for diversification (Xia et al. 2016) learns, less its tanh.
+W of low rank R is PᵀQ, where P and Q have R rows; at full rank every entry of W is free, and the score is linear in the
+parameters. This is the neural tensor network for diversification of Xia et al. (2016) without its tanh.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy as np
 from hingerank.diversity.kernels import MEAN
 from hingerank.diversity.relations import Relations
 
-START = 0.1  # standard deviation of the first factors: at 0 nothing would move them
+START = 0.1  # standard deviation of the initial factors: at 0 their gradient would vanish
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class BilinearForm:
 
     @property
     def factored(self) -> bool:
-        """Whether there are two factors: where they would have fewer numbers than W."""
+        """Whether W is stored as two factors: if they have fewer entries than W."""
         return 0 < 2 * self.rank < self.width
 
     @property
     def size(self) -> int:
-        """How many numbers there are to learn."""
+        """The number of parameters to learn."""
         return 0 if not self.rank else self.width * (2 * self.rank if self.factored else self.width)
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """Where learning begins: small random factors, or W = 0."""
+        """The initial parameters: small random factors, or W = 0."""
         return START * rng.standard_normal(self.size) if self.factored else np.zeros(self.size)
 
     def matrix(self, theta: np.ndarray) -> np.ndarray:
@@ -52,7 +52,7 @@ class BilinearForm:
         return P.T @ Q
 
     def gradient(self, theta: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """The gradient in these numbers, given that in the entries of W."""
+        """The gradient in the parameters, given the gradient in the entries of W."""
         if not self.factored:
             return slope.ravel()
         P, Q = theta.reshape(2, self.rank, self.width)
@@ -60,7 +60,7 @@ class BilinearForm:
 
 
 def chosen_means(vectors: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """(rankings, places, width): the mean vector of the items before each place, 0 at the first."""
+    """(rankings, ranks, width): the mean vector of the items above each rank, 0 at the first."""
     sums = np.cumsum(vectors[orders], axis=1)
     means = np.zeros_like(sums)
     means[:, 1:] = sums[:, :-1] / np.arange(1, orders.shape[1])[:, None]
@@ -68,9 +68,9 @@ def chosen_means(vectors: np.ndarray, orders: np.ndarray) -> np.ndarray:
 
 
 class WithLearned:
-    """Distances of a query, and v_i·W v_j as one relation more, aggregated by its mean whatever the others are.
+    """Distances of a query with v_i·W v_j as one more relation, which is always aggregated by its mean.
 
-    kinds and w are the aggregates and the weights of all of them, as `select` takes them.
+    kinds and w are the aggregates and the weights of all relations, as `select` takes them.
     """
 
     def __init__(
@@ -83,6 +83,6 @@ class WithLearned:
         self.kinds, self.w = kinds, np.column_stack((given, kinds == MEAN)).ravel()
 
     def row(self, i: int) -> np.ndarray:
-        """(r + 1, n): all distances from candidate i, that which was learned last."""
+        """(r + 1, n): all distances from candidate i, the learned one last."""
         own = (self.vectors @ self.products[i])[None]
         return own if self.relations is None else np.vstack((self.relations.row(i), own))

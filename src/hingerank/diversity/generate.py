@@ -1,4 +1,4 @@
-"""Generated queries with known subtopics: documents with words, hosts and categories, and imperfect clues."""
+"""Generated queries with known subtopics: documents with words, hosts and categories, and noisy evidence of them."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ from hingerank.diversity.relations import (
     url_relation,
 )
 
-DISTRACTORS = 3  # themes of a query that no subtopic asks for
+DISTRACTORS = 3  # themes of a query that are not subtopics
 FACETS = 0.9  # fraction of the facets that a document of a faceted query has
-LENGTH = 2.0  # how much clearer the length is than other features
+LENGTH = 2.0  # strength of the signal in the length, relative to other features
 THEME_WORDS = 25  # words that belong to a theme
-NOISE_RELATIONS = ("links", "anchors")  # relations that know nothing
+NOISE_RELATIONS = ("links", "anchors")  # relations of pure noise
 
 
 def make_diverse(
@@ -29,16 +29,16 @@ def make_diverse(
     relevant: float = 0.3, n_features: int = 10, noise: float = 1.0, known_aspects: float = 0.6, faceted: float = 0.0,
     vocabulary: int = 1500, topics: int | None = None, materialize: bool = True, seed: int = 0,
 ) -> DiverseData:  # fmt: skip
-    """Each query has subtopics of unequal popularity and some themes that nobody asked for; documents mix their words.
+    """Generate queries with subtopics of unequal popularity and some irrelevant themes; documents mix their words.
 
-    A document is about one or two themes, popular ones more often, and relevant to its subtopics if it is good. So a
-    ranking by relevance alone repeats the popular subtopics. What a reranker sees are clues only.
+    A document is about one or two themes, popular ones more often, and if it is good it is relevant to its subtopics.
+    So a ranking by relevance alone repeats the popular subtopics. A reranker sees only noisy evidence of all this.
 
-    ``X`` has features in [0, 1], the first (also ``relevance``) like a retrieval score; half tell, under noise, whether
-    a document is good, half tell nothing. ``relations`` are "tfidf" and "topics" (from the words), "url" (half of the
-    hosts keep to a theme), "category" (right for two documents in three), and "links" and "anchors", which are noise.
-    ``aspects`` come from guessed suggestions: only some subtopics are guessed, themes that nobody asked for come in
-    too, and P(d | a) is read off the words and the retrieval score.
+    ``X`` has features in [0, 1], the first (also ``relevance``) like a retrieval score; half of them show, with noise,
+    whether a document is good, the others are pure noise. ``relations`` are "tfidf" and "topics" (from the words),
+    "url" (half of the hosts keep to a theme), "category" (right for two documents in three), and "links" and "anchors",
+    which are noise. ``aspects`` come from guessed suggestions: only some subtopics are guessed, some irrelevant themes
+    are guessed too, and P(d | a) comes from the words and the retrieval score.
 
     Parameters
     ----------
@@ -50,23 +50,23 @@ def make_diverse(
     n_features : int, default 10
         Columns of ``X``.
     noise : float, default 1
-        Standard deviation of the noise in the features, beside a signal of 1 to 2.
+        Standard deviation of the noise in the features, whose signal is 1 to 2.
     known_aspects : float, default 0.6
         Probability that a subtopic is among the guessed aspects.
     faceted : float, default 0
-        Fraction of the queries whose subtopics are facets of one thing (half as many), nearly all served by each good
-        document; in the others, ambiguous ones, they are meanings, and a document has one or two. If above 0, the
-        second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and
-        nothing tells which kind a query is. ERR-IA counts a faceted query for more than an ambiguous one, alpha-NDCG
-        counts both equally, so the two need different lengths.
+        Fraction of the queries whose subtopics are facets of one thing (half as many), nearly all covered by each good
+        document; in the other, ambiguous queries they are meanings, and a document has one or two. If above 0, the
+        second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and no
+        feature shows the kind of a query. ERR-IA gives a faceted query more weight than an ambiguous one, alpha-NDCG
+        gives both the same, so the two favour different lengths.
     vocabulary : int, default 1500
-        Different words.
+        Number of different words.
     topics : int, optional
         Size of the topic model (NMF) behind the relation "topics"; None leaves that relation out.
     materialize : bool, default True
-        Store relations as tensors (faster to train on); otherwise rows are computed when asked for.
+        Store relations as tensors (faster to train on); otherwise rows are computed on demand.
     seed : int
-        The result depends on the arguments only.
+        The result depends only on the arguments.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def make_diverse(
 
 
 class TopicRecipe(NamedTuple):
-    """What `make_diverse` was asked for, ranges as (least, most)."""
+    """The arguments of `make_diverse`, ranges as (least, most)."""
 
     candidates: tuple[int, int]
     subtopics: tuple[int, int]
@@ -141,7 +141,7 @@ def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: T
 
 
 def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
-    """What each document is about (n × (m + DISTRACTORS)).
+    """The themes of each document (n × (m + DISTRACTORS)).
 
     Theme k is the theme of a document with a probability that falls as 1/k²; one in five has a second theme.
     """
@@ -164,7 +164,7 @@ def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.ndarray:
-    """Which documents are good, and so relevant to their subtopics: never one about an unwanted theme alone."""
+    """Which documents are good, and so relevant to their subtopics: never one that has only irrelevant themes."""
     good = wanted.any(axis=1) & (rng.random(len(wanted)) < relevant)
     if not good.any():
         i = rng.integers(len(wanted))
@@ -183,7 +183,7 @@ def _theme_languages(themes: int, background: np.ndarray, rng: np.random.Generat
 def _words(
     about: np.ndarray, language: np.ndarray, background: np.ndarray, rng: np.random.Generator
 ) -> sparse.csr_matrix:
-    """Counts of words: a quarter of a document's words come from its themes, the rest from the background."""
+    """Word counts: a quarter of a document's words come from its themes, the rest from the background."""
     themes = about / about.sum(axis=1, keepdims=True)
     mixture = 0.25 * (themes @ language) + 0.75 * background
     counts: np.ndarray = rng.multinomial(rng.integers(60, 240, len(about)), mixture)
@@ -191,7 +191,7 @@ def _words(
 
 
 def _features(good: np.ndarray, d: int, noise: float, rng: np.random.Generator) -> np.ndarray:
-    """Φ(strength·good + noise): half of the columns, the first among them, carry it; the rest is noise alone."""
+    """Φ(strength·good + noise): half of the columns, including the first, carry the signal; the others are noise."""
     from scipy.special import ndtr
 
     strength = np.where(np.arange(d) < (d + 1) // 2, rng.uniform(1.0, 2.0, d), 0.0)

@@ -1,8 +1,8 @@
 """Kernels of sequential selection: items are picked one after the other, and a pick changes the scores of the rest.
 
 Letters: s base scores (n), H aggregated relations (p, n), w their weights (p), row: distances of the last pick (r, n).
-Every kernel folds in one pick at a time, so choosing `top` of n items costs O(top · n · r) and nothing is recomputed.
-Items lie along the last axis, so that the inner loops run over neighbours in memory.
+Every kernel adds one pick at a time, so choosing `top` of n items costs O(top · n · r) and nothing is recomputed.
+Items are the last axis, so that the inner loops run over contiguous memory.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ LEAST, MEAN, MOST = 0, 1, 2  # how distances to the chosen items are aggregated
 
 @inner
 def fold_relations(H, row, count, kinds):
-    """Fold the distances `row` (r, n) of a new pick into H (kinds·r, n); `count` items were chosen before. O(n·r)."""
+    """Update H (kinds·r, n) by the distances `row` (r, n) of a new pick; `count` items were chosen before. O(n·r)."""
     r, n = row.shape
     for k in range(len(kinds)):
         for j in range(r):
@@ -48,7 +48,7 @@ def linear_scores(s, H, w, taken, f):
 
 @inner
 def best_open(f, taken):
-    """The item with the largest f among those not taken, the first of equals. O(n)."""
+    """The item with the largest f among those not taken, the first of ties. O(n)."""
     best = -1
     for i in range(len(f)):
         if not taken[i] and (best < 0 or f[i] > f[best]):
@@ -58,14 +58,14 @@ def best_open(f, taken):
 
 @kernel
 def best_linear(s, H, w, taken, f):
-    """The open item with the largest s_i + H_i·w, the first of equals; f is workspace. O(n·p)."""
+    """The open item with the largest s_i + H_i·w, the first of ties; f is a work array. O(n·p)."""
     linear_scores(s, H, w, taken, f)
     return best_open(f, taken)
 
 
 @kernel
 def next_pick(s, H, w, taken, f, row, count, kinds):
-    """Fold in the `row` of the pick number `count`, then the best open item."""
+    """Update H by the `row` of pick number `count`, then return the best open item."""
     fold_relations(H, row, count - 1, kinds)
     linear_scores(s, H, w, taken, f)
     return best_open(f, taken)
@@ -75,9 +75,9 @@ def next_pick(s, H, w, taken, f, row, count, kinds):
 def order_likelihood(s, w, rows, slots, order, kinds, shifts, g_s, g_w, g_t):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w + shifts_ti  (Plackett–Luce).
 
-    Of the prefix only. rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n) and
-    g_w (p). shifts, of len(order) lines or of none, are scores that change with t, and g_t, as long, receives the
-    gradient in them. O(len(order)·n·p).
+    Only for the prefix. rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n)
+    and g_w (p). shifts, with len(order) rows or none, are scores that change with t; their gradient goes to g_t, of the
+    same length. O(len(order)·n·p).
     """
     n, p = len(s), len(w)
     H = np.zeros((p, n))
@@ -118,7 +118,7 @@ def order_likelihood(s, w, rows, slots, order, kinds, shifts, g_s, g_w, g_t):
 
 @kernel(allocates=True)
 def orders_likelihood(s, w, rows, slot, orders, kinds, shifts, values, g_s, g_w, g_t):
-    """`order_likelihood` of each row of `orders`, rankings of one length; its gradients are added to its rows of g."""
+    """`order_likelihood` of each row of `orders`, rankings of equal length; gradients are added to the rows of g."""
     for k in range(len(orders)):
         own = orders[k]
         values[k] = order_likelihood(s, w, rows, slot[own], own, kinds, shifts[k], g_s[k], g_w[k], g_t[k])
@@ -180,9 +180,9 @@ def order_features(X, order, tensor, kinds, discounts, psi):
 
 @kernel(allocates=True)
 def ideal_prefix(J, keep, depth):
-    """Greedy argmax Σ_j J_ij·keep^c_j, c_j picks before that are relevant to j, the first of equals, at most `depth`.
+    """Greedy argmax Σ_j J_ij·keep^c_j, c_j earlier picks that are relevant to j, the first of ties, at most `depth`.
 
-    Items without any relevance are left out. Terms are added in order, so equal items tie exactly. O(depth·n·m).
+    Items without any relevance are left out. The order of sums is fixed, so equal items tie exactly. O(depth·n·m).
     """
     n, m = J.shape
     gain = np.ones(m)
@@ -210,7 +210,7 @@ def ideal_prefix(J, keep, depth):
 
 @kernel(allocates=True)
 def xquad_order(relevance, A, weights, lam, top):
-    """Greedy argmax (1−λ)·rel_i + λ Σ_a P(a)·A_ia·Π_{chosen}(1 − A_ja), the first of equals; O(top·n·a)."""
+    """Greedy argmax (1−λ)·rel_i + λ Σ_a P(a)·A_ia·Π_{chosen}(1 − A_ja), the first of ties; O(top·n·a)."""
     n, aspects = A.shape
     need, f = weights.copy(), np.empty(n)
     taken = np.zeros(n, np.bool_)
@@ -233,7 +233,7 @@ def xquad_order(relevance, A, weights, lam, top):
 def pm2_order(relevance, A, weights, lam, top):
     """Greedy argmax λ·q_b·A_ib + (1−λ) Σ_{a≠b} q_a·A_ia with q_a = w_a/(2s_a+1), b = argmax q; O(top·n·a).
 
-    The pick adds A_ia/Σ_a A_ia to the seats s_a. Equal items go by relevance, then the first.
+    The pick adds A_ia/Σ_a A_ia to the seats s_a. Ties are broken by relevance, then by order.
     """
     n, aspects = A.shape
     seats = np.zeros(aspects)
@@ -267,9 +267,9 @@ def pm2_order(relevance, A, weights, lam, top):
 def coverage_order(s, value, indptr, indices, elements, of, J, need, top, covered):
     """Greedy argmax s_i + Σ value of elements of i not covered yet − Σ_j J_ij·need_j over subtopics not covered yet.
 
-    Items × elements is CSR (indptr, indices); elements × items is CSR (elements, of). An element that becomes covered
-    takes its value from every item that has it, once, so a whole selection costs O(nonzeros + top·n·subtopics).
-    Marks `covered`.
+    Items × elements is CSR (indptr, indices); elements × items is CSR (elements, of). When an element becomes covered,
+    its value is subtracted once from every item that has it, so a whole selection costs O(nonzeros + top·n·subtopics).
+    Fills `covered`.
     """
     n, m = J.shape
     gain, f = s.copy(), np.empty(n)

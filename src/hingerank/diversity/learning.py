@@ -22,13 +22,13 @@ from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Certificate, Run, Solution
 
 SHARD = 8  # queries evaluated together by one thread
-TIE = 1e-12  # measures closer than this are equal
+TIE = 1e-12  # values of a measure closer than this are equal
 
 
 class LinearDiverseRanker(DiverseRanker):
     """``f_S(i) = coef_·x_i + relation_coef_·h_S(i)``: a linear score of a candidate given the chosen set S.
 
-    h_S holds, for each relation, the least, mean or largest distance from i to the items of S (`aggregate`).
+    h_S contains, for each relation, the smallest, mean or largest distance from i to the items of S (`aggregate`).
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -50,7 +50,9 @@ class LinearDiverseRanker(DiverseRanker):
             query.need("relations", to=type(self).__name__)
             if len(kinds) * len(query.relations) != len(self.relation_coef_):
                 fitted = len(self.relation_coef_) // len(kinds)
-                raise ValueError(f"the query has {len(query.relations)} relations, the model was fitted on {fitted}")
+                raise ValueError(
+                    f"the query has {len(query.relations)} relations, but the model was fitted on {fitted}: use as many"
+                )
         return self._select(query, kinds, top)
 
     def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
@@ -63,32 +65,32 @@ class LinearDiverseRanker(DiverseRanker):
             raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
 
     def _training_queries(self, queries: object) -> tuple[list[DiverseQuery], np.ndarray]:
-        """Queries to learn from, and the codes of the aggregates."""
+        """The queries to learn from, and the codes of the aggregates."""
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
 
     def _take(self, solution: Solution, n_features: int) -> Self:
-        """Keep what was learned; returns the reranker."""
+        """Store the solution and return the reranker."""
         self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
         self.certificate_, self.trace_ = solution.certificate, solution.trace
         return self
 
 
 class LikelihoodRanker(LinearDiverseRanker):
-    """A linear score, and beside given relations one that is learned: ``f_S(i) + v_i·W v̄_S`` (see `BilinearForm`)."""
+    """A linear score plus, optionally, a learned relation: ``f_S(i) + v_i·W v̄_S`` (see `BilinearForm`)."""
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"relation_matrix_": Array("vectors, vectors", needed=False)}
     learned_rank: int
     relation_matrix_: np.ndarray
 
     def _score_of(self, queries: list[DiverseQuery], kinds: np.ndarray) -> DiverseScore:
-        """The score to be learned from these queries."""
+        """The score function to learn from these queries."""
         rank, first = whole("learned_rank", self.learned_rank, least=0), queries[0]
         given = len(kinds) * len(first.relations) if len(kinds) else 0
         return DiverseScore(first.n_features, given, kinds, BilinearForm(first.representation.shape[1], rank))
 
     def _keep(self, solution: Solution, score: DiverseScore) -> Self:
-        """Keep what was learned; returns the reranker."""
+        """Store the solution and return the reranker."""
         linear, theta = score.split(solution.w)
         if score.form.size:
             self.relation_matrix_ = score.form.matrix(theta)
@@ -99,7 +101,9 @@ class LikelihoodRanker(LinearDiverseRanker):
             return super()._select(query, kinds, top)
         vectors, W = query.representation, self.relation_matrix_
         if vectors.shape[1] != len(W):
-            raise ValueError(f"the query has vectors of {vectors.shape[1]} entries, the model was fitted on {len(W)}")
+            raise ValueError(
+                f"the query has vectors of {vectors.shape[1]} entries, the model was fitted on {len(W)}: use the same"
+            )
         every = WithLearned(query.relations, kinds, self.relation_coef_, vectors, W)
         return select(query.X @ self.coef_, every.w, every, every.kinds, top)
 
@@ -110,13 +114,15 @@ class LikelihoodRanker(LinearDiverseRanker):
 
 
 def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
-    """A ValueError unless the query has a feature for each weight."""
+    """Raise a ValueError unless the query has a feature for each weight."""
     if query.n_features != len(coef):
-        raise ValueError(f"the query has {query.n_features} features, the model was fitted on {len(coef)}")
+        raise ValueError(
+            f"the query has {query.n_features} features, but the model was fitted on {len(coef)}: use the same"
+        )
 
 
 def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """`count` greedy ideal rankings, ties broken at random, as far as documents bring something new (at most `top`)."""
+    """`count` greedy ideal rankings, ties broken at random, up to the last document with a gain (at most `top`)."""
     J = relevant_subtopics(judgments)
     shuffles = [rng.permutation(len(J)) for _ in range(count)]
     return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
@@ -126,7 +132,7 @@ class RLTR(LikelihoodRanker):
     """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
     Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by its
-    subtopic judgments, as far as its documents bring a gain and at most ``top`` long; h_t aggregates the distances from
+    subtopic judgments, up to the last document with a gain and at most ``top`` long; h_t aggregates the distances from
     i to the t-1 documents before. The likelihood is concave in w = (ω_r, ω_d), so L-BFGS finds the maximum; the
     certificate is the relative gradient norm. Needs ``relations`` and ``judgments``; queries without a relevant
     candidate are left out.
@@ -136,25 +142,25 @@ class RLTR(LikelihoodRanker):
     C : float, default 1
         Weight of the loss; multiplies its sum over queries.
     aggregate : "min", "mean", "max", "all" or "none"
-        What h_t holds of the distances; "all" three, or "none" (relevance alone: a ListMLE).
+        Which distances h_t contains; "all" three, or "none" (only relevance: a ListMLE).
     top : int, default 5
-        Greatest length of the ideal rankings.
+        Largest length of the ideal rankings.
     orders : int, default 5
-        Rankings per query, equal documents of the ideal in random order; their mean counts.
+        Ideal rankings per query, with ties in random order; the loss is their mean.
     tol, max_iter : float, int
-        Of the solver: the relative gradient norm at which it stops, and the most iterations.
+        The relative gradient norm at which the solver stops, and its largest number of iterations.
     random_state : int, default 0
-        Seed of the random order.
+        Seed of the random orders.
     learned_rank : int, default 0
-        Rank of a relation that is learned: ``+ v_i·W v̄_S``, with the query's ``vectors`` (or X) and their mean over
-        the chosen set. Half of the vectors' length and more leaves all entries of W free, and the likelihood concave;
-        below that W = PᵀQ, ‖P‖² + ‖Q‖² is penalised and the answer is a stationary point. With aggregate="none"
-        nothing is taken as given.
+        Rank of a learned relation: ``+ v_i·W v̄_S``, with the query's ``vectors`` (or X) and their mean over the chosen
+        set. From half of the vectors' length on, all entries of W are free, and the likelihood is concave; below that
+        W = PᵀQ, ‖P‖² + ‖Q‖² is penalised and the result is a stationary point. With aggregate="none" the learned
+        relation is the only one.
 
     Attributes
     ----------
     coef_, relation_coef_ : ω_r and ω_d
-    relation_matrix_ : W, where one is learned
+    relation_matrix_ : W, if one is learned
     certificate_, trace_ : as in RankSVM
 
     Examples
@@ -219,15 +225,15 @@ def _mean_likelihood(queries: list[OrderedQuery], score: DiverseScore, w: np.nda
 
 @renamed
 class PAMM(LikelihoodRanker):
-    """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻))  step  w += η ∇(log P(y⁺) - log P(y⁻)).
+    """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻)),  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
     Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015). P is the Plackett-Luce likelihood
-    of R-LTR, E the measure that is to be improved: any diversity measure. For every query ``positives`` ideal rankings
-    (equal documents in random order) and ``negatives`` worse ones are drawn once: in turn a random ranking, relevant
-    documents in random order, and an ideal ranking with some documents swapped. One step takes all pairs (y⁺, y⁻) of
-    one query: the mean over them, those that keep their margin counting as 0. The certificate is the fraction of pairs
-    that broke their margin in the last pass; training stops when none does. Needs ``relations`` and ``judgments``;
-    queries without a relevant candidate are left out.
+    of R-LTR, E the diversity measure to be improved. For every query ``positives`` ideal rankings (ties in random
+    order) and ``negatives`` worse ones are drawn once: in turn a random ranking, relevant documents in random order,
+    and an ideal ranking with some documents swapped. One step uses all pairs (y⁺, y⁻) of one query: the mean over them,
+    where pairs that keep their margin count as 0. The certificate is the fraction of pairs that violated their margin
+    in the last pass; training stops when none does. Needs ``relations`` and ``judgments``; queries without a relevant
+    candidate are left out.
 
     Parameters
     ----------
@@ -239,11 +245,11 @@ class PAMM(LikelihoodRanker):
     learning_rate : float, default 0.3
         η.
     max_iter : int, default 30
-        Most passes over the queries.
+        Largest number of passes over the queries.
     positives, negatives : int
         Rankings of each query.
     top : int, default 10
-        Greatest length of the rankings.
+        Largest length of the rankings.
     average : bool, default True
         Keep the mean of the weights after each step (an averaged perceptron) rather than the last ones.
     random_state : int, default 0

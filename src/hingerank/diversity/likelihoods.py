@@ -1,4 +1,4 @@
-"""How likely rankings are under Plackett and Luce's model, given a score that changes with what was chosen before."""
+"""Plackett-Luce likelihoods of rankings, for a score that depends on the items chosen before."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from hingerank.diversity.queries import DiverseQuery
 
 @dataclass(frozen=True, eq=False)
 class OrderedQuery:
-    """Features, rankings of one length (row numbers, best first) and the distances of every item that they use.
+    """Features, rankings of equal length (row numbers, best first) and the distances of every item they use.
 
     rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
     """
@@ -25,7 +25,7 @@ class OrderedQuery:
 
     @cached_property
     def means(self) -> np.ndarray:
-        """(rankings, places, entries): the mean vector of the items before each place."""
+        """(rankings, ranks, entries): the mean vector of the items above each rank."""
         return chosen_means(self.vectors, self.orders)
 
 
@@ -41,7 +41,7 @@ def ordered_query(query: DiverseQuery, orders: list[np.ndarray], relations: bool
 
 @dataclass(frozen=True, eq=False)
 class Likelihoods:
-    """log P of each ranking of a query (values), its gradients in scores, in relation weights, in scores at a place."""
+    """log P of each ranking of a query (values), and its gradients in scores, relation weights and scores by rank."""
 
     query: OrderedQuery
     form: BilinearForm
@@ -63,7 +63,7 @@ class Likelihoods:
 
 @dataclass(frozen=True, eq=False)
 class DiverseScore:
-    """``ω_r·x_i + ω_d·h_S(i) + v_i·W v̄_S`` as a function of one vector w: ω_r, then ω_d, then the numbers of W."""
+    """``ω_r·x_i + ω_d·h_S(i) + v_i·W v̄_S`` as a function of one vector w: ω_r, then ω_d, then the parameters of W."""
 
     n_features: int
     given: int
@@ -71,16 +71,16 @@ class DiverseScore:
     form: BilinearForm
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """Where learning begins: at 0, but for the factors of W."""
+        """The initial w: 0, except for the factors of W."""
         return np.concatenate((np.zeros(self.n_features + self.given), self.form.start(rng)))
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The linear weights, and the numbers of W."""
+        """The linear weights, and the parameters of W."""
         linear = self.n_features + self.given
         return w[:linear], w[linear:]
 
     def likelihoods(self, query: OrderedQuery, w: np.ndarray) -> Likelihoods:
-        """Those of the query's rankings under Plackett and Luce's model."""
+        """The Plackett-Luce likelihoods of the query's rankings."""
         (linear, theta), d, count = self.split(w), self.n_features, len(query.orders)
         values, g_s, g_w = np.empty(count), np.zeros((count, len(query.X))), np.zeros((count, self.given))
         shifts = np.empty((count, 0, len(query.X)))

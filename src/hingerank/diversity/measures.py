@@ -32,7 +32,7 @@ from hingerank.metrics.measure import squeeze
 
 
 class Kind(NamedTuple):
-    """What a measure's name stands for."""
+    """What the name of a measure means."""
 
     weight: str
     normalized: bool  # divided by the greedy ideal
@@ -55,7 +55,7 @@ DIVERSITY_MEASURES = tuple(KINDS)
 
 @dataclass(frozen=True)
 class DiversityMeasure:
-    """One measure, as the module's table has it.
+    """One measure of the module's table.
 
     Attributes
     ----------
@@ -122,12 +122,12 @@ class DiversityMeasure:
         return 1.0 / ranks if kind == "reciprocal" else self.beta ** (ranks - 1.0)
 
     def _ideal_ideal(self, m: int) -> float:
-        """What a ranking would get if every document of it were relevant to all m subtopics."""
+        """The value of a ranking in which every document is relevant to all m subtopics."""
         if self.cutoff is None:
             rest = 1 - (1 - self.alpha) * self.beta
             return m / rest if rest > 0 else np.inf
         if self.cutoff == 1:
-            return 1.0  # ndeval does not normalise at rank 1, and neither do we: up to m there
+            return 1.0  # like ndeval, which does not normalise at rank 1: values there go up to m
         ranks = np.arange(1, self.cutoff + 1)
         return float((m * _powers(1 - self.alpha, self.cutoff - 1) * self._discounts(ranks)).sum())
 
@@ -138,7 +138,7 @@ class DiversityMeasure:
         ----------
         judgments : documents × subtopics of all judged documents, above 0 where relevant
         order : row numbers of `judgments`, best first, −1 for unjudged documents
-        ideal : their `ideal_order`, if it is known already
+        ideal : their `ideal_order`, if already computed
         """
         J = relevant_subtopics(judgments)
         if J.shape[1] == 0:
@@ -149,7 +149,7 @@ class DiversityMeasure:
         return value / self.plain_value(J, ideal_order(J, self.cutoff, self.alpha) if ideal is None else ideal)
 
     def plain_value(self, J: np.ndarray, order: np.ndarray) -> float:
-        """The sum, not divided by the ideal; J as `relevant_subtopics` gives it."""
+        """The sum, not divided by the ideal; J comes from `relevant_subtopics`."""
         order = order if self.cutoff is None else order[: self.cutoff]
         ranked = np.where((order >= 0)[:, None], J[order], 0)
         counts = np.cumsum(ranked, axis=0) - ranked
@@ -158,9 +158,9 @@ class DiversityMeasure:
 
 
 def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
-    """`alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5`, `map-ia`, ...
+    """The measure with a name such as `alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5` or `map-ia`.
 
-    Capitals, "-", "_" and spaces do not matter.
+    Case, "-", "_" and spaces are ignored.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5)
     word, at, cutoff = str(name).partition("@")
     base = next((known for known in KINDS if squeeze(known) == squeeze(word)), word.strip())
     if at and not cutoff.strip().isdecimal():
-        raise ValueError(f"measure {name!r}: the cutoff after @ must be a whole number")
+        raise ValueError(f"measure {name!r}: the cutoff after @ must be a whole number, as in alpha-ndcg@20")
     return DiversityMeasure(base, int(cutoff) if at else None, alpha, beta)
 
 
@@ -185,10 +185,10 @@ def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:
 
 
 def ideal_order(judgments: ArrayLike, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
-    """Rows in the greedy ideal order: always the document with the largest Σ_j J[i, j](1−α)^c_j, the first of equals.
+    """Rows in the greedy ideal order: each time the document with the largest Σ_j J[i, j](1−α)^c_j, the first of ties.
 
-    Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, since
-    no measure counts them. O(depth · documents · subtopics).
+    Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, as
+    they add nothing to any measure. O(depth · documents · subtopics).
     """
     J = relevant_subtopics(judgments)
     return ideal_prefix(J, 1.0 - alpha, len(J) if depth is None else depth)
@@ -208,16 +208,16 @@ def evaluate_diversity(
     Parameters
     ----------
     qrels : path, Qrels or rows
-        What ``read_diversity_qrels`` reads or gives, or (topic, subtopic, document, judgment) rows. Judgments of 0 and
-        below are not relevant; a topic in which nothing is relevant scores 0 everywhere and counts.
+        A path or the result of ``read_diversity_qrels``, or (topic, subtopic, document, judgment) rows. Judgments of 0
+        and below are not relevant; a topic in which nothing is relevant scores 0 everywhere and counts.
     run : path, dict or rows
         {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
     measures : list of str
         "alpha-ndcg@20", "err-ia@10", "nrbp", "strec@20", "p-ia@5", "map-ia", ...
     per_query : bool, default False
-        Give {measure: {topic: value}} instead of means.
+        Return {measure: {topic: value}} instead of means.
     complete : bool, default False
-        Count judged topics that the run lacks as 0 (ndeval's -c). Otherwise, as ndeval does, the mean is over the
+        Count judged topics missing from the run as 0 (ndeval's -c). Otherwise, as in ndeval, the mean is over the
         topics that are in both. Topics of the run without judgments are never counted.
     alpha, beta : float, default 0.5
         α and β of the measures that have them.
@@ -225,7 +225,7 @@ def evaluate_diversity(
     Returns
     -------
     dict
-        From names as they are written here, whatever their spelling was: "alpha-ndcg@20".
+        Maps names in canonical spelling, such as "alpha-ndcg@20", to values.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def evaluate_diversity(
 
 
 def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[DiversityMeasure]) -> list[float]:
-    """The ideal breaks ties towards the larger document id, as ndeval does."""
+    """Values of the measures for one topic; its ideal breaks ties towards the larger document id, as ndeval does."""
     rows = np.array(sorted(range(len(judged.docids)), key=judged.docids.__getitem__, reverse=True), np.int64)
     J = relevant_subtopics(judged.judgments[rows])
     place = np.empty(len(rows) + 1, np.int64)
@@ -267,9 +267,9 @@ def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[Dive
 
 
 def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[Any]) -> list[float]:
-    """Measures of a ranking of a query's candidates, as row numbers, best first; its `rest` follows.
+    """Measures of a ranking of a query's candidates, given as row numbers, best first, and followed by its `rest`.
 
-    The ideal ranking is one of all judged documents where the query has them (``judged``), else of its candidates.
+    The ideal ranking is over all judged documents if the query has them (``judged``), else over its candidates.
 
     Examples
     --------

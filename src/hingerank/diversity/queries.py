@@ -1,6 +1,6 @@
-"""Queries for diversification: candidates, what is known about each, between them, and which subtopics they serve.
+"""Queries for diversification: candidates, their features and distances, and the subtopics they are relevant to.
 
-`join_run` makes them of the files of a TREC experiment: a run with features, judgments and aspects of its documents.
+`join_run` makes them from the files of a TREC experiment: a run with features, judgments and aspects of its documents.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ FEATURE_RELATIONS: dict[str, Callable[[Matrix], Relation]] = {
 
 @dataclass(frozen=True, eq=False)
 class DiverseQuery:
-    """n candidates of one query; every part but the first is optional, and a reranker says which ones it needs.
+    """n candidates of one query; every part but the first is optional, and each reranker says which ones it needs.
 
     Parameters
     ----------
@@ -47,24 +47,24 @@ class DiverseQuery:
     judgments : (n, m) array
         Above 0 where the candidate is relevant to the subtopic; needed to learn and to evaluate.
     relevance : (n,) array
-        Initial score of every candidate, such as the retrieval score brought to [0, 1].
+        Initial score of every candidate, such as the retrieval score scaled to [0, 1].
     aspects : (n, a) array
-        P(d | a), how likely the candidate answers aspect a.
+        P(d | a), the probability that the candidate answers aspect a.
     aspect_weights : (a,) array
         P(a | q), default equal.
     words : (n, V) sparse matrix
-        Counts of the words in each candidate.
+        Word counts of each candidate.
     vectors : (n, v) array
-        What a relation is learned from (``learned_rank`` of RLTR and PAMM), such as embeddings; default X.
+        Vectors that a relation is learned from (``learned_rank`` of RLTR and PAMM), such as embeddings; default X.
     docids : list of str
         Names of the candidates, default their row numbers.
     qid : str
         Name of the query.
     judged : TopicJudgments
-        All judged documents of the query, candidates or not, from which measures take the ideal ranking; default the
+        All judged documents of the query, candidates or not, over which measures compute the ideal ranking; default the
         candidates with their judgments.
     rest : list of str
-        Documents of which nothing is known. They cannot be chosen and follow the candidates, in this order.
+        Documents without any data. They cannot be chosen and follow the candidates, in this order.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class DiverseQuery:
         if self.aspects is not None:
             self._put("aspect_weights", self._checked_weights())
         elif self.aspect_weights is not None:
-            raise DataError(f"{self._place}: aspect_weights were given without aspects")
+            raise DataError(f"{self._place}: aspect_weights were given without aspects: give both or neither")
         if self.words is not None:
             counts = self.words if sparse.issparse(self.words) else sparse.csr_matrix(self.words)
             self._put("words", plain_csr(counts))
@@ -122,7 +122,7 @@ class DiverseQuery:
 
     @property
     def representation(self) -> np.ndarray:
-        """The vectors, or X where there are none."""
+        """The vectors, or X if there are none."""
         return np.asarray(self.X if self.vectors is None else self.vectors)
 
     def __len__(self) -> int:
@@ -147,7 +147,7 @@ class DiverseQuery:
 
     def _check_rows(self, name: str, rows: int) -> None:
         if rows != self.n:
-            raise DataError(f"{self._place}: {name} is for {rows} candidates but X has {self.n}")
+            raise DataError(f"{self._place}: {name} has {rows} candidates but X has {self.n}: give the same candidates")
 
     def _checked_weights(self) -> np.ndarray:
         A = self.aspects
@@ -168,21 +168,21 @@ class DiverseQuery:
         self._check_rows("docids", len(docids))
         if len(set(docids)) < len(docids):
             twice = Counter(docids.tolist()).most_common(1)[0][0]
-            raise DataError(f"{self._place}: document {twice} is there twice; keep one row for each document")
+            raise DataError(f"{self._place}: document {twice} occurs twice; keep one row for each document")
         return docids
 
     def need(self, *parts: str, to: str) -> None:
-        """A DataError if one of the named parts is missing."""
+        """Raise a DataError if one of the named parts is missing."""
         for part in parts:
             if getattr(self, part) is None:
-                raise DataError(f"{self._place} has no {part}, which {to} needs; see DiverseQuery for what it is")
+                raise DataError(f"{self._place} has no {part}, which {to} needs: DiverseQuery({part}=…)")
 
     def with_parts(self, **parts: Any) -> "DiverseQuery":
         """The same query with some parts replaced."""
         return replace(self, **parts)
 
     def subset(self, candidates: ArrayLike) -> "DiverseQuery":
-        """The query with some of its candidates only, in the order given."""
+        """The query with only some of its candidates, in the given order."""
         rows = np.asarray(candidates, np.int64)
         names = ("X", "judgments", "relevance", "aspects", "words", "vectors", "docids")
         parts = {name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None}
@@ -191,7 +191,7 @@ class DiverseQuery:
 
 @dataclass(frozen=True, eq=False)
 class DiverseData(Sequence[DiverseQuery]):
-    """A list of queries with the same features and relations; slices and index arrays give sub-lists.
+    """A list of queries with the same features and relations; slices and index arrays return sub-lists.
 
     Parameters
     ----------
@@ -233,12 +233,12 @@ class DiverseData(Sequence[DiverseQuery]):
         return DiverseData([self.queries[int(i)] for i in np.arange(len(self))[which]], self.feature_names)
 
     def map(self, change: Any) -> "DiverseData":
-        """change(query) for every query."""
+        """The same data with change(query) for every query."""
         return DiverseData([change(query) for query in self.queries], self.feature_names)
 
 
 def check_queries(queries: Sequence[Any]) -> None:
-    """A DataError unless all are DiverseQuery with as many features and relations, and vectors of one length."""
+    """Raise a DataError unless all are DiverseQuery with equal numbers of features and relations and vector lengths."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
@@ -249,12 +249,12 @@ def check_queries(queries: Sequence[Any]) -> None:
             (first, a), (second, b) = list(found.items())[:2]
             raise DataError(
                 f"queries differ in their {what}: {first} in {a!r} but {second} in {b!r}; "
-                "build all of them in the same way"
+                "build all queries in the same way"
             )
 
 
 def read_aspects(path: PathLike) -> Aspects:
-    """Lines `topic aspect document probability`; documents that an aspect does not name have probability 0 in it."""
+    """Read lines `topic aspect document probability`; documents that an aspect does not list have probability 0."""
     aspects: dict[str, dict[str, dict[str, float]]] = {}
     for line, (topic, aspect, docid, text) in read_fields(path, 4, "topic aspect document probability"):
         probability = decimal(text)
@@ -262,7 +262,7 @@ def read_aspects(path: PathLike) -> Aspects:
             raise DataError(f"{path}, line {line}: the probability is {text!r}, expected a number in [0, 1]")
         documents = aspects.setdefault(topic, {}).setdefault(aspect, {})
         if docid in documents:
-            raise DataError(f"{path}, line {line}: document {docid} is there twice for aspect {aspect}")
+            raise DataError(f"{path}, line {line}: document {docid} occurs twice for aspect {aspect}: keep one line")
         documents[docid] = probability
     return aspects
 
@@ -272,19 +272,19 @@ def join_run(
     relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
     texts: Mapping[str, str] | None = None, incomplete: str = "error",
 ) -> DiverseData:  # fmt: skip
-    """One `DiverseQuery` for each topic of the run, its candidates in the run's order.
+    """Make one `DiverseQuery` for each topic of the run, with its candidates in the run's order.
 
     Parameters
     ----------
-    run : a path or anything else that `as_run` takes; scores, brought to [0, 1] in every topic, become `relevance`
+    run : a path or anything else that `as_run` takes; scores, scaled to [0, 1] in every topic, become `relevance`
     features : RankingData with document ids, or {topic: {document: vector}}; they become `X`
     qrels : subtopic judgments, as `as_qrels` takes them; all of a topic's are kept for the ideal of measures
-    aspects : as `read_aspects` gives them
+    aspects : the result of `read_aspects`
     relations : distances between features, "cosine" and "euclidean"; () for none
-    clusters : this number of clusters of a topic's features become its aspects, instead of `aspects`
+    clusters : cluster a topic's features into this many aspects, instead of `aspects`
     depth : use only the first `depth` documents of each topic
     texts : {document: its text}, whose words are counted
-    incomplete : what happens to documents without features or text, and to topics without aspects or judgments.
+    incomplete : what to do with documents without features or text, and topics without aspects or judgments
         "error" refuses them. "keep" puts such documents at the end of their topic's ranking, in the run's order; xQuAD
         and PM-2 keep the order by relevance in a topic without aspects, and a topic without judgments is not used for
         training. "skip" leaves such documents and topics out. ``gaps`` of the result counts them.
@@ -302,7 +302,7 @@ def join_run(
     if unknown:
         raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
     if clusters is not None and (features is None or aspects is not None):
-        raise ValueError("clusters of the features become aspects: give features, and no other aspects")
+        raise ValueError("clusters= makes aspects from the features: give features, and no other aspects")
     if incomplete not in INCOMPLETE:
         raise ValueError(f"incomplete is {incomplete!r}, expected one of {', '.join(INCOMPLETE)}")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
@@ -353,13 +353,13 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     for row, (topic, docid) in enumerate(zip(data.qid, data.docid)):
         documents = vectors.setdefault(str(topic), {})
         if str(docid) in documents:
-            raise DataError(f"the features have document {docid} twice in topic {topic}")
+            raise DataError(f"the features have document {docid} twice in topic {topic}: keep one row")
         documents[str(docid)] = X[row].toarray().ravel() if sparse.issparse(X) else X[row]
     return vectors
 
 
 def _width(vectors: Matrix) -> int:
-    """The number of features, by the first document that has any."""
+    """The number of features, from the first document that has any."""
     return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
 
 
@@ -370,16 +370,14 @@ def _lacks(table: Given | None, topic: str) -> bool:
 def _known_documents(
     topic: str, docids: list[str], vectors: Matrix, texts: Mapping[str, str] | None, incomplete: str, gaps: Counter[str]
 ) -> tuple[list[int], list[str]]:
-    """Places of the documents that have all that is asked for, and those without that follow them."""
+    """Indices of the documents with all required data, and the documents without it that follow them."""
     tables = {"features": None if vectors is None else vectors.get(topic, {}), "text": texts}
     missing: dict[str, None] = {}
     for what, table in tables.items():
         lacking = [docid for docid in docids if table is not None and docid not in table]
         if lacking and incomplete == "error":
             whole = what == "features" and topic not in vectors
-            count = (
-                f"{len(lacking)} of {len(docids)} documents of topic {topic} have no {what}, {lacking[0]} among them"
-            )
+            count = f"{len(lacking)} of {len(docids)} documents of topic {topic} have no {what}, such as {lacking[0]}"
             raise _incomplete(f"topic {topic} of the run has no features" if whole else count)
         gaps.update({f"documents without {what}": len(lacking)} if lacking else {})
         missing |= dict.fromkeys(lacking)
@@ -400,7 +398,7 @@ def _feature_rows(vectors: Matrix, topic: str, docids: list[str], width: int) ->
 
 
 def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
-    """How often each word is in each text."""
+    """The count of each word in each text."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     try:
@@ -410,7 +408,7 @@ def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
 
 
 def read_texts(path: PathLike) -> dict[str, str]:
-    """{document: text} from lines of a document, a tab and its text, plain or compressed."""
+    """Read {document: text} from lines of a document, a tab and its text, plain or compressed."""
     from hingerank.data.streams import whole_text
 
     found: dict[str, str] = {}
@@ -421,6 +419,6 @@ def read_texts(path: PathLike) -> dict[str, str]:
         if not tab:
             raise DataError(f"{path}, line {number}: expected a document, a tab and its text, found {line[:60]!r}")
         if docid in found:
-            raise DataError(f"{path}, line {number}: document {docid!r} has a text already: keep one")
+            raise DataError(f"{path}, line {number}: document {docid!r} already has a text: keep one")
         found[docid] = text
     return found

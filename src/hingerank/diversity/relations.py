@@ -1,7 +1,7 @@
-"""How different two candidates of a query are: relation features, built from vectors, text, URLs or categories.
+"""Distances between two candidates of a query (relations), built from vectors, text, URLs or categories.
 
-A relation is a distance: 0 for the same thing, larger for more different, usually at most 1. It is asked for one row at
-a time (one candidate against all), so nothing of size candidates² is ever stored unless you give it as a tensor.
+A relation is 0 for the same thing, larger for more different things, usually at most 1. It is computed one row at a
+time (one candidate against all), so nothing of size candidates² is stored unless you give it as a tensor.
 Aspects of a query, P(d | a) for every candidate, come from known subtopics, scores of query suggestions, or clusters.
 """
 
@@ -23,9 +23,9 @@ from hingerank.data.sparse import plain_csr
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """One named distance among n candidates; row(i) gives the n distances from candidate i.
+    """One named distance between n candidates; row(i) returns the n distances from candidate i.
 
-    Those of this module are functions of the module with their arrays, so that they can be sent to other processes.
+    Relations of this module are module-level functions with bound arrays, so that other processes can unpickle them.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Relations:
     Parameters
     ----------
     parts : a tensor of shape (n, n, r) or (n, n), one `Relation`, or a list of them
-    names : of the relations of a tensor, default r1, r2, ...
+    names : of a tensor's relations, default r1, r2, ...
 
     Examples
     --------
@@ -55,14 +55,14 @@ class Relations:
             self._tensor = _checked_tensor(parts)
             self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[1])))
             if len(self.names) != self._tensor.shape[1]:
-                raise DataError(f"{len(self.names)} names were given for {self._tensor.shape[1]} relations")
+                raise DataError(f"{len(self.names)} names for {self._tensor.shape[1]} relations: give one for each")
             return
         self._parts = [parts] if isinstance(parts, Relation) else list(parts)
         if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
             raise DataError("relations must be a tensor (n, n, r) or a list of Relation with at least one in it")
         if len({part.n for part in self._parts}) > 1:
             sizes = ", ".join(f"{part.name} {part.n}" for part in self._parts)
-            raise DataError(f"the relations are among different numbers of candidates: {sizes}")
+            raise DataError(f"the relations have different numbers of candidates: {sizes}; build all for the same ones")
         self.n, self.names = self._parts[0].n, tuple(part.name for part in self._parts)
 
     def __len__(self) -> int:
@@ -81,10 +81,10 @@ class Relations:
 
     def _checked_row(self, part: Relation, i: int) -> np.ndarray:
         values = part.row(i)
-        # a finite sum has finite terms; only an infinite one needs the slower look
+        # a finite sum has finite terms, so only an infinite one needs the slower check
         if values.shape != (self.n,) or not (isfinite(values.sum()) or np.isfinite(values).all()):
             raise DataError(
-                f"relation {part.name!r} of candidate {i} has shape {values.shape} or holds NaN or infinity; "
+                f"relation {part.name!r} of candidate {i} has shape {values.shape} or contains NaN or infinity; "
                 f"expected {self.n} finite numbers"
             )
         return values
@@ -97,13 +97,13 @@ class Relations:
         return np.stack(chosen) if chosen else np.empty((0, len(self), self.n))
 
     def materialize(self) -> "Relations":
-        """The same relations, all n · r · n numbers stored: faster to ask often."""
+        """The same relations with all n · r · n numbers stored: faster for repeated access."""
         if self._tensor is not None:
             return self
         return Relations(self.rows(range(self.n)).transpose(0, 2, 1), self.names)
 
     def subset(self, candidates: np.ndarray) -> "Relations":
-        """The relations among some of the candidates only."""
+        """The relations between some of the candidates only."""
         if self._tensor is not None:
             return Relations(self._tensor[candidates][:, :, candidates].transpose(0, 2, 1), self.names)
         return Relations([_subset(part, candidates) for part in self._parts])
@@ -135,8 +135,7 @@ def cosine_relation(vectors: Matrix, name: str = "cosine", clip: bool = True) ->
     ----------
     vectors : one row per candidate
     name : of the relation
-    clip : vectors that point away from each other count as unrelated, at distance 1, as pyversity has it; False gives
-        1 − cos, up to 2
+    clip : count vectors at obtuse angles as unrelated, at distance 1, as pyversity does; False gives 1 − cos, up to 2
     """
     V, squares = _checked_vectors(vectors, name)
     norms = np.sqrt(squares)
@@ -155,12 +154,12 @@ def _cosine_row(V: Matrix, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
 
 
 def euclidean_relation(vectors: Matrix, name: str = "euclidean", scale: float | None = None) -> Relation:
-    """‖v_i − v_j‖ / scale; scale None takes √d, so that vectors with entries in [0, 1] are at most 1 apart."""
+    """‖v_i − v_j‖ / scale; scale None is √d, so that vectors with entries in [0, 1] are at most 1 apart."""
     V, _ = _checked_vectors(vectors, name)
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
     V = (V - V.sum(axis=0) / max(1, len(V))) / (
         scale or max(1.0, np.sqrt(V.shape[1]))
-    )  # centred, for fewer lost digits below
+    )  # centred, so that the squares below lose fewer digits
     squares = np.einsum("ij,ij->i", V, V)
     return Relation(name, len(V), partial(_euclidean_row, V, squares))
 
@@ -181,7 +180,7 @@ def _checked_vectors(vectors: Matrix, name: str) -> tuple[Matrix, np.ndarray]:
     squares = V.multiply(V).sum(axis=1).A1 if sparse.issparse(V) else np.einsum("ij,ij->i", V, V)
     if not isfinite(squares.sum()):
         row = int(np.flatnonzero(~np.isfinite(squares))[0]) if not np.isfinite(squares).all() else 0
-        raise DataError(f"relation {name!r}: the vector of candidate {row} is NaN, infinite or too long")
+        raise DataError(f"relation {name!r}: the vector of candidate {row} is NaN, infinite or too long: rescale it")
     return V, squares
 
 
@@ -195,10 +194,10 @@ def text_relations(
     Parameters
     ----------
     texts : of the candidates
-    topics : how many to find; None leaves the mixtures out
+    topics : number of topics; None leaves the mixtures out
     model : "nmf" of TF-IDF, or "lda" of counts
     seed : of the model
-    stop_words : to scikit-learn's vectorisers
+    stop_words : passed to scikit-learn's vectorisers
     """
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -246,14 +245,14 @@ def _url_row(hosts: np.ndarray, paths: list[str], i: int) -> np.ndarray:
 
 
 def _host_and_path(url: str) -> tuple[str, str]:
-    """Without scheme, www., trailing slash and query; upper and lower case of hosts do not matter."""
+    """Host and path without scheme, www., trailing slash and query; the case of hosts is ignored."""
     parts = urlsplit(url if "//" in url else f"//{url}")
     host = (parts.hostname or "").removeprefix("www.")
     return host, parts.path.rstrip("/") + "/"
 
 
 def category_relation(categories: Sequence[str], name: str = "category", separator: str = "/") -> Relation:
-    """1 − (shared leading levels) / (levels of the deeper one) of paths like "Arts/Music/Jazz"; 1 to an empty path."""
+    """1 − (shared leading levels) / (levels of the deeper path) of paths like "Arts/Music/Jazz"; 1 to an empty path."""
     paths = [[level for level in str(path).split(separator) if level] for path in categories]
     depth = np.array([len(path) for path in paths])
     prefixes = np.full((len(paths), max([1, *depth])), -1, np.int64)
@@ -275,7 +274,7 @@ def _codes(values: Sequence[Hashable]) -> np.ndarray:
 
 
 def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
-    """(s − min) / (max − min): retrieval scores of one query brought to [0, 1], all 0 if all are equal.
+    """(s − min) / (max − min): retrieval scores of one query scaled to [0, 1], all 0 if all are equal.
 
     Parameters
     ----------
@@ -300,12 +299,12 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
 
 
 def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int = 0) -> np.ndarray:
-    """P(d | a) = 1 where d is relevant to subtopic a: what a perfect guess of the subtopics would give.
+    """P(d | a) = 1 where d is relevant to subtopic a: the aspects of a perfect guess of the subtopics.
 
     Parameters
     ----------
     judgments : candidates × subtopics, above 0 where relevant
-    noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, for studies of how much the guess matters
+    noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, to study how much the guess matters
     seed : of the noise
     """
     J = (np.asarray(judgments) > 0).astype(np.float64)
@@ -318,8 +317,8 @@ def aspects_from_scores(scores: ArrayLike, how: str = "minmax", temperature: flo
     Parameters
     ----------
     scores : candidates × suggestions
-    how : each column is brought to [0, 1] by `unit_scores`
-    temperature : by which the scores are divided before
+    how : each column is scaled to [0, 1] by `unit_scores`
+    temperature : the scores are divided by it first
     """
     S = np.asarray(scores, np.float64)
     if S.ndim != 2:
@@ -333,8 +332,8 @@ def aspects_from_clusters(vectors: Matrix, clusters: int = 8, softness: float = 
     Parameters
     ----------
     vectors : one row per candidate, dense or sparse
-    clusters : how many; with fewer distinct candidates there are fewer
-    softness : towards 0 every candidate belongs to its own cluster alone
+    clusters : their number; fewer if there are fewer distinct candidates
+    softness : near 0 every candidate belongs only to its own cluster
     seed : of k-means
     """
     from sklearn.cluster import KMeans

@@ -1,4 +1,4 @@
-"""Rerankers that pick one document after the other: what all share, and MMR, xQuAD and PM-2, which learn nothing."""
+"""Rerankers that pick one document after the other: their base class, and MMR, xQuAD and PM-2, which learn nothing."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
@@ -30,10 +30,10 @@ class DiverseRanker(SavedModel, BaseEstimator):
     fit_clicks: Any = Absent(
         "it reorders the results of another ranker. Let that one learn from clicks, such as RankSVM"
     )
-    candidates: int | None = None  # how many take part, the most relevant ones; the others follow in that order
+    candidates: int | None = None  # how many, the most relevant ones, are reranked; the others follow by relevance
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
-        """Nothing to learn here: checks the queries and returns the reranker; learned methods override this."""
+        """Check the queries and return the reranker, as there is nothing to learn; learned methods override this."""
         self._checked(queries)
         return self
 
@@ -44,14 +44,14 @@ class DiverseRanker(SavedModel, BaseEstimator):
         ----------
         query : DiverseQuery
         top : int, default 20
-            How many to choose (all, if there are fewer).
+            Number of candidates to choose (all, if there are fewer).
         """
         check_is_fitted(self)
         top = whole("top", top)
         if not isinstance(query, DiverseQuery):
             raise DataError(f"expected a DiverseQuery, got {type(query).__name__}")
         query.need(*self._needs, to=type(self).__name__)
-        if query.n == 0:  # nothing is known of its documents
+        if query.n == 0:  # all its documents are in `rest`
             return np.zeros(0, np.int64)
         if self.candidates is None:
             return self._order(query, int(min(top, query.n)))
@@ -61,21 +61,21 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return np.concatenate((rows[chosen], rows[taking_part.n :]))[:top]
 
     def rerank_run(self, queries: Iterable[DiverseQuery], top: int = 20) -> Run:
-        """{query id: the `top` chosen documents}, as ``write_run`` takes it; a query's `rest` comes last."""
+        """{query id: the `top` chosen documents}, for ``write_run``; a query's `rest` comes last."""
         run: Run = {}
         for query in queries:
             if query.qid in run:
-                raise DataError(f"two queries have the id {query.qid!r}: give each its own to write a run")
+                raise DataError(f"two queries have the id {query.qid!r}: a run needs a different id for each")
             docids = [*(str(docid) for docid in query.docids[self.rerank(query, top)]), *query.rest][:top]
             run[query.qid] = RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
         return run
 
     def score(self, queries: Iterable[DiverseQuery], measure: str = "alpha-ndcg@20") -> float:
-        """Mean of a diversity measure; its ideal is as ``order_values`` says. Give queries that `fit` has not seen."""
+        """Mean of a diversity measure (see ``order_values`` for its ideal). Pass queries that `fit` has not seen."""
         wanted = parse_diversity_measure(measure)
         values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in queries]
         if not values:
-            raise DataError("no queries to score")
+            raise DataError("there are no queries to score: pass at least one")
         return float(np.mean(values))
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
@@ -86,17 +86,17 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return np.argsort(-query.relevance, kind="stable")
 
     def _checked(self, queries: Any, *also: str) -> list[DiverseQuery]:
-        """The queries as a list, all of one shape, with the parts that are needed."""
+        """The queries as a list, checked to be of one shape and to have the parts that are needed."""
         listed = list(queries)
         if not listed:
-            raise DataError("no queries to learn from")
+            raise DataError("there are no queries to learn from: pass at least one")
         check_queries(listed)
         for query in listed:
             query.need(*self._needs, *also, to=type(self).__name__)
         return listed
 
     def _to_learn_from(self, queries: object, *also: str) -> list[DiverseQuery]:
-        """The candidates that take part, of queries with two of them or more and something relevant."""
+        """The candidates used for training, of queries with at least two of them and one relevant."""
         listed = self._checked(queries, "judgments", *also)
         if self.candidates is not None:
             listed = [query.subset(self._by_relevance(query)[: self.candidates]) for query in listed]
@@ -108,7 +108,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return kept
 
     def _check_positive(self, *names: str) -> None:
-        """A ValueError unless these parameters are numbers above 0; None is allowed where it is the default."""
+        """Raise a ValueError unless these parameters are positive numbers; None is allowed if it is the default."""
         for name in names:
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -118,23 +118,23 @@ class DiverseRanker(SavedModel, BaseEstimator):
 
 
 class DistanceRows(Protocol):
-    """Distances between candidates: row(i) is (r, n), those from candidate i."""
+    """Distances between candidates: row(i) has shape (r, n), the distances from candidate i."""
 
     def row(self, i: int) -> np.ndarray: ...
 
 
 def aggregate_kinds(name: str) -> np.ndarray:
-    """Codes of the aggregates that `name` asks for."""
+    """Codes of the aggregates with this name."""
     if name not in AGGREGATES:
         raise ValueError(f"aggregate is {name!r}, expected one of {', '.join(AGGREGATES)}")
     return np.array(AGGREGATES[name], np.int64)
 
 
 def select(s: np.ndarray, w: np.ndarray, relations: DistanceRows, kinds: np.ndarray, top: int) -> np.ndarray:
-    """Greedily `top` times the item i with the largest s_i + w · h_S(i), h_S aggregating the distances from i to S.
+    """Greedily choose `top` items i with the largest s_i + w · h_S(i), h_S aggregating the distances from i to S.
 
-    O(top · n · relations), asking for `top` - 1 rows of distances; h of the empty set is 0, so the first item is the
-    one with the best s.
+    O(top · n · relations), computing `top` - 1 rows of distances; h of the empty set is 0, so the first item is the one
+    with the best s.
     """
     n = len(s)
     H, taken, workspace = np.zeros((len(w), n)), np.zeros(n, np.bool_), np.empty(n)
@@ -153,14 +153,14 @@ class MMR(DiverseRanker):
     """``next = argmax_d  λ·rel(d) - (1-λ)·max_{d'∈S} sim(d, d'),   sim = 1 - distance``.
 
     Maximal marginal relevance (Carbonell & Goldstein 1998). Needs ``relevance`` and ``relations``. The first pick is
-    the most relevant candidate; equal ones keep their order.
+    the most relevant candidate; ties keep their order.
 
     Parameters
     ----------
     lam : float, default 0.5
-        λ in [0, 1]; 1 keeps the order by relevance, 0 looks at distances alone.
+        λ in [0, 1]; 1 keeps the order by relevance, 0 uses only the distances.
     relation : str or int, optional
-        Which relation gives the distance, by name or number; None takes the mean of all of them.
+        The relation that gives the distance, by name or number; None takes the mean of all relations.
 
     Examples
     --------
@@ -180,15 +180,15 @@ class MMR(DiverseRanker):
     def rerank(  # type: ignore[override]
         self, query: Any, embeddings: Any = None, top: int = 20, *, relation: Any = None
     ) -> np.ndarray:
-        """Row numbers of the chosen candidates, best first, from a query or straight from arrays.
+        """Row numbers of the chosen candidates, best first, from a query or directly from arrays.
 
         Parameters
         ----------
-        query : a DiverseQuery, or the candidates' scores; a query may be followed by `top` alone
+        query : a DiverseQuery, or the candidates' scores; after a query, `top` may be the second argument
         embeddings : with scores, a vector for each candidate; distances are 1 - cosine
         top : int, default 20
-            How many to choose (all, if there are fewer).
-        relation : with scores, an (n, n) matrix of distances in the place of embeddings
+            Number of candidates to choose (all, if there are fewer).
+        relation : with scores, an (n, n) matrix of distances instead of embeddings
 
         Examples
         --------
@@ -206,7 +206,7 @@ class MMR(DiverseRanker):
         parts: Any = [cosine_relation(embeddings)] if relation is None else np.asarray(relation, np.float64)
         found = Relations(parts)
         if found.n != len(scores):
-            raise DataError(f"{len(scores)} scores but {found.n} candidates with distances: give one of each")
+            raise DataError(f"{len(scores)} scores but distances for {found.n} candidates: give one of each")
         return super().rerank(DiverseQuery(np.zeros((len(scores), 0)), relations=found, relevance=scores), top)
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
@@ -265,13 +265,13 @@ class PM2(DiverseRanker):
     """``next = argmax_d  λ·q_b·P(d|b) + (1-λ) Σ_{a≠b} q_a·P(d|a),   q_a = w_a / (2s_a + 1),  b = argmax_a q_a``.
 
     Diversity by proportionality (Dang & Croft 2012): seats are given to aspects as in elections by the Sainte-Laguë
-    method, after a pick s_a += P(d|a) / Σ_a P(d|a). Needs ``aspects`` (w_a is ``aspect_weights``); ``relevance``, if
-    there, decides between candidates that score the same.
+    method; each pick adds P(d|a) / Σ_a P(d|a) to s_a. Needs ``aspects`` (w_a is ``aspect_weights``); ``relevance``, if
+    given, breaks ties.
 
     Parameters
     ----------
     lam : float, default 0.5
-        λ in [0, 1], how much the aspect whose turn it is counts against the others.
+        λ in [0, 1], the weight of the aspect whose turn it is against the others.
 
     Examples
     --------
@@ -292,7 +292,7 @@ class PM2(DiverseRanker):
 
 
 def check_fraction(name: str, value: float) -> float:
-    """A ValueError unless 0 ≤ value ≤ 1."""
+    """Return the value; a ValueError unless 0 ≤ value ≤ 1."""
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is {value}, expected a number in [0, 1]")
     return float(value)

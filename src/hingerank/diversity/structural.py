@@ -1,11 +1,11 @@
-"""Structural SVMs over selections: the risk, its planes, and the memory of selections found so far.
+"""Structural SVMs over selections: the risk, its cutting planes, and the store of selections found so far.
 
     R(w) = Σ_q max_y  loss_q(y) + w·(Ψ_q(y) − Ψ_q*),        Ψ_q* the mean over q's ideal selections
 
-The maximum over all selections is NP-hard; the greedy one is taken, as in the papers. Every selection ever found stays
-with its query and competes in later maxima, so planes never contradict a later risk and the gap cannot turn negative.
-Planes are true lower bounds of R, but R(w) may be larger than the greedy value: the gap certifies the problem over the
-selections that greedy search reached."""
+The maximum over all selections is NP-hard; the greedy one is used, as in the papers. Every selection found is stored
+with its query and takes part in later maxima, so that planes stay valid for a later risk and the gap cannot become
+negative. Planes are true lower bounds of R, but R(w) may be larger than the greedy value: the gap certifies the problem
+over the selections that greedy search reached."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ from hingerank.rankers.base import warn_not_converged
 from hingerank.solvers.cutting_plane import Planes, cutting_plane
 from hingerank.solvers.run import Certificate, Solution, apart, relative
 
-LOSS_WEIGHTS = (1.0, 0.5, 0.25, 0.0)  # of the loss in greedy searches, of which the worst selection counts
+LOSS_WEIGHTS = (1.0, 0.5, 0.25, 0.0)  # weights of the loss in greedy searches; the worst selection found is used
 
 
 class ViolationSearch:
-    """Finds the most violating selection y of one query: calling it gives (loss, Ψ(y) - Ψ*), `dimension` numbers."""
+    """Finds the most violated selection y of one query: calling it returns (loss, Ψ(y) - Ψ*), `dimension` numbers."""
 
     dimension: int
 
@@ -47,12 +47,12 @@ class ViolationSearch:
 class SelectionRisk:
     """R(w) = sum over queries of the worst selection's loss and slope at w, of those found so far.
 
-    Searches for selections are dear and what they found stays, so the planes of R come from that, until it is spent.
+    Searching is expensive, so planes of R come from the stored selections until these are exhausted.
     """
 
     def __init__(self, searches: Sequence[ViolationSearch]) -> None:
         self.searches, self.dimension = searches, searches[0].dimension
-        count = len(searches)  # of the ideals themselves: no loss, no difference
+        count = len(searches)  # the ideal selections themselves come first: no loss, no difference
         self.losses, self.slopes, self.query = np.zeros(count), np.zeros((count, self.dimension)), np.arange(count)
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -66,7 +66,7 @@ class SelectionRisk:
         return order[np.append(np.flatnonzero(np.diff(self.query[order])), len(order) - 1)]
 
     def search(self, w: np.ndarray) -> None:
-        """Look for worse selections at w."""
+        """Search for worse selections at w."""
         found = run_shards(lambda search: search(w), self.searches)
         losses, slopes = np.array([loss for loss, _ in found]), np.array([slope for _, slope in found])
         worst = self._worst(w)
@@ -76,9 +76,9 @@ class SelectionRisk:
 
 
 def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> Solution:
-    """min_w ½‖w‖² + C R(w) by cutting planes, until w stands against all selections found, later ones included.
+    """min_w ½‖w‖² + C R(w) by cutting planes, until new searches find no selection that changes the optimum.
 
-    max_iter: rounds, each of which minimises over the selections found so far and searches for others at the answer.
+    max_iter: rounds, each of which minimises over the selections found so far and searches for more at the solution.
     """
     trace: list[Facts] = []
     began, w, planes = time.perf_counter(), np.zeros(risk.dimension), Planes(risk.dimension, C)
@@ -101,12 +101,12 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
 class SVMDiv(DiverseRanker):
     """min_w ½‖w‖² + C Σ_q max_S [ loss(S) + w·(Ψ(S) - Ψ(S*)) ],  Ψ(S) = ( mean of x_i over S,  words covered by S ).
 
-    Predicting diverse subsets (Yue & Joachims 2008): a set that covers the words that matter covers the subtopics. A
-    word is covered at level l when a chosen document has it at least levels[l] times; Ψ counts, for every level and
-    every band of ``shares``, which part of the words in that band S covers. loss(S) is the fraction of subtopics,
+    Predicting diverse subsets (Yue & Joachims 2008): a set that covers the important words covers the subtopics. A word
+    is covered at level l when a chosen document has it at least levels[l] times; Ψ contains, for every level and every
+    band of ``shares``, the fraction of the words in that band that S covers. loss(S) is the fraction of subtopics,
     weighted by their numbers of relevant candidates, that S leaves out. Both prediction and the search for the most
-    violating set are greedy, which for coverage is within 1 - 1/e of the best; gains are updated through the postings
-    of newly covered words, O(nonzeros) for a whole selection. Needs ``words``, ``judgments`` and, with ``candidates``,
+    violated set are greedy, which for coverage is within 1 - 1/e of the best; gains are updated through the postings of
+    newly covered words, O(nonzeros) for a whole selection. Needs ``words``, ``judgments`` and, with ``candidates``,
     ``relevance``; queries without a relevant candidate are left out.
 
     Parameters
@@ -114,8 +114,8 @@ class SVMDiv(DiverseRanker):
     C : float, default 1
         Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
-        Number of candidates, the best by ``relevance``, that take part in training and in reranking: the method was
-        made for candidates that are all relevant (see StructSVMDiv for the reason). None lets all take part.
+        Number of candidates, the best by ``relevance``, used in training and in reranking: the method was designed for
+        candidates that are all relevant (see StructSVMDiv for the reason). None uses all.
     levels : tuple of float
         Smallest counts at which a word is covered.
     shares : tuple of float
@@ -123,7 +123,7 @@ class SVMDiv(DiverseRanker):
     top : int, default 20
         Size of the sets to learn from.
     tol, max_iter : float, int
-        Of the solver: duality gap relative to the gain to reach, rounds of searches for selections at most.
+        Duality gap relative to the gain at which the solver stops, and the largest number of search rounds.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Coverage:
     def select(
         self, s: np.ndarray, w: np.ndarray, top: int, J: np.ndarray | None = None, need: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Greedily the largest s_i + value of newly covered words - loss avoided; the order, and which words it covers.
+        """Greedily maximise s_i + value of newly covered words - loss avoided; returns the order and the covered words.
 
         J (candidates × subtopics) and need (weights of the subtopics) describe the loss; without them there is none.
         """
@@ -215,13 +215,13 @@ class Coverage:
         return coverage_order(s, (w / self.sizes)[self.bands], *lists, J, need, top, covered), covered
 
     def features(self, X: np.ndarray, chosen: np.ndarray, covered: np.ndarray) -> np.ndarray:
-        """Ψ of a set: mean features, fraction of the words covered in every band."""
+        """Ψ of a set: mean features, and the fraction of the words covered in every band."""
         counts = np.bincount(self.bands[covered], minlength=len(self.sizes))
         return np.concatenate((X[chosen].mean(axis=0), counts / self.sizes))
 
 
 class SetSearch(ViolationSearch):
-    """The most violating set of one query."""
+    """Search for the most violated set of one query."""
 
     def __init__(self, query: DiverseQuery, coverage: Coverage, top: int) -> None:
         self.X, self.coverage = query.X, coverage
@@ -250,10 +250,9 @@ class StructSVMDiv(LinearDiverseRanker):
 
     A structural SVM for any diversity measure (Tsochantaridis et al. 2004, as compared with PAMM by Xia et al. 2015). E
     is the measure, y* the greedy ideal ranking, h_t the aggregated distances to the documents before (as in R-LTR) and
-    γ_t = 1/log₂(t+1), so that what stands first counts most. Solved by cutting planes; the most violated ranking is
-    searched greedily: at each rank the document with the largest score minus what it adds to the measure. Needs
-    ``relations``, ``judgments`` and, with ``candidates``, ``relevance``; queries without a relevant candidate are left
-    out.
+    γ_t = 1/log₂(t+1), so that the top ranks count most. Solved by cutting planes; the most violated ranking is searched
+    greedily: at each rank the document with the largest score minus its gain in the measure. Needs ``relations``,
+    ``judgments`` and, with ``candidates``, ``relevance``; queries without a relevant candidate are left out.
 
     Parameters
     ----------
@@ -262,14 +261,14 @@ class StructSVMDiv(LinearDiverseRanker):
     C : float, default 1
         Weight of the loss; multiplies its sum over queries.
     candidates : int or None, default 50
-        The maximum looks at the best of all wrong rankings, so among hundreds of candidates some wrong ones always
-        score as well as the right ones and w = 0 is optimal. Therefore only this many, the best by ``relevance``, take
-        part in training and in reranking; at w = 0 they keep that order. None lets all take part, in the order given.
+        The maximum is over all wrong rankings, so among hundreds of candidates some wrong ones always score as well as
+        the right ones and w = 0 is optimal. Therefore only this many, the best by ``relevance``, are used in training
+        and in reranking; at w = 0 they keep that order. None uses all, in the given order.
     aggregate, orders, random_state : as in RLTR
     top : int, optional
         Length of the rankings, default the measure's cutoff or 20.
     tol, max_iter : float, int
-        Of the solver: duality gap relative to the gain to reach, rounds of searches for selections at most.
+        Duality gap relative to the gain at which the solver stops, and the largest number of search rounds.
 
     Attributes
     ----------
@@ -308,7 +307,7 @@ class StructSVMDiv(LinearDiverseRanker):
 
 
 class RankingSearch(ViolationSearch):
-    """The most violating ranking of one query."""
+    """Search for the most violated ranking of one query."""
 
     def __init__(
         self, query: DiverseQuery, measure: DiversityMeasure, top: int, orders: int, kinds: np.ndarray,

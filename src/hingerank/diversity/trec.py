@@ -1,7 +1,7 @@
 """TREC's files for search-result diversification: topics, subtopic judgments, and runs in and out.
 
-Ids of topics, subtopics and documents are strings, as they stand in the files. Files may be compressed (.gz, .xz, .bz2,
-.zst). Every error names the file and the line.
+Ids of topics, subtopics and documents are strings, as in the files. Files may be compressed (.gz, .xz, .bz2, .zst).
+Every error names the file and the line.
 """
 
 import os
@@ -56,7 +56,7 @@ Run = dict[str, RankedList]
 
 @dataclass(eq=False)
 class TopicJudgments:
-    """Judgments of one topic: judgments[i, j] > 0 says that document docids[i] is relevant to subtopics[j].
+    """Judgments of one topic: judgments[i, j] > 0 means that document docids[i] is relevant to subtopics[j].
 
     Documents are in order of first appearance. Only subtopics that were ever judged are columns.
     """
@@ -74,7 +74,7 @@ class TopicJudgments:
         return np.fromiter((self._place.get(docid, -1) for docid in docids), np.int64)
 
     def select(self, docids: Sequence[str]) -> np.ndarray:
-        """One row of judgments for each document; documents without a judgment count as judged 0."""
+        """One row of judgments for each document; unjudged documents count as judged 0."""
         rows = self.rows(docids)
         return np.where((rows >= 0)[:, None], self.judgments[rows], 0)
 
@@ -83,7 +83,7 @@ Qrels = dict[str, TopicJudgments]
 
 
 def read_topics(path: PathLike) -> list[Topic]:
-    """Topics of the TREC Web Track (XML).
+    """Read topics of the TREC Web Track (XML).
 
     Examples
     --------
@@ -97,7 +97,7 @@ def read_topics(path: PathLike) -> list[Topic]:
         root = ElementTree.fromstring(whole_bytes(path, by_name=True))
     except DataError:
         raise
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # no XML, or not in the encoding that it names
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # not XML, or not in its declared encoding
         raise DataError(f"{path} is not a TREC topic file (XML, UTF-8 unless it says otherwise): {error}") from None
     topics = [_topic(entry, path) for entry in root.iter("topic")]
     if not topics:
@@ -108,7 +108,7 @@ def read_topics(path: PathLike) -> list[Topic]:
 def _topic(entry: Any, path: PathLike) -> Topic:
     number = entry.get("number")
     if number is None or entry.find("query") is None:
-        raise DataError(f"{path}: every <topic> needs a number and a <query>, one has {dict(entry.attrib)}")
+        raise DataError(f"{path}: every <topic> needs a number and a <query>, but one has only {dict(entry.attrib)}")
     text = {child.tag: _words(child.text) for child in entry}
     subtopics = tuple(
         Subtopic(part.get("number", ""), part.get("type", "inf"), _words(part.text)) for part in entry.iter("subtopic")
@@ -121,7 +121,7 @@ def _words(text: str | None) -> str:
 
 
 def read_diversity_qrels(path: PathLike) -> Qrels:
-    """Lines `topic subtopic document judgment`, judgments any whole number, those of 0 and below not relevant.
+    """Read lines `topic subtopic document judgment`, with whole numbers as judgments; 0 and below is not relevant.
 
     A document judged twice for the same subtopic is an error, since the two judgments may differ.
     """
@@ -165,22 +165,22 @@ def _topic_judgments(documents: dict[str, dict[str, int]]) -> TopicJudgments:
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
-    """Numbers in the order of their values, before other names."""
+    """Sort key that puts numbers first, by value, and then other names."""
     number = whole_decimal(name)
     return (number is None, number or 0, name)
 
 
 def read_run(path: PathLike, order: str = "score") -> Run:
-    """Lines `topic Q0 document rank score tag`: the ranked documents of every topic.
+    """Read lines `topic Q0 document rank score tag`: the ranked documents of every topic.
 
-    A document twice in one topic is an error; so is a rank twice when sorting by rank.
+    A repeated document in a topic is an error, and so is a repeated rank when sorting by rank.
 
     Parameters
     ----------
     path : of a run
-    order : "score" sorts by falling score and breaks ties by rising document id, as pyndeval and ir_measures do;
-        "trec" breaks them by falling document id, as trec_eval and ``ndeval -traditional`` do; "rank" sorts by the rank
-        column and ignores the scores, as ndeval does by default
+    order : "score" sorts by decreasing score and breaks ties by increasing document id, as pyndeval and ir_measures do;
+        "trec" breaks them by decreasing document id, as trec_eval and ``ndeval -traditional`` do; "rank" sorts by the
+        rank column and ignores the scores, as ndeval does by default
     """
     if order not in ("score", "trec", "rank"):
         raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")
@@ -254,16 +254,16 @@ def _as_ranked(documents: Any, order: str, topic: str) -> RankedList:
 
 
 def as_qrels(qrels: Any) -> Qrels:
-    """Judgments from a path, what `read_diversity_qrels` gives, or (topic, subtopic, document, judgment) rows."""
+    """Judgments from a path, the result of `read_diversity_qrels`, or (topic, subtopic, document, judgment) rows."""
     if isinstance(qrels, str | os.PathLike):
         return read_diversity_qrels(qrels)
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
 
 
 def write_run(path: PathLike, run: object, tag: str = "hingerank") -> None:
-    """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1, whole file or none of it.
+    """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1; the whole file or nothing.
 
-    Scores are those of `distinct_scores`, so that every tool reads one order.
+    Scores come from `distinct_scores`, so that every tool reads the same order.
     """
     if not tag or tag.split() != [tag]:
         raise ValueError(f"tag is {tag!r}, expected one word")
@@ -277,7 +277,7 @@ def write_run(path: PathLike, run: object, tag: str = "hingerank") -> None:
 
 
 def distinct_scores(scores: ArrayLike) -> np.ndarray:
-    """The scores of a ranking, or n, n−1, ..., 1 where they do not fall strictly as trec_eval reads them: in float32.
+    """The scores of a ranking, or n, n−1, ..., 1 if they do not decrease strictly in float32, as trec_eval reads them.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def distinct_scores(scores: ArrayLike) -> np.ndarray:
 
 
 def read_fields(path: PathLike, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every line that is not blank."""
+    """Line number and fields of every non-blank line."""
     empty = True
     for line, fields in split_lines(path, whole_text(path, by_name=True)):
         if len(fields) != count:
