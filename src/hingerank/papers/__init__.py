@@ -1,4 +1,4 @@
-"""Tables of the papers, run again: `TABLES` by name, from the files of `figures/`. `hingerank reproduce` runs them."""
+"""Tables of the papers, computed again: `TABLES` by name, from the files of `figures/`, for `hingerank reproduce`."""
 
 from hingerank.papers.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
 from hingerank.papers.outcome import Outcome, load_outcome, reproduce, reproduce_rows
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def find_table(name: str) -> PaperTable:
-    """The table of that name; an unknown name is a ValueError that lists the known ones."""
+    """The table with that name; an unknown name is a ValueError that lists the known ones."""
     if name not in TABLES:
         hint = did_you_mean(name, TABLES)
         raise ValueError(f"there is no table {name!r} to reproduce{hint}; the known ones are: {', '.join(TABLES)}")

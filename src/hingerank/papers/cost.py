@@ -1,4 +1,4 @@
-"""What running a table again takes, said before it starts."""
+"""The cost of running a table again, shown before it starts."""
 
 import math
 
@@ -8,7 +8,7 @@ from hingerank.papers.outcome import Outcome
 
 
 def cost(table: PaperTable, saved: Outcome | None = None) -> str:
-    """Settings to try, and how long their fits took when the table was saved.
+    """The number of settings to try, and how long their fits took when the table was saved.
 
     >>> from hingerank.papers import TABLES
     >>> cost(TABLES["xu2019-fig2"])

@@ -1,9 +1,9 @@
 """Diversifying rerankers compared as in the R-LTR and PAMM papers, on TREC's Web Tracks and on generated queries.
 
-Every method's settings are chosen on the validation fold alone, by the measure it is named after (α-NDCG@20 if it names
-none). MMR, xQuAD and PM-2 rerank what ListMLE learned, and the structural SVMs choose among its best.
+Every method's settings are chosen only on the validation fold, by the measure it is named after (α-NDCG@20 if it names
+none). MMR, xQuAD and PM-2 rerank the results of ListMLE, and the structural SVMs choose among its best.
 
-Runners answer {row: Ours}; columns are a measure's title, alone, with ", all" or with the year of a track.
+Runners return {row: Ours}; columns are a measure's title, alone, with ", all" or with the year of a track.
 """
 
 import csv
@@ -55,18 +55,18 @@ Methods = Mapping[str, Recipe]
 
 
 def query_likelihood(section: Section, place: Place) -> dict[str, Ours]:
-    """Indri's runs as they are."""
+    """Indri's runs unchanged."""
     folder = place.find(section.study.data)
     values = evaluate_diversity(web_track_qrels(folder), indri_runs(folder), MEASURES.values(), per_query=True)
     return _rows({"QL": {"values": values}}, section)
 
 
 def own_runs(section: Section, place: Place) -> dict[str, Ours]:
-    """The runs of a user, one row for each file of `runs/`, called after it: QL.txt, "PAMM(ERR-IA).run.gz", …"""
+    """A user's runs, one row for each file of `runs/`, named after it: QL.txt, "PAMM(ERR-IA).run.gz", …"""
     folder = place.find(section.study.data)
     files = {name_of_run(path): path for path in sorted((folder / "runs").glob("*")) if path.is_file()}
     if not files:
-        raise DataError(f"{folder / 'runs'}: no runs here, expected TREC run files called after the rows of the table")
+        raise DataError(f"{folder / 'runs'}: no runs here, expected TREC run files named after the rows of the table")
     qrels = web_track_qrels(folder)
     found = {}
     for name, path in files.items():
@@ -78,7 +78,7 @@ def own_runs(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def name_of_run(path: Path) -> str:
-    """The name of a file without the endings that say what it is."""
+    """The name of a file without its endings."""
     name = path.name
     for endings in (COMPRESSIONS, (".txt", ".run")):
         name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
@@ -115,8 +115,8 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
 def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     """Every method over five folds of generated queries.
 
-    Options name: of the results; queries: in a set; seeds: of the sets; data: options of `make_diverse`; vectors: how
-    long those of documents are, if they have any.
+    Options name: of the results; queries: number in a set; seeds: of the sets; data: options of `make_diverse`;
+    vectors: length of the documents' vectors, if they have any.
     """
     options = section.options
     data = cache(partial(make_diverse, options["queries"], **options["data"]))
@@ -135,9 +135,9 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def with_vectors(queries: DiverseData, length: int) -> DiverseData:
-    """The queries with vectors: tf-idf weights of the words in a query, brought to unit length, then projected.
+    """The queries with vectors: tf-idf weights of the words in a query, scaled to unit length, then projected.
 
-    The projection is random and the same for all queries. Products of vectors are near to cosines of texts.
+    The projection is random and the same for all queries. Products of vectors are close to cosines of texts.
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -154,7 +154,7 @@ def _score(qrels: Qrels, queries: DiverseData, run: object) -> Values:
 
 
 def _pooled(parts: Mapping[int, Given]) -> Facts:
-    """Results over several sets of queries, whose numbers repeat, as one."""
+    """Results over several sets of queries, whose numbers repeat, as one set."""
     values: Values = {}
     for seed, part in parts.items():
         for measure, by_query in part["values"].items():
@@ -164,7 +164,7 @@ def _pooled(parts: Mapping[int, Given]) -> Facts:
 
 
 def _rows(found: Found, section: Section) -> dict[str, Ours]:
-    """Means over topics, with marks in the columns of all topics. Option against: the rows these compare with."""
+    """Means over topics, with marks in the columns of all topics. Option against: the rows to compare with."""
     whole = [title for title in section.columns if not title[-4:].isdecimal()]
     compared = {
         title: (MEASURES[title.partition(",")[0]], row) for title, row in zip(whole, section.options.get("against", ()))
@@ -182,7 +182,7 @@ def _rows(found: Found, section: Section) -> dict[str, Ours]:
 
 
 def _mean_of(values: Values, title: str) -> float:
-    """The mean of a column; the Web Tracks number their topics on: 1 to 50 in 2009, 51 to 100 in 2010, ..."""
+    """The mean of a column; the Web Tracks number topics consecutively: 1 to 50 in 2009, 51 to 100 in 2010, ..."""
     name, _, year = title.partition(", ")
     topics = values[MEASURES[name]].items()
     return _mean({t: v for t, v in topics if not year.isdecimal() or track_year(t) == int(year)})
@@ -193,7 +193,7 @@ def track_year(topic: str) -> int:
     return 2009 + (int(topic) - 1) // 50
 
 
-# One method: folds that rotate, and choices on validation, by `compare`.
+# One method: rotating folds, and choices on validation, by `compare`.
 
 
 def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Facts:
@@ -216,12 +216,12 @@ def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Fa
 
 
 def _method(name: str, recipe: Recipe) -> Method:
-    """Every setting is fitted from nothing."""
+    """The method for `compare`; every setting is fitted from scratch, not from the solution of the one before."""
     return Method(name, ranker_class(recipe.ranker), recipe.nearest_first(), dict(recipe.fixed), path="")
 
 
 class OneFeature:
-    """The order by one feature, the one with the best α-NDCG@20 on the training queries."""
+    """Ranks by a single feature, the one with the best α-NDCG@20 on the training queries."""
 
     def fit(self, queries: Sequence[DiverseQuery]) -> "OneFeature":
         measure = parse_diversity_measure(NDCG)
@@ -252,7 +252,7 @@ def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Seque
 
 
 def score_candidates(queries: DiverseData, run: Any) -> Values:
-    """Measures of a run with the ideal taken among the candidates."""
+    """Measures of a run, with the ideal ranking computed over the candidates."""
     values: Values = {ERR: {}, NDCG: {}}
     for q in queries:
         place = {docid: i for i, docid in enumerate(q.docids)}
@@ -288,9 +288,9 @@ def _mean(values: Mapping[str, float]) -> float:
 
 
 def web_track_qrels(folder: Path) -> Qrels:
-    """Subtopic judgments of the years that are there: topics are numbered on.
+    """Subtopic judgments of the years that are available: topics are numbered consecutively over the years.
 
-    In one folder, qrels.diversity.2009 and so on, or as TREC's server has them, a folder a year: 09/qrels.diversity,
+    Either in one folder, qrels.diversity.2009 and so on, or as on TREC's server, a folder per year: 09/qrels.diversity,
     10/10.diversity-qrels.final, 11/qrels.diversity, 12/qrels.diversity. Any of them may be compressed.
     """
     found: Qrels = {}
@@ -334,12 +334,12 @@ def clueweb_folds(folder: Path, qrels: Qrels) -> list[DiverseData]:
 
 
 def _clueweb_query(topic: str, docids: list[str], X: np.ndarray, judged: Any) -> DiverseQuery:
-    """There is no text and there are no URLs: what can be known of two documents comes from features and ids.
+    """A query without text or URLs: relations and aspects come from features and document ids.
 
     Relations: cosine distance of all features, Euclidean distances of the features of each of four fields and of the
-    six of the web graph, and whether two documents lie in the same part of the crawl (ids number pages in crawl order,
-    so neighbours are often of one site). Aspects: eight clusters of the feature vectors. "Words" for SVM-DIV: which
-    quarter of its range each feature is in.
+    six of the web graph, and whether two documents are in the same part of the crawl (ids number pages in crawl order,
+    so neighbours are often from one site). Aspects: eight clusters of the feature vectors. "Words" for SVM-DIV: the
+    quarter of its range that each feature is in.
     """
     fields = [euclidean_relation(X[:, 6 + field :: 4], f"field{field + 1}") for field in range(4)]
     crawl = category_relation(["/".join(docid.split("-")[1:3]) for docid in docids], "crawl")
@@ -363,7 +363,7 @@ def indri_queries(folder: Path, qrels: Qrels, aspects: str) -> list[DiverseQuery
     """The first 100 documents of Indri's runs with aspects.
 
     "suggestions": BM25 scores of query suggestions, for the topics whose suggestions all have scores in the data;
-    their cosine distance is the relation. "subtopics": the true subtopics, what a perfect guess would give.
+    their cosine distance is the relation. "subtopics": the true subtopics, as from a perfect guess.
     """
     scores = _suggestion_scores(folder) if aspects == "suggestions" else {}
     queries = []
@@ -386,7 +386,7 @@ def _vectors(scores: list[dict[str, float]], docids: list[str]) -> np.ndarray:
 
 
 def _suggestion_scores(folder: Path) -> dict[str, list[dict[str, float]]]:
-    """topic -> for each suggestion {document: BM25 of the whole text}, where all suggestions of a topic have scores."""
+    """topic -> for each suggestion {document: BM25 of the whole text}, for topics whose suggestions all have scores."""
     from xml.etree import ElementTree
 
     table: dict[str, dict[str, float]] = {}

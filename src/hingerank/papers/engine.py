@@ -1,36 +1,36 @@
-"""Tables of papers as data: how a file of `figures/` is read, and how a table of it is run.
+"""Tables of papers as data: how a file of `figures/` is read, and how its tables are run.
 
-A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose do not count):
+A file is TOML, one for each paper (`nan`: a figure that the paper does not give; line breaks in prose are ignored):
 
     paper = "Author et al. 2000, Title (Journal)"
-    came_out = "What came out of all tables, in a sentence."
+    came_out = "The result over all tables, in a sentence."
     believe = "What a reader of the paper should believe today."
     own = ["Other*"]                         # rows, or columns, of the paper's own methods: patterns; also of a table
     baselines = "How the paper's baselines differ from ours, in one line."                    # also of a table
 
     [methods]                                # row -> ranker by its registered name, values to try, fixed parameters
     RSVM = { ranker = "rank-svm", search = { C = { powers_of_two = [-4, 4, 2] } }, fixed = { loss = "hinge" } }
-    Other = { ranker = "listnet", search = { C = [1.0, 10.0] }, closed = true }   # these values and no others
+    Other = { ranker = "listnet", search = { C = [1.0, 10.0] }, closed = true }   # only these values
 
-    [studies.author2000-set]                 # methods compared on a data set; the name is that of the run's folder
+    [studies.author2000-set]                 # methods compared on a data set; also the name of the run's folder
     data = "MQ2008"                          # a set of `sets.KNOWN`, or a folder below that of real sets
     choose = "map:letor4"                    # the measure that chooses on validation
-    columns = { MAP = "map:letor4" }         # title -> measure taken on test, or a name in `letor.COMPUTED`
+    columns = { MAP = "map:letor4" }         # title -> measure on test queries, or a name in `letor.COMPUTED`
     folds = [1]                              # default: all
     methods = {}                             # instead of the paper's, for this study
 
     [[tables]]
     name = "author2000-table1"               # as on the command line
     title = "Table 1: what it shows"
-    fast = true                              # some seconds from nothing: `reproduce --check` runs it
-    setup = "How ours is made, and how that differs from the paper's way."
+    fast = true                              # some seconds from scratch: `reproduce --check` runs it
+    setup = "How our figures are computed, and how that differs from the paper."
     finding = "What matches and what does not, written when the results were in."
     edges = { Other = "why its best value is at an edge of all that was tried" }  # by row, or pattern of rows
     [[tables.sections]]                      # fields as in `Section`
     title = "MQ2008"
     study = "author2000-set"                 # of this file or of another one
     columns = ["MAP"]
-    rows = { RSVM = [0.47], Other = [0.46] } # the paper's figures; [] for a method of ours beside them
+    rows = { RSVM = [0.47], Other = [0.46] } # the paper's figures; [] for a method that only we have
 
 Rows with a method are run by the section's runner, the others are shown as printed. Tables that share a study share its
 results.
@@ -58,9 +58,9 @@ from hingerank.papers.sets import GRADED, KNOWN, find_set
 from hingerank.search.proposals import Grid, NearestFirst, WideningGrid
 from hingerank.search.settings import LIMITS, Setting, size_of
 
-TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers that do not mind how columns are scaled
+TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers unaffected by the scale of columns
 
-# runner of a section -> "module:function" here; a function of (section, place) that answers {row: Ours}
+# runner of a section -> "module:function" here; a function of (section, place) that returns {row: Ours}
 RUNNERS = {
     "comparison": "letor:comparison",
     "p_values": "letor:p_values",
@@ -84,17 +84,17 @@ RUNNERS = {
 
 @dataclass(frozen=True)
 class Ours:
-    """What we found for one row of a table.
+    """Our results for one row of a table.
 
     Attributes
     ----------
     values : by column
     marks : signs of significance by column
-    spread : standard deviation over folds by column, where there are several
-    chosen : what validation chose in each fold
+    spread : standard deviation over folds by column, if there are several
+    chosen : the setting that validation chose in each fold
     seconds : median time of a fit
-    made : when and by which version, where the row was run later than the rest of its table
-    widened : by parameter the values tried beyond the grid, since the best one was at its edge
+    made : date and version, if the row was run later than the rest of its table
+    widened : by parameter, the values tried beyond the grid because the best one was at its edge
     """
 
     values: Mapping[str, float]
@@ -108,16 +108,16 @@ class Ours:
 
 @dataclass(frozen=True)
 class Place:
-    """Where data are and results go, and how much of it to run.
+    """Where data are and results go, and how much to run.
 
     Attributes
     ----------
     data : folder of real sets
-    runs : folder where runs are kept and continued
+    runs : folder where runs are stored and resumed
     folds : numbers of the folds to run; None for all of the table's
     progress : a callback for `compare`
     workers : processes
-    device : where rankers that take a device learn
+    device : for rankers that take a device
     """
 
     data: Path
@@ -128,20 +128,20 @@ class Place:
     device: str = "cpu"
 
     def find(self, name: str) -> Path:
-        """A data set's folder; a MissingSet, which is a DataError, where it is not there."""
+        """A data set's folder; a MissingSet, which is a DataError, if it is not available."""
         return find_set(name, self.data).path
 
     def share(self, name: str) -> str:
-        """What part of a set the folder holds, "" for all of it and for data that are generated."""
+        """The part of a set that the folder has; "" for the whole set and for generated data."""
         return find_set(name, self.data).share if name in KNOWN else ""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a row is made: a ranker by its registered name, values to try by parameter, parameters that are fixed.
+    """How a row is computed: a ranker by its registered name, values to try by parameter, and fixed parameters.
 
-    path: "" where every value is fitted from nothing, not from the solution of the one before. closed: none beyond the
-    values is tried, as they are the paper's own or all there are.
+    path: "" if every value is fitted from scratch, not from the solution of the one before. closed: nothing beyond
+    these values is tried, as they are the paper's own or all there are.
     """
 
     ranker: str
@@ -151,13 +151,13 @@ class Recipe:
     closed: bool = False
 
     def method(self, name: str) -> Method:
-        """The method of that name for `compare`."""
+        """The method with that name for `compare`."""
         from hingerank.registry import ranker_class
 
         return Method(name, ranker_class(self.ranker), self.grid(), dict(self.fixed), self.path)
 
     def grid(self) -> Grid:
-        """The values to try, with those beyond them where the best is at an edge and the grid is not closed."""
+        """The values to try, extended if the best is at an edge and the grid is not closed."""
         return (Grid if self.closed else WideningGrid)(dict(self.search))
 
     def explore(self, value_of: Callable[[Setting], float]) -> list[tuple[Setting, float]]:
@@ -174,11 +174,11 @@ class Recipe:
                 return tried
 
     def nearest_first(self) -> Grid:
-        """The values to try, with those beyond them, one at a time, where the best is at an edge."""
+        """The values to try, extended one at a time if the best is at an edge."""
         return (Grid if self.closed else NearestFirst)(dict(self.search))
 
     def grown(self, settings: Iterable[Given]) -> dict[str, list[object]]:
-        """By parameter the values among those tried that are beyond the grid."""
+        """By parameter, the values tried beyond the grid."""
         found: dict[str, list[object]] = {}
         for setting in settings:
             for name, given in self.search.items():
@@ -202,7 +202,7 @@ class Recipe:
 
 
 def shown(value: object) -> str:
-    """A value of a grid, short.
+    """A value of a grid, in short form.
 
     >>> shown(2.0**-14), shown("4*scale")
     ('6.104e-05', '4*scale')
@@ -212,7 +212,7 @@ def shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class TableStudy:
-    """Methods compared on one data set; see the module. methods: the paper's with those of the study."""
+    """Methods compared on one data set; see the module. methods: the paper's and those of the study."""
 
     run: str
     data: str
@@ -224,18 +224,18 @@ class TableStudy:
 
 @dataclass(frozen=True)
 class Section:
-    """Part of a table that one data set fills.
+    """Part of a table with the results of one data set.
 
     Attributes
     ----------
     figures : the paper's by row, one for each column (None: not given)
     methods : the rows that are run
-    runner, options : what computes ours, by its name in RUNNERS, and its options
+    runner, options : the function that computes our figures, by its name in RUNNERS, and its options
     marks : sign -> row; methods that are significantly better than that row get the sign
-    close : a difference up to this counts as the same figure
-    counted : whether the paper's figures are of the same data as ours, so that they can agree
-    digits : to show
-    note : what the marks mean
+    close : a difference up to this counts as agreement
+    counted : whether the paper's figures are on the same data as ours, so that they can agree
+    digits : number of decimals shown
+    note : the meaning of the marks
     after : what the paper prints after the figures of a row, such as marks and standard deviations; such a row shows
         ours too
     """
@@ -255,7 +255,7 @@ class Section:
     after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def compute(self, place: Place) -> Mapping[str, Ours]:
-        """Ours by row; a row that the paper does not have is shown beside the others."""
+        """Our results by row; a row that the paper does not have is shown after the others."""
         module, _, name = RUNNERS[self.runner].partition(":")
         return getattr(import_module(f"{__package__}.{module}"), name)(self, place)
 
@@ -278,7 +278,7 @@ class PaperTable:
     believe: str = ""
 
     def is_own(self, *names: str) -> bool:
-        """Whether one of these names, of a row or a column, is that of a method of the paper itself."""
+        """Whether one of these names, of a row or a column, is a method of the paper itself."""
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.own)
 
     @property
@@ -296,7 +296,7 @@ def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
 def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:
     """The tables of parsed files, by name."""
     studies: dict[str, TableStudy] = {}
-    for words in papers:  # before any table: one may use the study of another paper
+    for words in papers:  # before any table, since a table may use the study of another paper
         for run, study in words.get("studies", {}).items():
             methods = _recipes(words.get("methods", {}) | study.get("methods", {}))
             studies[run] = _for_set(TableStudy(run, **study | {"methods": methods}))
@@ -335,7 +335,7 @@ def _section(words: Given, studies: Mapping[str, TableStudy], methods: Mapping[s
 
 
 def _for_set(study: TableStudy) -> TableStudy:
-    """The study with methods for its set: where values are as they were measured all but trees scale the columns."""
+    """The study with methods for its set: if the set has raw values, all rankers but trees scale the columns."""
     known = KNOWN.get(study.data.removeprefix("generated "))
     if known is None or not known.raw:
         return study
@@ -347,7 +347,7 @@ def _for_set(study: TableStudy) -> TableStudy:
 
 
 def on_set(table: PaperTable, name: str) -> PaperTable:
-    """The methods, grids and measures of a table's first comparison on another set, by that set's conventions.
+    """The methods, grids and measures of a table's first comparison on another set, with that set's conventions.
 
     The paper has no figures for it, so none are shown.
     """
@@ -355,7 +355,9 @@ def on_set(table: PaperTable, name: str) -> PaperTable:
         raise ValueError(f"there is no set {name!r} to run on; the known ones are: {', '.join(GRADED)}")
     section = next((section for section in table.sections if section.runner == "comparison"), None)
     if section is None:
-        raise ValueError(f"{table.name} compares no rankers of graded rows: it cannot be run on {name}")
+        raise ValueError(
+            f"{table.name} does not compare rankers of graded rows, so it cannot be run on {name}: leave out --on"
+        )
 
     def as_there(measure: str) -> str:
         kind, _, preset = measure.partition(":")
@@ -380,9 +382,9 @@ def make_recipe(
     path: str | None = None,
     closed: bool = False,
 ) -> Recipe:
-    """A recipe as a file has it.
+    """Make a recipe from the entries of a file.
 
-    `{ powers_of_two = [first, last, step] }` stands for the values 2^first, …, 2^last, and "none" for None.
+    `{ powers_of_two = [first, last, step] }` means the values 2^first, …, 2^last, and "none" means None.
 
     >>> make_recipe("rank-svm", {"C": {"powers_of_two": [-2, 2, 2]}}).search
     {'C': [0.25, 1.0, 4.0]}
@@ -407,7 +409,7 @@ def default_data() -> Path:
 
 
 def kept(place: Place, run: str, name: str, compute: Callable[[], Any]) -> Any:
-    """What compute answers, from the file of an earlier run where there is one. name: says all that it depends on."""
+    """The result of compute(), or that stored by an earlier run. name: must state everything the result depends on."""
     path = place.runs / run / (re.sub(r"[^\w.=+-]+", "-", name) + ".json")
     if not path.exists():
         write_whole(path, json.dumps(plain(compute())).encode())

@@ -19,7 +19,7 @@ WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 
 @dataclass(frozen=True)
 class QueryInteractions:
-    """One query: its rows, its pairs, the singular values of its multipliers (largest first)."""
+    """One query: its rows, its pairs, and the singular values of its multipliers (largest first)."""
 
     query: Any
     size: int
@@ -37,7 +37,7 @@ class QueryInteractions:
         return squares / squares[-1] if len(squares) and squares[-1] > 0 else np.empty(0)
 
     def dimensions(self, fraction: float) -> int:
-        """The least k with PE(k) ≥ fraction; 0 where all multipliers are zero."""
+        """The least k with PE(k) ≥ fraction; 0 if all multipliers are zero."""
         energy = self.energy()
         return int(np.searchsorted(energy, min(fraction, WHOLE))) + 1 if len(energy) else 0
 
@@ -53,7 +53,7 @@ class Interactions:
         return np.array([q.dimensions(fraction) / q.size for q in self.queries])
 
     def histogram(self, fraction: float) -> np.ndarray:
-        """Queries whose Dim_t lies in (0, 10 %], (10 %, 20 %], ..., (90 %, 100 %]."""
+        """Number of queries whose Dim_t is in (0, 10 %], (10 %, 20 %], ..., (90 %, 100 %]."""
         tenths = np.ceil(np.round(10 * self.dim(fraction), 9)).astype(int)
         return np.bincount(np.clip(tenths - 1, 0, 9), minlength=10)
 

@@ -1,6 +1,6 @@
-"""Runs over LETOR folds: every row a method, its setting chosen on validation, each column a measure on test.
+"""Runs over LETOR folds: each row is a method, its setting chosen on validation, each column a measure on test.
 
-Each runner takes a section and a place and answers {row: Ours}.
+Each runner takes a section and a place and returns {row: Ours}.
 """
 
 import inspect
@@ -32,13 +32,13 @@ STARTS, ROUNDS, NUMBERS = 10, 10_000, {8: "eight", 10: "ten"}
 
 
 def nonzero_fraction(results: Results, method: str) -> float:
-    """Nonzero weights over weights, averaged over folds: the sparsity ratio of Lai et al."""
+    """Fraction of nonzero weights, averaged over folds: the sparsity ratio of Lai et al."""
     weights = [results.arrays(method, record["fold"]).get("weights") for record in results.tests(method)]
     return float(np.mean([np.count_nonzero(w) / len(w) for w in weights if w is not None]))
 
 
 def fit_seconds(results: Results, method: str) -> float:
-    """Median seconds of the fit whose ranker was tested."""
+    """Median seconds of the fits whose rankers were tested."""
     return float(np.median([record["seconds"] for record in results.tests(method)]))
 
 
@@ -46,12 +46,12 @@ COMPUTED = {"nonzero fraction": nonzero_fraction, "fit seconds": fit_seconds}  #
 
 
 def measures_of(study: TableStudy) -> list[str]:
-    """The measures that a study takes on test: all that any of its tables shows."""
+    """The measures of a study on test queries: all that any of its tables shows."""
     return [column for column in study.columns.values() if column not in COMPUTED]
 
 
 def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Results:
-    """The results of these methods: read where they are known, computed where they are not."""
+    """The results of these methods: read if they are stored, else computed."""
     numbers = place.folds if place.folds is not None else study.folds
     folds = read_set(study.data, place.find(study.data), numbers)
     partly = place.folds is not None and place.folds != study.folds
@@ -63,7 +63,7 @@ def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Re
 
 
 def _there(method: Method, device: str) -> Method:
-    """The method on this device, where its ranker takes one."""
+    """The method on this device, if its ranker takes one."""
     takes = device != "cpu" and "device" in inspect.signature(method.ranker).parameters
     return replace(method, fixed={"device": device, **method.fixed}) if takes else method
 
@@ -114,7 +114,7 @@ def _ours(results: Results, method: str, columns: Mapping[str, str], marks: Mapp
 
 
 def p_values(section: Section, place: Place) -> dict[str, Ours]:
-    """Options first and second: rows compared over all test queries; a row for each test."""
+    """Compare the rows of options first and second over all test queries; a row for each test."""
     study, rows = section.study, [section.options["first"], section.options["second"]]
     results = results_of(study, [study.methods[row].method(row) for row in rows], place)
     t, flips = {}, {}
@@ -128,9 +128,9 @@ def p_values(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def two_parameters(section: Section, place: Place) -> dict[str, Ours]:
-    """A method at every value of two parameters: rows and columns are called "sign = value".
+    """A method at every value of two parameters: rows and columns are named "sign = value".
 
-    Options method: as in a file; parameters: sign -> parameter; measure: shown.
+    Options method: as in a file; parameters: sign -> parameter; measure: the one shown.
     """
     names, recipe = section.options["parameters"], make_recipe(**section.options["method"])
 
@@ -167,11 +167,11 @@ def pairs_of_queries(data: RankingData) -> np.ndarray:
 
 
 def random_starts(section: Section, place: Place) -> dict[str, Ours]:
-    """How far methods that begin at random depend on their start.
+    """How much methods with a random start depend on it.
 
     The rows of option methods, fitted again from ten starts (or option starts) in every fold with the setting that
     validation chose: mean and standard deviation over starts of the means over folds. Option called: another word for
-    starts, in the names of rows.
+    starts in the names of rows.
     """
     starts, columns = section.options.get("starts", STARTS), section.columns
     many = f"{NUMBERS.get(starts, starts)} {section.options.get('called', 'starts')}"
@@ -186,9 +186,9 @@ def random_starts(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def one_setting(section: Section, place: Place) -> dict[str, Ours]:
-    """The rows of option methods with one setting for all folds: that of the best mean over folds on validation.
+    """The rows of option methods with one setting for all folds: the one with the best mean over folds on validation.
 
-    Of the settings that were tried in every fold. Less depends on the few validation queries of one fold.
+    Only settings tried in every fold count. The result depends less on the few validation queries of one fold.
     """
     found = {}
     for row in section.options["methods"]:
@@ -211,7 +211,7 @@ def one_setting(section: Section, place: Place) -> dict[str, Ours]:
 def _refits(
     section: Section, place: Place, name: str, method: Method, chosen: Sequence[Facts], seeds: int
 ) -> list[list[float]]:
-    """One line for each seed: the means over folds of the section's measures at the settings chosen for the folds."""
+    """For each seed, the means over folds of the section's measures at the settings chosen for the folds."""
     measures = list(_columns(section).values())
     mark = zlib.crc32(json.dumps([chosen, measures, dict(method.fixed)], sort_keys=True).encode())
     refit = partial(_refit, section.study, measures, method, chosen, place, seeds)
@@ -256,7 +256,7 @@ def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
         ("Reg-RSVM, 20 rounds", hingerank.RegularizedRankSVM(C=0.1, gamma=1.0, lam=1.0, max_iter=20, **printed)),
     ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the last two do not converge: that is shown
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the last two do not converge, and the table says so
             ranker.fit(train)
         found[title] = dict(zip(ranker.queries_.tolist(), ranker.ranks_.tolist()))
     number = {row: int(row.removeprefix("query ")) for row in section.figures}
@@ -264,7 +264,7 @@ def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
-    """Queries by the tenths of their dimensions that hold 90 % and all of the energy, at the optimum and before."""
+    """Queries by the tenth of their dimensions with 90 % and all of the energy, at the optimum and before."""
     train = _first_fold(section, place)
     optimal, early = _optimal(train), _after_one_epoch(train)
     rows = {"90% of the energy": (optimal, 0.9), "100% of the energy": (optimal, 1.0),
@@ -287,7 +287,7 @@ def _after_one_epoch(train: RankingData, C: float = 1.0) -> Interactions:
     """The interactions of multipliers after one epoch of dual coordinate descent from zero: far from optimal."""
     from hingerank.kernels.dual import dual_epoch, pair_norms
 
-    ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # for its pairs
+    ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # only for its list of pairs
     rows, (winner, loser) = (train.X,), np.ascontiguousarray(ranker.pairs_.T)
     a, w = np.zeros(len(winner)), np.zeros(train.X.shape[1])
     order = np.random.default_rng(0).permutation(len(a))

@@ -1,4 +1,4 @@
-"""What came out of running a paper's table again: saved as small JSON, compared figure by figure, shown as a page."""
+"""The outcome of running a paper's table again: saved as small JSON, compared figure by figure, shown as a page."""
 
 import json
 import time
@@ -17,15 +17,15 @@ from hingerank.papers.sets import KNOWN, MissingSet
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
-BY_ROW = ("comparison", "personal")  # runners that find a row without the others
+BY_ROW = ("comparison", "personal")  # runners that compute a row independently of the others
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: where it stands, the paper's and ours, None where there is none.
+    """One figure: its row and column, the paper's value and ours, None if there is none.
 
-    marks: ours of significance. after: what the paper prints after its figure. spread: our standard deviation where the
-    paper gives one.
+    marks: our marks of significance. after: what the paper prints after its figure. spread: our standard deviation, if
+    the paper gives one.
     """
 
     row: str
@@ -46,14 +46,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out of a table.
+    """The results of a table.
 
     Attributes
     ----------
     sections : {row: Ours} for each section of the table, {} for one that was not run
-    seconds : of the run that ended it
-    versions : used
-    shares : for each section what part of its set it was run on, "" for all of it
+    seconds : duration of the last run
+    versions : of the libraries used
+    shares : for each section the part of its set that it was run on, "" for all of it
     date : of the run, as in 2026-11-15
     """
 
@@ -65,35 +65,35 @@ class Outcome:
     date: str = ""
 
     def share(self, place: int) -> str:
-        """What part of its set a section was run on, "" for all of it."""
+        """The part of its set that a section was run on, "" for all of it."""
         return self.shares[place] if self.shares else ""
 
     @property
     def title(self) -> str:
-        """The table's, with the part of the data that it was run on."""
+        """The table's title, with the part of the data that it was run on."""
         shares = dict.fromkeys(filter(None, self.shares))
         return self.table.title + (f" (on {', '.join(shares)})" if shares else "")
 
     def section_title(self, place: int) -> str:
-        """The section's, with the part of the data that it was run on."""
+        """The section's title, with the part of the data that it was run on."""
         return ", ".join(filter(None, [self.table.sections[place].title, self.share(place)]))
 
     def not_run(self) -> list[str]:
-        """The titles of the sections whose data were not there."""
+        """The titles of the sections whose data were not available."""
         return [section.title for section, ours in zip(self.table.sections, self.sections) if not ours]
 
     def figures(self, place: int) -> list[list[Figure]]:
-        """The figures of a section, row by row: the paper's rows, then those only we have."""
+        """The figures of a section, row by row: the paper's rows, then those that only we have."""
         return compared(self.table.sections[place], self.sections[place])
 
     def note(self, place: int) -> str:
-        """What the marks in a section mean, and that there are none if so."""
+        """The meaning of the marks in a section, and a sentence if there are none."""
         text = self.table.sections[place].note
         marked = any(figure.marks for row in self.figures(place) for figure in row)
         return text if marked or not text else f"{text} No method is."
 
     def differences(self) -> Iterator[tuple[Section, Figure]]:
-        """Every figure that both have of the same data: those of a part or a stand-in are for orientation only."""
+        """Every figure that both have for the same data; those of a part or a stand-in are for orientation only."""
         for place, section in enumerate(self.table.sections):
             for row in self.figures(place) if section.counted and not self.share(place) else []:
                 for figure in row:
@@ -101,7 +101,7 @@ class Outcome:
                         yield section, figure
 
     def counts(self, own: bool | None = None) -> tuple[int, int]:
-        """How many figures agree, of how many; own: of the paper's own methods, or of its baselines, alone."""
+        """(Figures that agree, all figures); own: only the paper's own methods (True) or its baselines (False)."""
         found = [
             abs(figure.difference or 0) <= section.close * (1 + 1e-9)
             for section, figure in self.differences()
@@ -143,7 +143,7 @@ class Outcome:
         )
 
     def moved_from(self, old: "Outcome") -> list[str]:
-        """Our figures that are not what they were, to the last digit shown: "OHSUMED, RSVM, MAP: 0.4479 to 0.4481"."""
+        """Our figures that changed in a digit that is shown: "OHSUMED, RSVM, MAP: 0.4479 to 0.4481"."""
         found = []
         for place, section in enumerate(self.table.sections):
             before = {(f.row, f.column): f.ours for row in old.figures(place) for f in row if f.column != TIME}
@@ -155,7 +155,7 @@ class Outcome:
         return found
 
     def picture(self) -> str:
-        """SVG of the paper's figures beside ours, a panel for each column of a section that was run."""
+        """SVG of the paper's figures and ours, a panel for each column of a section that was run."""
         panels = []
         for place, section in enumerate(self.table.sections):
             ours, rows = self.sections[place], self.figures(place) if self.sections[place] else []
@@ -171,7 +171,7 @@ class Outcome:
         return draw(panels)
 
     def grids(self) -> list[str]:
-        """Lines that say which grids grew since the best value was at their edge, and where it still is and why."""
+        """Lines that say which grids were extended because the best value was at their edge, and where it still is."""
         grown: list[str] = []
         edges: dict[str, list[str]] = {}
         for row, recipe, ours in self._chosen():
@@ -187,7 +187,7 @@ class Outcome:
         return lines
 
     def edges(self) -> dict[str, str]:
-        """Rows whose best value is at an edge of all that was tried, where the grid is open -> why; "" if not said."""
+        """Rows of open grids whose best value is at an edge of all that was tried -> why; "" if no reason is given."""
         return {row: self._why(row) for row, recipe, ours in self._chosen() if recipe.edges(ours) and not recipe.closed}
 
     def _chosen(self) -> Iterator[tuple[str, Recipe, Ours]]:
@@ -206,7 +206,7 @@ class Outcome:
         return "the edge of what was tried, in some fold" + (f" ({why})" if why else "")
 
     def _printed(self) -> bool:
-        """Whether the paper has a figure beside one of ours, of whatever data."""
+        """Whether the paper has a figure for one of ours, on whatever data."""
         rows = (row for place in range(len(self.table.sections)) for row in self.figures(place))
         return any(figure.difference is not None for row in rows for figure in row)
 
@@ -234,7 +234,7 @@ class Outcome:
 
 
 def reproduce(table: PaperTable, place: Place) -> Outcome:
-    """Run every section of a table whose data are there; a MissingSet where those of none are."""
+    """Run every section of a table whose data are available; a MissingSet if no section's are."""
     start = time.perf_counter()
     sections: list[Mapping[str, Ours]] = []
     missing = []
@@ -251,11 +251,13 @@ def reproduce(table: PaperTable, place: Place) -> Outcome:
 
 
 def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome:
-    """A saved outcome with these rows run again wherever a section compares them; the others stay as they are."""
+    """A saved outcome with these rows run again in every section that compares them; the others stay unchanged."""
     known = [row for section in saved.table.sections if section.runner in BY_ROW for row in section.methods]
     for row in rows:
         if row not in known:
-            raise ValueError(f"{saved.table.name} has no row {row!r} that can be run alone, only {', '.join(known)}")
+            raise ValueError(
+                f"{saved.table.name} has no row {row!r} that can be run alone; choose from {', '.join(known)}"
+            )
     used = versions()
     made = f"{time.strftime('%Y-%m-%d')} by version {used['hingerank']}"
     sections: list[Mapping[str, Ours]] = []
@@ -265,13 +267,13 @@ def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome
             sections.append(old)
             continue
         if section.marks:
-            raise ValueError(f"the marks of {section.title!r} compare its rows: run all of {saved.table.name}")
+            raise ValueError(f"the marks of {section.title!r} compare its rows, so run all of {saved.table.name}")
         try:
             found = replace(section, methods=wanted).compute(place)
         except MissingSet:
             if old:
                 raise
-            found = {}  # as when the whole table ran
+            found = {}  # as when the whole table was run
         new = {row: replace(ours, made=made) for row, ours in found.items()}
         merged = {**old, **new}
         sections.append({row: merged[row] for row in section.methods if row in merged})
@@ -279,7 +281,7 @@ def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome
 
 
 def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
-    """What `save` wrote for this table, or None."""
+    """The outcome that `save` wrote for this table, or None."""
     path = folder / f"{table.name}.json"
     if not path.exists():
         return None
@@ -292,7 +294,7 @@ def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
 
 
 def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
-    """The figures of a section beside ours."""
+    """The figures of a section with ours."""
     rows = []
     for name in dict.fromkeys([*section.figures, *ours]):
         given = section.figures.get(name) or [None] * len(section.columns)
@@ -309,7 +311,7 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
 
 
 def _short(ours: Ours) -> Facts:
-    """As JSON, without what is not there; figures rounded, the settings that were chosen not."""
+    """As JSON without empty fields; figures are rounded, chosen settings are not."""
 
     def rounded(value: object) -> Any:
         if isinstance(value, Mapping):
@@ -357,7 +359,7 @@ runs the methods of a table on another set of graded rows.
 
 
 def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
-    """One Markdown page with all outcomes; pictures: the folder beside it that has theirs."""
+    """Write one Markdown page with all outcomes; pictures: the folder beside it that contains theirs."""
     parts = [
         INTRODUCTION,
         _sets(),
@@ -404,7 +406,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
 
 def _sets() -> str:
     rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
-    return "\n".join([*_markdown(["set", "in `fetch`", "where it may lie"], rows), ""])
+    return "\n".join([*_markdown(["set", "in `fetch`", "folder"], rows), ""])
 
 
 def _counted(outcome: Outcome, own: bool) -> str:
@@ -440,7 +442,7 @@ def _escaped(cells: Sequence[str]) -> list[str]:
 def markdown_lines(
     header: Sequence[str], rows: Iterable[Sequence[str]], align: Sequence[str] | None = None
 ) -> list[str]:
-    """The lines of a Markdown table; align: what stands in its second line, "---" for each column by default."""
+    """The lines of a Markdown table; align: the cells of its second line, "---" for each column by default."""
     return [_line(header), _line(align or ["---"] * len(header)), *map(_line, rows)]
 
 

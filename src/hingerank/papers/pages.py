@@ -1,6 +1,6 @@
-"""Figures of the documentation from stored results: a figure has one place, and the pages that show it take it there.
+"""Figures of the documentation from stored results: each is stored once, and the pages that show it are filled from it.
 
-A page marks where a table stands, and `hingerank reproduce --write-docs` writes what is between the marks:
+A page marks where a table goes, and `hingerank reproduce --write-docs` writes what is between the marks:
 
     <!-- table sparse-steps -->
     | | r = 1 | r = 2 |
@@ -10,8 +10,8 @@ The table is in results/sparse-steps.json beside the page, with the command that
 header and rows of cells. `{lai2013-table5 / OHSUMED / TGRank / MAP}` in a cell stands for our figure in that section,
 row and column of a reproduction, `{paper lai2013-table5 / …}` for the paper's.
 
-A figure in running text has the same address after it, as a comment that no page shows, or that of a stored table: its
-name, the first cell of the row, and the column. It keeps the digits that it is written with:
+A figure in running text is followed by the same address in a comment, which no page shows, or by that of a stored
+table: its name, the first cell of the row, and the column. The number of digits is kept:
 
     MAP .448<!-- = lai2013-table5 / OHSUMED / TGRank / MAP --> in 33.6<!-- = sparse-path / TGRank / milliseconds --> ms
 """
@@ -31,7 +31,7 @@ _ASKED = re.compile(r"\{(paper )?([^{}]+? / [^{}]+? / [^{}]+? / [^{}]+?)\}")
 
 
 def fill_pages(docs: Path, outcomes: Mapping[str, Outcome]) -> list[Path]:
-    """Write the marked tables and figures of a folder's pages, and of the README beside it; the pages that changed."""
+    """Write the marked tables and figures of a folder's pages and the README beside it; returns the changed pages."""
     changed = []
     for path in [*sorted(docs.glob("*.md")), *docs.parent.glob("README.md")]:
         text = path.read_text("utf-8")
@@ -43,7 +43,7 @@ def fill_pages(docs: Path, outcomes: Mapping[str, Outcome]) -> list[Path]:
 
 
 def fill(text: str, results: Path, outcomes: Mapping[str, Outcome]) -> str:
-    """The text of a page with its marked tables and figures from the files of `results` and from reproductions."""
+    """The text of a page with its marked tables and figures filled from the files of `results` and reproductions."""
 
     def table(match: re.Match[str]) -> str:
         lines = stored_table(results / f"{match[2]}.json", outcomes)
@@ -59,7 +59,7 @@ def fill(text: str, results: Path, outcomes: Mapping[str, Outcome]) -> str:
 
 
 def written_as(shown: str, value: float) -> str:
-    """A value with the digits, the sign, the commas and the zero before the point that another is written with.
+    """A value in the format of `shown`: its digits, sign, commas and zero before the point.
 
     >>> written_as(".828", 0.8256), written_as("+1,234.5", 2345.67), written_as("0.83", 0.8256)
     ('.826', '+2,345.7', '0.83')
@@ -83,9 +83,9 @@ def look_up_cell(parts: list[str], results: Path, outcomes: Mapping[str, Outcome
 
 
 def stored_table(path: Path, outcomes: Mapping[str, Outcome]) -> list[str]:
-    """The Markdown lines of a stored table, its references looked up."""
+    """The Markdown lines of a stored table, with its references looked up."""
     if not path.is_file():
-        raise DataError(f"there is no {path}: a page shows this table")
+        raise DataError(f"there is no {path}, but a page shows this table: run its benchmark, or remove the mark")
     words = json.loads(path.read_text("utf-8"))
     show = _shown(words)
 
@@ -96,7 +96,7 @@ def stored_table(path: Path, outcomes: Mapping[str, Outcome]) -> list[str]:
 
 
 def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) -> float:
-    """Our figure, or the paper's, at "table / section / row / column"; a DataError where there is none."""
+    """Our figure, or the paper's, at "table / section / row / column"; a DataError if there is none."""
     name, title, row, column = address.split(" / ")
     for place, section in enumerate(outcomes[name].table.sections if name in outcomes else ()):
         if section.title == title:
@@ -109,7 +109,7 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
 
 
 def _shown(words: Given) -> Callable[[float], str]:
-    """How the table writes a figure: its number of digits, and whether a zero stands before the point."""
+    """How the table writes a figure: its number of digits, and whether there is a zero before the point."""
     digits, zero = words.get("digits", 4), words.get("zero", True)
 
     def show(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Personal rankers as in Cheng et al. (2018): one C for each row, chosen by the accuracy of validation pairs."""
+"""Personal rankers as in Cheng et al. (2018): one C for each row, chosen by the accuracy on validation pairs."""
 
 import lzma
 import time
@@ -17,13 +17,13 @@ from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
 from hingerank.papers.outcome import TIME
 from hingerank.search.settings import Setting
 
-FEW = 1000  # rows of a fit that only loads what is compiled
+FEW = 1000  # rows of a first fit that only loads compiled kernels
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
 Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
 
 
 def personal(section: Section, place: Place) -> dict[str, Ours]:
-    """Processor seconds per epoch and pairs in the right order, for every row the setting best on validation."""
+    """Processor seconds per epoch and pairs in the right order, for every row with the setting best on validation."""
     return {row: _row(row, recipe, section, place) for row, recipe in section.methods.items()}
 
 
@@ -33,7 +33,7 @@ def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
     def validation(setting: Setting) -> float:
         name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
         results.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place)))
-        return results[-1].get("validation", 0.0)  # none is held out where there is nothing to choose
+        return results[-1].get("validation", 0.0)  # nothing is held out if there is nothing to choose
 
     tried = [setting for setting, _ in recipe.explore(validation)]
     setting, found = max(zip(tried, results), key=lambda pair: pair[1].get("validation", 0.0))
@@ -42,7 +42,7 @@ def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
 
 
 def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> dict[str, float]:
-    """Accuracies and times of one fit. The test accuracy is looked at only for the setting that validation chose."""
+    """Accuracies and times of one fit. The test accuracy is used only for the setting that validation chose."""
     from hingerank.registry import ranker_class
 
     features, parts, compared = SETS[section.study.data](place)
@@ -53,7 +53,7 @@ def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> di
             warnings.simplefilter("ignore")  # the certificate says the same
             return (ranker.fit_pairs if compared else ranker.fit)(features, *rows)
 
-    fitted([column[:FEW] for column in parts["train"]], max_iter=2)  # loads what is compiled, which is not to be timed
+    fitted([column[:FEW] for column in parts["train"]], max_iter=2)  # loads compiled kernels, which is not timed
     began = time.process_time()
     ranker = fitted(parts["train"])
     seconds = time.process_time() - began
@@ -71,13 +71,13 @@ def pairs_right(ranker: Ranker, features: Matrix, parts: Given, part: str) -> fl
 def ratings_right(ranker: Ranker, features: Matrix, parts: Given, part: str) -> float:
     """Fraction of a user's pairs in the right order: training pairs, or pairs with at least one rating of `part`.
 
-    These are all pairs of the training ratings and this part's, less those of the training ratings alone.
+    These are all pairs of the training ratings and this part's, minus those among the training ratings.
     """
     from hingerank.metrics import evaluate
     from hingerank.preferences import GradedPreferences
 
     def counts(names: Sequence[str]) -> tuple[float, float]:
-        """Pairs of different ratings in the right order (equal scores count one half), and all of them."""
+        """Pairs of different ratings in the right order (equal scores count one half), and all such pairs."""
         users, items, ratings = (np.concatenate([parts[name][k] for name in names]) for k in range(3))
         order = np.argsort(users, kind="stable")
         users, items, ratings = users[order], items[order], ratings[order]
@@ -95,9 +95,9 @@ def ratings_right(ranker: Ranker, features: Matrix, parts: Given, part: str) -> 
 
 
 def basis_functions(section: Section, place: Place) -> dict[str, Ours]:
-    """The features with the most positive and the most negative weights in one of the functions that users share.
+    """The features with the most positive and the most negative weights in one of the basis functions of all users.
 
-    Options rank and C: of `PersonalRankSVM`, fitted to all ratings; function: its place, the strongest is 1.
+    Options rank and C: of `PersonalRankSVM`, fitted to all ratings; function: its number, 1 for the strongest.
     """
     options, run = section.options, section.study.run
     fit = partial(_basis, place.find(section.study.data), options["rank"], options["C"])
@@ -120,7 +120,7 @@ def _basis(folder: Path, rank: int, C: float) -> list[dict[str, list[tuple[str, 
 
 
 def synthetic(place: Place, used: int = 800) -> Parts:
-    """800 comparisons a user to train, or the first `used` of them, 100 to validate, 200 to test."""
+    """800 comparisons per user for training, or the first `used` of them, 100 for validation, 200 for test."""
     from hingerank.personal.generate import make_personal
 
     data = make_personal(1000, 10_000, 64, 20, per_user=1100, seed=0)
@@ -136,7 +136,7 @@ def synthetic(place: Place, used: int = 800) -> Parts:
 
 @cache
 def yahoo(folder: Path) -> Parts:
-    """The split that comes with the data; a tenth of every user's training ratings validates."""
+    """The split that comes with the data; a tenth of every user's training ratings is for validation."""
     from scipy.io import loadmat
 
     from hingerank.personal.ratings import Ratings, read_ratings, split_by_user
@@ -155,8 +155,8 @@ def yahoo(folder: Path) -> Parts:
 
 @cache
 def movielens(folder: Path) -> Parts:
-    """Any edition of MovieLens: of every user's films a fifth tests and a tenth of the rest validates; the features
-    are genres."""
+    """Any edition of MovieLens: a fifth of every user's films is for test, a tenth of the rest for validation; the
+    features are genres."""
     from hingerank.personal.item_features import genre_features
     from hingerank.personal.rating_sets import read_movielens
     from hingerank.personal.ratings import split_by_user
@@ -169,7 +169,7 @@ def movielens(folder: Path) -> Parts:
 
 
 def all_training(parts: Parts) -> Parts:
-    """The same with the ratings that validated among those to learn from."""
+    """The same with the validation ratings added to the training ratings."""
     features, split, compared = parts
     together = tuple(np.concatenate(columns) for columns in zip(split["train"], split["validation"]))
     return features, {"train": together, "test": split["test"]}, compared

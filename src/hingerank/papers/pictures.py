@@ -1,17 +1,17 @@
-"""The picture of a table: the paper's figures beside ours, a panel for each column, as a small SVG file."""
+"""The picture of a table: the paper's figures and ours, a panel for each column, as a small SVG file."""
 
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
-LABELS, WIDTH, LINE, ABOVE, BELOW = 190, 170, 15, 34, 24  # of names of rows, of a panel, of a row, of title and axis
+LABELS, WIDTH, LINE, ABOVE, BELOW = 190, 170, 15, 34, 24  # pixels: row names, panel, row, title, axis
 PANELS = 4  # side by side
 PAPER, OURS, FAINT, INK = "#c2571a", "#1f5fa8", "#d5d5d5", "#333333"
 
 
 class PlotPoint(NamedTuple):
-    """A row: the paper's figure and ours, None where there is none, and our standard deviation over folds or starts."""
+    """A row: the paper's figure and ours, None if there is none, and our standard deviation over folds or starts."""
 
     row: str
     paper: float | None
@@ -20,7 +20,7 @@ class PlotPoint(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A column of a section; sections stand below each other."""
+    """A column of a section; sections are below each other."""
 
     section: str
     column: str
@@ -29,7 +29,7 @@ class Panel(NamedTuple):
 
 
 def draw(panels: Sequence[Panel]) -> str:
-    """SVG: rows from top to bottom, figures from left to right; hollow: the paper's, full: ours, with its deviation.
+    """SVG with rows from top to bottom, figures from left to right; hollow: the paper's, filled: ours with deviation.
 
     >>> picture = draw([Panel("Set", "MAP", [PlotPoint("RSVM", 0.44, 0.45, 0.01)])])
     >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
@@ -57,7 +57,7 @@ def draw(panels: Sequence[Panel]) -> str:
 
 
 def _key() -> list[str]:
-    """What the signs mean."""
+    """The legend."""
     return [
         _diamond(14, 14),
         _text(24, 18, "the paper"),
@@ -97,7 +97,7 @@ def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[s
 
 
 def _ends(point: PlotPoint) -> list[float]:
-    """What has to be within the panel."""
+    """The values that must be inside the panel."""
     around = [] if point.ours is None else [point.ours - (point.spread or 0.0), point.ours + (point.spread or 0.0)]
     return around + ([] if point.paper is None else [point.paper])
 

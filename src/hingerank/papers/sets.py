@@ -1,8 +1,8 @@
-"""The sets that tables are of: where one may lie, in the layouts in which it is published, and how its folds are read.
+"""The data sets of the tables: the folders and layouts in which each may be found, and how its folds are read.
 
 A set is looked for below the folder of real sets, under its own name and as its publisher packs it, and then where
-`hingerank fetch` keeps it. Some sets have a part or a stand-in that is easier to come by: it is taken only where the
-whole set is not there, and what comes of it says so (`Found.share`).
+`hingerank fetch` stores it. Some sets have a part or a stand-in that is easier to get: it is used only if the whole set
+is not available, and the results say so (`Found.share`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,22 +20,22 @@ from hingerank.data.generate import make_like
 from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.data.read_write import read_parts
 
-HUGE = 1e300  # Istella's files say "no value" by the largest double
+HUGE = 1e300  # Istella's files mark a missing value by the largest double
 
 
 @dataclass(frozen=True)
 class KnownSet:
-    """A set in the forms in which people have it.
+    """A set in the forms in which it is distributed.
 
     Attributes
     ----------
     fetched : its name in `hingerank fetch`
-    folders : where it may lie below the folder of real sets, the first that is there counts
-    inside : folders inside what `fetch` keeps, in the same form
+    folders : possible folders below that of real sets; the first that exists is used
+    inside : folders inside what `fetch` stores, in the same form
     files : role -> name without endings, for a set of one fold whose files have names of their own
     part, share : the folder of a part of the set, and what part that is
     preset : of its measures
-    raw : its values are as they were measured, so that linear rankers have to scale them
+    raw : whether its values are unscaled, so that linear rankers have to scale them
     """
 
     fetched: str
@@ -50,14 +50,14 @@ class KnownSet:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a set is; share: what part of the set that is, "" for all of it."""
+    """Where a set is; share: the part of the set that this is, "" for all of it."""
 
     path: Path
     share: str = ""
 
 
 def _gov(task: str, year: int) -> KnownSet:
-    """One of the six .Gov sets of LETOR 3.0, which all lie in Gov/QueryLevelNorm/YEAR_task_dataset."""
+    """One of the six .Gov sets of LETOR 3.0, which are all in Gov/QueryLevelNorm/YEAR_task_dataset."""
     name = f"{year}_{task}_dataset"
     layouts = [f"QueryLevelNorm/{name}", f"Gov/QueryLevelNorm/{name}"]
     own = f"{task.upper()}{year}"
@@ -72,7 +72,7 @@ def _yahoo(number: int) -> KnownSet:
 
 
 def _normalised(name: str) -> list[str]:
-    """A LETOR set, alone or beside its forms without normalisation."""
+    """Folders of a LETOR set, alone or beside its unnormalised forms."""
     return [f"{name}/QueryLevelNorm", f"{name}/Querylevelnorm", name]
 
 
@@ -104,7 +104,7 @@ KNOWN: dict[str, KnownSet] = {
 }
 
 
-# generated data of a set's shape, where a table is shown of them meanwhile: the shape, and the fraction of the queries
+# generated data of a set's shape, used until the set itself is available: the shape, and the fraction of the queries
 GENERATED = {"generated HP2004": ("HP2004", 1.0), "generated MSLR-WEB10K": ("MSLR-WEB10K", 0.02)}
 
 OTHERS = ("ml-1m", "ml-20m", "hetrec2011", "trec-web")  # ratings and runs
@@ -112,11 +112,11 @@ GRADED = tuple(name for name in KNOWN if name not in OTHERS)  # sets of graded r
 
 
 class MissingSet(DataError):
-    """A set that is not there; the message says where it comes from and where it may lie."""
+    """A set that is not available; the message says where it comes from and where to put it."""
 
 
 def find_set(name: str, data: Path) -> Found:
-    """Where a set is; a MissingSet where neither it nor a part of it is there."""
+    """Where a set is; a MissingSet if neither it nor a part of it is available."""
     if name in GENERATED:
         return Found(data)
     known = KNOWN.get(name)
@@ -130,14 +130,14 @@ def find_set(name: str, data: Path) -> Found:
         return Found(data / known.part, known.share)
     how = "`hingerank fetch --list` says where public sets come from"
     if known is not None:
-        how = f"it comes from {PUBLIC_SETS[known.fetched].page}, and its folder there is {' or '.join(known.folders)}"
+        how = f"it comes from {PUBLIC_SETS[known.fetched].page}; its folder there is {' or '.join(known.folders)}"
     raise MissingSet(
-        f"there is no {name} in {data}: name the folder of your data sets with --data or $HINGERANK_DATA; {how}"
+        f"there is no {name} in {data}: set $HINGERANK_DATA, or --data, to the folder that contains it; {how}"
     )
 
 
 def _holds(folder: Path, known: KnownSet) -> bool:
-    """Whether a folder holds the set itself: an empty one, or one of a set's other forms, is passed over."""
+    """Whether a folder contains the set itself: an empty one, or one with the set's other forms, does not count."""
     if known.files:
         return all(_named(folder, name) is not None for name in known.files.values())
     if known.fetched in OTHERS:
@@ -146,9 +146,9 @@ def _holds(folder: Path, known: KnownSet) -> bool:
 
 
 def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> list[FoldParts]:
-    """The folds of a set: those it is published in; one, where it is published as files to train and to test.
+    """The folds of a set: those it is published in, or one if it is published as training and test files.
 
-    Where there is nothing to validate on, as in Istella's full set, every fifth training query is kept for that.
+    Without validation queries, as in Istella's full set, every fifth training query is used for validation.
     """
     if name in GENERATED:
         return _generated(name, numbers)
@@ -162,7 +162,9 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     if not {"train", "test"} <= set(files):
         raise DataError(f"{path}: no folds here, expected files S1…S5, Fold1…Fold5, or train and test")
     if numbers is not None and list(numbers) != [1]:
-        raise DataError(f"{path}: there is no fold {next(k for k in numbers if k != 1)}, {name} is published as one")
+        raise DataError(
+            f"{path}: there is no fold {next(k for k in numbers if k != 1)}, as {name} has a single one: ask for fold 1"
+        )
     return [_one_fold({role: file for role, file in files.items() if file is not None})]
 
 
@@ -185,12 +187,12 @@ def _one_fold(files: Mapping[str, Path]) -> FoldParts:
 
 
 def _drop_huge(data: RankingData) -> None:
-    """Values that stand for none become 0, in place."""
+    """Set missing values, marked by huge numbers, to 0 in place."""
     values: Any = data.X if isinstance(data.X, np.ndarray) else data.X.data
     values[np.abs(values) > HUGE] = 0.0
 
 
 def _named(folder: Path, stem: str) -> Path | None:
-    """The file of that name, plain or compressed."""
+    """The file with that name, plain or compressed."""
     names = (stem + ending + packed for ending in (".txt", "") for packed in ("", *COMPRESSIONS))
     return next((folder / name for name in names if (folder / name).is_file()), None)

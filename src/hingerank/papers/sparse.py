@@ -1,6 +1,6 @@
-"""The weights of sparse rankers, as in Lai et al. (2013): which features stay, and what it takes to learn them.
+"""The weights of sparse rankers, as in Lai et al. (2013): which features are selected, and the time to learn them.
 
-Each runner takes a section and a place and answers {row: Ours}.
+Each runner takes a section and a place and returns {row: Ours}.
 """
 
 import time
@@ -23,10 +23,10 @@ MOST_SHOWN = 10
 
 
 def training_times(section: Section, place: Place) -> dict[str, Ours]:
-    """TGRank at the C of option C, then FenchelRank by its classic steps in the ball that TGRank's weights are on.
+    """TGRank at the C of option C, then FenchelRank by its classic steps in the ball of the same norm.
 
-    The option counts every pair, as the paper's radii show; TGRank's own C is of the mean over pairs. Rows: "fold 1,
-    FenchelRank", "fold 1, TGRank"; columns: r, the sum of TGRank's absolute weights, processor seconds and the
+    The option counts every pair, as the paper's radii show; TGRank's own C multiplies the mean over pairs. Rows: "fold
+    1, FenchelRank", "fold 1, TGRank"; columns: r, the sum of TGRank's absolute weights, processor seconds and the
     fraction of features in use.
     """
     data = section.study.data
@@ -44,7 +44,7 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
     pairs = int(pairs_of_queries(train).sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps run out, as in the paper
-        hingerank.TGRank(C=C * pairs, max_iter=1).fit(train)  # loads what is compiled, which is not to be timed
+        hingerank.TGRank(C=C * pairs, max_iter=1).fit(train)  # loads compiled kernels, which is not timed
         slow, seconds = _timed(hingerank.TGRank(C=C * pairs, max_iter=STEPS), train)
         radius = float(np.abs(slow.coef_).sum())
         ball = hingerank.FenchelRank(radius=radius, variant="classic", absolute=True, max_iter=STEPS)
@@ -54,7 +54,7 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
 
 
 def _timed(ranker: Ranker, train: RankingData) -> tuple[Ranker, float]:
-    """The ranker, fitted, and the processor seconds that it took, which other work on the machine changes little."""
+    """The fitted ranker and the processor seconds it took, which other work on the machine changes little."""
     began = time.process_time()
     return ranker.fit(train), time.process_time() - began
 
@@ -66,9 +66,9 @@ def _cost(ranker: Ranker, seconds: float) -> dict[str, float]:
 def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
     """The features that the models of most folds use, and those that the paper names.
 
-    Option method: the row of the study whose weights are looked at. Columns: folds, the number of models with the
-    feature; weight, its absolute weight over the sum of all, averaged over folds; "N@10 alone", NDCG@10 over all
-    queries when rows are sorted by that feature (falling or rising, whichever is better), and its place among all.
+    Option method: the row of the study whose weights are used. Columns: folds, the number of models with the feature;
+    weight, its absolute weight over the sum of all, averaged over folds; "N@10 alone", NDCG@10 over all queries when
+    rows are sorted by that feature (descending or ascending, whichever is better), and its rank among all features.
     """
     row, study = section.options["method"], section.study
     results = results_of(study, [study.methods[row].method(row)], place)
@@ -89,7 +89,7 @@ def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _alone(section: Section, place: Place) -> np.ndarray:
-    """The better NDCG@10 of every feature, sorted by falling or by rising."""
+    """The better NDCG@10 of every feature, sorted descending or ascending."""
     study, measure = section.study, section.options["measure"]
     tests = [fold.test for fold in read_set(study.data, place.find(study.data), place.folds or study.folds)]
 

@@ -23,7 +23,7 @@ baseline comes out above print, the paper tuned it less; the paper's own method 
 
 
 def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """One Markdown page over all papers."""
+    """Write one Markdown page about all papers."""
     papers = {outcome.table.paper: outcome.table for outcome in outcomes}
     rows, parts = [], []
     for paper, table in papers.items():
@@ -48,7 +48,7 @@ def _counted(outcomes: Sequence[Outcome], own: bool) -> list[str]:
 
 
 def _why(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each table of the paper whose figures were compared, with what it found."""
+    """A line for each table of the paper whose figures were compared, with its finding."""
     return [
         f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. {_first_sentence(o.table.finding)}"
         for o in outcomes
@@ -57,7 +57,7 @@ def _why(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence.
+    """The text up to the first full stop that ends a sentence.
 
     >>> _first_sentence("It is .01 higher. That is all.")
     'It is .01 higher.'
