@@ -240,7 +240,7 @@ def test_an_upload_that_fails_leaves_solr_as_it_was(solr, shop):
     log, grades = shop
     ranker = hr.RankSVM(scale="standard").fit(hr.read_feature_log(log, grades))
     before = models(solr), solr.call("schema/feature-store/shop")["features"]
-    with pytest.raises(hr.ExportError, match=r"requires efi parameter.*; what was sent was taken back"):
+    with pytest.raises(hr.ExportError, match=r"requires efi parameter.*; what was sent was removed again"):
         hr.upload(ranker, "solr", solr.address, name="fails", store="shop")
     with pytest.raises(hr.ExportError, match="lacks bm25, edismax, popularity, original"):
         hr.upload(ranker, "solr", solr.address, name="fails", store="none")

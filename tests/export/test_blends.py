@@ -72,7 +72,7 @@ def test_exports_score_as_the_blend_does(name, to, blends, data, tmp_path):
 
 
 def test_a_line_with_trees_says_why_solr_cannot_run_it(blends, tmp_path):
-    with pytest.raises(hr.ExportError, match="a line or a curve is no exact sum of trees"):
+    with pytest.raises(hr.ExportError, match="a line or a curve is not an exact sum of trees"):
         blends["line and trees"].export(tmp_path / "model/", "solr")
 
 

@@ -142,7 +142,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, to):
 def test_numbers_beyond_single_precision_are_refused_by_engines(tmp_path, to):
     ranker = hr.RankSVM(C=0.1).fit(DATA)
     ranker.coef_ = ranker.coef_ * 1e45
-    with pytest.raises(hr.ExportError, match="beyond the single precision"):
+    with pytest.raises(hr.ExportError, match="beyond this engine's single precision"):
         ranker.export(tmp_path / "m", to)
     with pytest.raises(hr.ExportError, match="shift must be a finite number"):
         RANKER.export(tmp_path / "m", to, shift=np.inf)

@@ -50,7 +50,7 @@ def test_the_model_alone_is_written(ranker, tmp_path, to):
     done = exported(ranker, tmp_path / "out", to)
     assert [path.name for path in done.files] == ["model.json", "model.examples.json"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["model.examples.json", "model.json"]
-    assert "The features are the engine's own, by their names: bm25, edismax, recency." in done.notes
+    assert "The features are the engine's own, by these names: bm25, edismax, recency." in done.notes
 
 
 @pytest.mark.parametrize("to", ENGINES)
@@ -86,7 +86,7 @@ def test_the_engines_own_list_is_held_against_the_model(ranker, tmp_path, to):
 
 
 def test_ranklib_counts_by_the_places_in_the_engines_set(ranker, tmp_path):
-    with pytest.raises(hr.ExportError, match="counts features by their places in the feature set"):
+    with pytest.raises(hr.ExportError, match="numbers features by their order in the feature set"):
         ranker.export(tmp_path / "m", "opensearch", ranklib=True)
     order = ["unused", "recency", "bm25", "more", "edismax"]
     done = exported(ranker, tmp_path / "m", "opensearch", ranklib=True, features=listed("opensearch", order)[1])
@@ -97,7 +97,7 @@ def test_ranklib_counts_by_the_places_in_the_engines_set(ranker, tmp_path):
 def test_lists_that_are_none(ranker, tmp_path):
     with pytest.raises(hr.ExportError, match="sql has none: give a mapping"):
         ranker.export(tmp_path / "m.sql", "sql", features=listed("solr", NAMES)[0])
-    with pytest.raises(hr.ExportError, match="each of which has a name"):
+    with pytest.raises(hr.ExportError, match="each entry of those has a name"):
         ranker.export(tmp_path / "m", "solr", features=["bm25"])
     with pytest.raises(hr.ExportError, match="features must map names"):
         ranker.export(tmp_path / "m", "solr", features="bm25")

@@ -293,7 +293,7 @@ def test_a_shift_is_found(fitted, tmp_path, name, to):
     assert -scores.min() <= done.options["shift"]
     if name in ("standard", "linear"):
         assert done.options["shift"] <= np.ptp(scores) / 2 - scores.min()
-        with pytest.raises(hr.ExportError, match="give some by check"):
+        with pytest.raises(hr.ExportError, match="pass check=data"):
             fitted(name).export(tmp_path / "b", to, shift="auto")
     else:
         assert fitted(name).export(tmp_path / "b", to, shift="auto").options["shift"] == done.options["shift"]
@@ -379,7 +379,7 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
 
 
 def test_only_personal_rankers_have_vectors(fitted, tmp_path):
-    with pytest.raises(hr.ExportError, match=r"no users, .* formats of such rankers: python, c, .*onnx"):
+    with pytest.raises(hr.ExportError, match=r"no user vectors; formats that can export it: python, c, .*onnx"):
         fitted("linear").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
     with pytest.raises(hr.ExportError, match="items="):
         hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2]).export(tmp_path / "v", "vectors")

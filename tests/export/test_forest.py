@@ -78,7 +78,7 @@ def test_level_order():
     order, sizes = level_order(np.array([5, 1]), left, right)
     assert order.tolist() == [0, 4, 2, 3, 1, 5] and sizes.tolist() == [5, 1]
     for node, child, words in [
-        (0, 5, "outside"), (0, -2, "outside"), (1, 4, "single child"), (0, 2, "two parents"), (2, 0, "circle"),
+        (0, 5, "outside"), (0, -2, "outside"), (1, 4, "single child"), (0, 2, "two parents"), (2, 0, "cycle"),
     ]:  # fmt: skip
         wrong = left.copy()
         wrong[node] = child
@@ -102,7 +102,7 @@ def test_a_forest_by_hand():
     made = Forest.from_state(TREE, 2, single=False)
     X = np.array([[0.5, 9.0], [0.6, 2.0], [0.6, 2.1], [np.nan, 9.0], [0.6, np.nan]])
     assert made.scores(X, 1).tolist() == [1.0, 3.0, 4.0, 1.0, 4.0]
-    with pytest.raises(ValueError, match="X has 1 features, the trees know 2"):
+    with pytest.raises(ValueError, match="X has 1 features, but the trees were fitted on 2"):
         made.scores(X[:, :1], 1)
 
 
@@ -157,7 +157,7 @@ def test_contributions_are_shapley_values_of_the_paths():
         ({"gain": np.zeros(4, np.float32)}, "numbers"),
         ({"start": np.inf}, "finite number"),
         ({"start": "0"}, "finite number"),
-        ({"average": 1}, "averaged or not"),
+        ({"average": 1}, "True or False"),
         ({"children": np.array([1])}, "has the entries"),
     ],
 )
@@ -239,9 +239,9 @@ def test_thousands_of_mutated_texts(name):
         ("Tree=1", "Tree=7", "another number"),
         ("end of trees", "end", "not the text"),
         ("end of trees\n", "end of trees\n\nTree=5\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n", "not the text"),
-        ("num_class=1", "num_class=1\nnum_class=1", "repeats another"),
-        ("num_leaves=7", "num_leaves=7\nnum_leaves=7000", "repeats another"),
-        ("left_child=1", "left_child=1 2 3\nleft_child=1", "repeats another"),
+        ("num_class=1", "num_class=1\nnum_class=1", "given twice"),
+        ("num_leaves=7", "num_leaves=7\nnum_leaves=7000", "given twice"),
+        ("left_child=1", "left_child=1 2 3\nleft_child=1", "given twice"),
         ("num_class=1", "num_class=2", "num_class=2"),
         ("max_feature_idx=3", "max_feature_idx=7", "max_feature_idx=7"),
         ("objective=lambdarank", "objective=binary sigmoid:1", "sum of trees"),
@@ -250,7 +250,7 @@ def test_thousands_of_mutated_texts(name):
         ("num_leaves=7", "num_leaves=0", "0 leaves"),
         ("num_leaves=7", "num_leaves=-3", "-3 leaves"),
         ("num_leaves=7", "num_leaves=7 7", "expected 1"),
-        ("num_leaves=7", "num_leaves=99999999999999999999", "not made of numbers"),
+        ("num_leaves=7", "num_leaves=99999999999999999999", "not a list of numbers"),
         ("num_cat=0", "num_cat=1", "not thresholds"),
         ("is_linear=0", "is_linear=1", "not thresholds"),
         ("decision_type=2 2", "decision_type=1 2", "not thresholds"),
@@ -265,10 +265,10 @@ def test_thousands_of_mutated_texts(name):
         ("left_child=1 2 -1", "left_child=1 0 -1", "two parents"),
         ("left_child=1 2 -1", "left_child=1 1 -1", "two parents"),
         ("left_child=1 2 -1", "left_child=1 2 -4", "two parents"),
-        ("left_child=1 2 -1", "left_child=1 2 x", "not made of numbers"),
-        ("threshold=0.39", "threshold=nan 0.39", "not made of numbers"),
+        ("left_child=1 2 -1", "left_child=1 2 x", "not a list of numbers"),
+        ("threshold=0.39", "threshold=nan 0.39", "not a list of numbers"),
         ("threshold=0.39", "threshold=1e999 ", "expected 6"),
-        ("threshold=0.39468839646736459", "threshold=nif", "not made of numbers"),
+        ("threshold=0.39468839646736459", "threshold=nif", "not a list of numbers"),
         ("leaf_value=0.19999999999999893", "leaf_value=-1e999", "not finite"),
         ("leaf_value=0.19999999999999893", "leaf_value=0.1 0.1", "expected 7"),
     ],
@@ -304,7 +304,7 @@ TREES = ("gradient_booster", "model", "trees")
         ((*TREES,), None, "not the JSON text"),
         ((*TREES, 0), 7, "not the JSON text"),
         ((*TREES, 0, "left_children", 0), 99, "outside"),
-        ((*TREES, 0, "left_children", 0), 0, "circle"),
+        ((*TREES, 0, "left_children", 0), 0, "cycle"),
         ((*TREES, 0, "left_children", 0), 2, "two parents"),
         ((*TREES, 0, "left_children", 0), -2, "outside"),
         ((*TREES, 0, "left_children", 0), -1, "single child"),
@@ -314,7 +314,7 @@ TREES = ("gradient_booster", "model", "trees")
         ((*TREES, 0, "left_children"), [-1] * 5, "single child"),
         ((*TREES, 0, "parents", 3), 0, "parent"),
         ((*TREES, 0, "parents", 3), -5, "parent"),
-        ((*TREES, 0, "tree_param", "num_deleted"), "2", "does not lead"),
+        ((*TREES, 0, "tree_param", "num_deleted"), "2", "does not reach"),
         ((*TREES, 0, "tree_param", "num_nodes"), "-5", "wrong length"),
         ((*TREES, 0, "tree_param", "size_leaf_vector"), "3", "wrong length"),
         ((*TREES, 0, "split_indices", 0), 99, "not among the 4 features"),

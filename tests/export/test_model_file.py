@@ -174,8 +174,8 @@ def test_the_file_gets_ordinary_permissions(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (len, "params.weights is <built-in function len>: a model file holds no code"),
-        (lambda a, b: 0.0, "holds no code"),
+        (len, "params.weights is <built-in function len>: a model file contains no code"),
+        (lambda a, b: 0.0, "contains no code"),
         (np.random.default_rng(0), "random generator"),
         (np.array([object()]), "array of object"),
         (np.array([1j]), "array of complex128"),
@@ -183,7 +183,7 @@ def test_the_file_gets_ordinary_permissions(fitted, tmp_path):
         ({"!": "float"}, "keys other than plain strings"),
         (object(), "is a object"),
         ([{"deep": (print,)}], "params.weights.0.deep.0 is"),
-        (Personal, "holds no code"),
+        (Personal, "contains no code"),
     ],
 )
 def test_what_cannot_be_saved_is_refused_and_nothing_is_written(fitted, tmp_path, value, message):
@@ -275,7 +275,7 @@ def test_weights_that_are_no_numbers_are_neither_loaded_nor_saved(fitted, tmp_pa
     path = tmp_path / "m"
     fitted.save(path)
     rewritten(path, arrays=lambda a: a | {"state.coef_": np.full(4, np.nan)})
-    with pytest.raises(ModelFileError, match=r"state.coef_ holds numbers that are not finite"):
+    with pytest.raises(ModelFileError, match=r"state.coef_ contains numbers that are not finite"):
         load(path)
     fitted.save(path)
     words = {"!": "strings", "items": list("abcd")}
@@ -286,7 +286,7 @@ def test_weights_that_are_no_numbers_are_neither_loaded_nor_saved(fitted, tmp_pa
         ),
         arrays=lambda a: {k: v for k, v in a.items() if k != "state.coef_"},
     )
-    with pytest.raises(ModelFileError, match="coef_ must hold finite numbers, not object"):
+    with pytest.raises(ModelFileError, match="coef_ must contain finite numbers, not object"):
         load(path)
     fitted.coef_ = np.array([1.0, np.inf, 0.0, 0.0])
     with pytest.raises(ModelFileError, match="not finite"):

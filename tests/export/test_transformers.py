@@ -63,7 +63,7 @@ def test_what_holds_a_function_is_refused(data, tmp_path):
     for kind in (FunctionTransformer(np.log1p), make_pipeline(StandardScaler(), FunctionTransformer(np.abs))):
         with pytest.raises(hr.ModelFileError, match="FunctionTransformer, which a model file cannot hold"):
             hr.RankSVM(features=kind).fit(data).save(tmp_path / "model")
-    with pytest.raises(hr.ModelFileError, match="a model file holds no code"):
+    with pytest.raises(hr.ModelFileError, match="a model file contains no code"):
         hr.RankSVM(features=NystroemMap(5, kernel=lambda A, B: A @ B.T)).fit(data).save(tmp_path / "model")
 
     class StandardScalerOfMine(StandardScaler):

@@ -223,7 +223,7 @@ def test_a_model_is_put_read_back_and_scored(engine, ranker):
     assert done.check["relative_to_largest_score"] < 1e-6 and done.check["negative_scores"] == 0
     assert json.loads(before)[1] == json.loads(engine.kept())[1]  # features are as they were
     assert [f"{call.method} {unquote(urlsplit(call.url).path)}" for call in done.calls] == engine.calls
-    with pytest.raises(hr.ExportError, match="has a model 'lamps' already: give another name, or pass replace=True"):
+    with pytest.raises(hr.ExportError, match="already has a model 'lamps': give another name, or pass replace=True"):
         send(engine, ranker, name="lamps")
 
 
@@ -254,7 +254,7 @@ def test_the_old_model_comes_back_where_the_new_one_is_refused(engine, ranker, m
         return route(self, method, path, query, body)
 
     monkeypatch.setattr(type(engine), "route", refuse)
-    with pytest.raises(hr.ExportError, match="no space; what was sent was taken back"):
+    with pytest.raises(hr.ExportError, match="no space; what was sent was removed again"):
         send(engine, hr.RankSVM(C=1e-4, scale="standard").fit(DATA), name="lamps", replace=True)
     assert json.loads(engine.kept()) == before
 
@@ -263,12 +263,12 @@ def test_what_scores_otherwise_is_taken_back(engine, ranker):
     before = engine.kept()
     engine.broken = "scores"
     with pytest.raises(
-        hr.ExportError, match=r"of 10 rows differently from the ranker: .*; what was sent was taken back"
+        hr.ExportError, match=r"of 10 rows differently from the ranker: .*; what was sent was removed again"
     ):
         send(engine, ranker)
     assert engine.kept() == before
     engine.broken = ""
-    with pytest.raises(hr.ExportError, match=r"give them by params, as in params=.*; what was sent was taken back"):
+    with pytest.raises(hr.ExportError, match=r"give them by params, as in params=.*; what was sent was removed again"):
         send(engine, ranker, params={})
     assert engine.kept() == before
 
@@ -296,7 +296,7 @@ def test_features_that_the_engine_lacks(engine, ranker):
         send(engine, ranker)
     assert engine.kept() == before and not any(call.startswith(("PUT", "POST")) for call in engine.calls)
     engine.broken = "scores"
-    after = "left behind in the engine: definitions of recency" if engine.to == "solr" else "was taken back"
+    after = "left behind in the engine: definitions of recency" if engine.to == "solr" else "was removed again"
     with pytest.raises(hr.ExportError, match=after):
         send(engine, ranker, define=True)
     assert (engine.kept() == before) == (engine.to != "solr")  # Solr cannot delete a feature
@@ -309,7 +309,7 @@ def test_features_that_the_engine_lacks(engine, ranker):
 def test_a_new_store_is_taken_back_whole(engine, ranker):
     before = engine.kept()
     engine.broken = "scores"
-    with pytest.raises(hr.ExportError, match="what was sent was taken back"):
+    with pytest.raises(hr.ExportError, match="what was sent was removed again"):
         send(engine, ranker, define=True, store="fresh")
     assert engine.kept() == before
     engine.broken = ""

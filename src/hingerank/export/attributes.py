@@ -1,7 +1,7 @@
-"""What the fitted attributes of a saved model may be: each has a kind, a shape and a range, declared in its class.
+"""Declarations of a saved model's fitted attributes: each has a kind, a shape and a range, declared in its class.
 
 A class lists them in ``_saved``, name -> `Array`, `Number`, .... Sizes are words, such as "features" or "features+1". A
-word stands for the same number in all attributes of a model, and the first attribute that has it says which.
+word means the same number in all attributes of a model; the first attribute that uses it sets the number.
 """
 
 import math
@@ -17,35 +17,35 @@ from hingerank.data.missing import MissingValues
 from hingerank.features.maps import FeatureMap
 
 Sizes = dict[str, int]
-LARGEST = 1 << 53  # whole numbers that are sizes or counts are below
+LARGEST = 1 << 53  # sizes and counts are below this
 _WORDS = {"f": "finite numbers", "i": "whole numbers", "b": "truth values"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """needed: whether every fitted model has it. none: whether it may be None."""
+    """One attribute. needed: whether every fitted model has it. none: whether it may be None."""
 
     needed: bool = True
     none: bool = False
 
     def take(self, value: object, sizes: Sizes) -> Any:
-        """The value in the form that the model works with; a ValueError says what is wrong with it."""
+        """The value in the form that the model uses; a ValueError says what is wrong with it."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Array(Attribute):
-    """An array of finite numbers, float32 or float64; or of another kind.
+    """An array of finite numbers, float32 or float64, or of another kind.
 
     Parameters
     ----------
     shape : its sizes, such as "users, rank" or "pairs, 2"
     kind : "f"; "i" for whole numbers, which become int64; "b" for truth values
-    low : the least value
+    low : the smallest value allowed
     high : the size that all values are below
     rising : whether each number must be larger than the one before
     csr : whether it may be a CSR matrix
-    least : how many lines there are at least
+    least : the smallest number of rows
     """
 
     shape: str
@@ -62,26 +62,26 @@ class Array(Attribute):
             raise ValueError(f"must be an array of {_WORDS[self.kind]}, not {short(value)}")
         kinds = {"f": ("float32", "float64"), "b": ("bool",)}.get(self.kind)
         if value.dtype.kind not in "iu" if kinds is None else value.dtype.name not in kinds:
-            raise ValueError(f"must hold {_WORDS[self.kind]}, not {value.dtype}")
+            raise ValueError(f"must contain {_WORDS[self.kind]}, not {value.dtype}")
         check_shape(self.shape, value.shape, sizes)
         numbers = value.data if is_csr else value
         if value.shape[0] < self.least:
-            raise ValueError(f"must not have fewer than {self.least} lines")
+            raise ValueError(f"has {value.shape[0]} rows, expected at least {self.least}")
         if not np.isfinite(numbers).all():
-            raise ValueError("holds numbers that are not finite")
+            raise ValueError("contains numbers that are not finite")
         if self.low is not None and numbers.min(initial=self.low) < self.low:
-            raise ValueError(f"holds {numbers.min()}, which is below {self.low}")
+            raise ValueError(f"contains {numbers.min()}, which is below {self.low}")
         end = LARGEST if self.high is None else sizes[self.high]
         if self.kind == "i" and numbers.size and numbers.max() >= end:
-            raise ValueError(f"holds {numbers.max()}, which is not below {end}")
+            raise ValueError(f"contains {numbers.max()}, which is not below {end}")
         if self.rising and not (numbers[1:] > numbers[:-1]).all():
-            raise ValueError("holds numbers that do not rise")
+            raise ValueError("contains numbers that do not increase")
         return value.astype(np.int64, copy=False) if self.kind == "i" else value
 
 
 @dataclass(frozen=True)
 class Number(Attribute):
-    """A number. low: the least it may be. above: what it is above. whole: without a fraction. finite: if it must be."""
+    """A number. low: its smallest value. above: a value it must exceed. whole: an integer. finite: if it must be."""
 
     low: float = -math.inf
     above: float = -math.inf
@@ -103,9 +103,9 @@ class Number(Attribute):
 
 @dataclass(frozen=True)
 class Size(Attribute):
-    """A positive whole number, which a word for a size stands for.
+    """A positive whole number that defines the size of the attribute's name.
 
-    also: another such word, unless a later attribute says otherwise.
+    also: another word with the same size, unless a later attribute sets it.
     """
 
     word: str
@@ -120,7 +120,7 @@ class Size(Attribute):
 
 @dataclass(frozen=True)
 class Filling(Attribute):
-    """What missing values of the features become; rows have more columns afterwards, where that marks gaps."""
+    """What missing values of the features become; rows then have more columns, if it marks missing values."""
 
     def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, MissingValues) or len(value.values) != sizes["features"]:
@@ -131,7 +131,7 @@ class Filling(Attribute):
 
 @dataclass(frozen=True)
 class Mapped(Attribute):
-    """A fitted map of the features; rows have the columns that it makes of them."""
+    """A fitted feature map; rows then have the columns that it produces."""
 
     def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, FeatureMap) or vars(value).get("n_features_in_") != sizes["features"]:
@@ -142,7 +142,7 @@ class Mapped(Attribute):
 
 @dataclass(frozen=True)
 class Ids(Attribute):
-    """A vector of ids of any type, or of texts alone. least: how many there are at least."""
+    """A vector of ids of any type, or of strings only. least: the smallest number of them."""
 
     shape: str
     texts: bool = False
@@ -150,12 +150,12 @@ class Ids(Attribute):
 
     def take(self, value: object, sizes: Sizes) -> Any:
         if not isinstance(value, np.ndarray):
-            raise ValueError(f"must be an array of {'texts' if self.texts else 'ids'}, not {short(value)}")
+            raise ValueError(f"must be an array of {'strings' if self.texts else 'ids'}, not {short(value)}")
         check_shape(self.shape, value.shape, sizes)
         if len(value) < self.least:
-            raise ValueError(f"must not have fewer than {self.least} entries")
+            raise ValueError(f"has {len(value)} entries, expected at least {self.least}")
         if self.texts and not all(isinstance(item, str) for item in value):
-            raise ValueError(f"must hold texts, not {value.dtype}")
+            raise ValueError(f"must contain strings, not {value.dtype}")
         return value
 
 
@@ -175,7 +175,7 @@ class Of(Attribute):
 
 
 def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
-    """Whether a shape is what the words say; words that stand for nothing yet get their numbers from it."""
+    """Raise a ValueError unless a shape matches the words; words without a number get theirs from it."""
     names, found = [word.strip() for word in words.split(",")], dict(sizes)
     wanted: list[Any] = []
     for name, length in zip(names, shape):
@@ -189,7 +189,7 @@ def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
 
 
 def take_attributes(owner: str, declared: Mapping[str, Attribute], values: Given) -> tuple[Facts, Sizes]:
-    """The values in the form that the model works with, and their sizes; a ValueError names the first wrong one."""
+    """The values in the form that the model uses, and their sizes; a ValueError names the first wrong one."""
     unknown = set(values) - set(declared)
     if unknown:
         raise ValueError(f"{owner} has no fitted attribute {', '.join(sorted(map(str, unknown)))}")
@@ -211,6 +211,6 @@ def take_attributes(owner: str, declared: Mapping[str, Attribute], values: Given
 
 
 def short(value: object) -> str:
-    """A value as an error names it."""
+    """A value as error messages show it."""
     plain = value is None or isinstance(value, str | float | int)
     return repr(value) if plain and len(repr(value)) < 40 else type(value).__name__

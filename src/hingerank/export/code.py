@@ -1,4 +1,4 @@
-"""A model as one function of C, JavaScript or Python that needs nothing else: arrays and a loop over them."""
+"""A model as one self-contained function in C, JavaScript or Python: arrays and a loop over them."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} feature
 
 
 def tables_of(form: Form) -> tuple[str, Facts]:
-    """What kind of loop the model is, and the numbers it runs over."""
+    """The kind of loop of the model, and the numbers it runs over."""
     body = form.body
     if isinstance(body, Affine):
         used = form.used()
@@ -45,7 +45,7 @@ def tables_of(form: Form) -> tuple[str, Facts]:
 
 
 def scaling_tables(form: Form) -> Facts:
-    """The numbers by which used columns are scaled, one column after another; none where nothing is scaled."""
+    """The numbers that scale the used columns, one column after another; none if nothing is scaled."""
     scaling, used = form.scaling, form.used()
     if isinstance(scaling, ScaledColumns):
         return {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
@@ -58,19 +58,19 @@ def scaling_tables(form: Form) -> Facts:
 
 
 def front_tables(form: Form) -> Facts:
-    """The numbers of what is done to a row before the model's own loop."""
+    """The numbers used on a row before the model's own loop."""
     return scaling_tables(form) | filling_tables(form)
 
 
 def filling_tables(form: Form) -> Facts:
-    """What missing values become, and the columns that mark them; none where the model knows no missing values."""
+    """What missing values become, and the columns that mark them; none if the model has no missing values."""
     if form.filled is None:
         return {}
     return {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
 
 
 def write_python(form: Form, about: Facts) -> str:
-    """The text of a module with one function, score."""
+    """The source of a module with one function, score."""
     lines = [
         f'"""{ABOUT.format(**about, count=form.n_features)}"""',
         "",
@@ -90,7 +90,7 @@ def write_python(form: Form, about: Facts) -> str:
 
 
 def write_javascript(form: Form, about: Facts) -> str:
-    """The text of a module with one function, score."""
+    """The source of a module with one function, score."""
     names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
     functions = []
@@ -106,7 +106,7 @@ def write_javascript(form: Form, about: Facts) -> str:
 
 
 def write_c(form: Form, about: Facts) -> str:
-    """The text of a file with one function, score."""
+    """The source of a file with one function, score."""
     lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
     names = _listed([_c_string(name) for name in form.names], "{", "}")
     lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
@@ -137,12 +137,12 @@ def write_c(form: Form, about: Facts) -> str:
 
 
 def _marks(form: Form) -> list[tuple[str, Form]]:
-    """The parts of a form, each with what stands behind its names where there are several."""
+    """The parts of a form, each with the suffix of its names if there are several."""
     return [(f"_{k}" if len(form.parts) > 1 else "", part) for k, part in enumerate(form.parts, 1)]
 
 
 def _marked(text: str, tables: Iterable[str], mark: str) -> str:
-    """A text of ours whose tables and functions have the mark behind their names."""
+    """Source text with the suffix `mark` on the names of its tables and functions."""
     for name in tables if mark else ():
         text = re.sub(rf"\b{name}\b", name + mark, text)
     return re.sub(r"\b(score|of_scaled|of_filled|place)\(", rf"\g<1>{mark}(", text) if mark else text
@@ -153,9 +153,9 @@ def _calls(functions: list[str]) -> str:
 
 
 def _functions(form: Form, loop: str, scaled: dict[str, str], language: str) -> str:
-    """The function score; where features are scaled one of scaled rows, and score, which scales and calls it.
+    """The function score; if features are scaled, one for scaled rows, and score, which scales and calls it.
 
-    So it is where missing values are filled, with one of filled rows.
+    Likewise if missing values are filled, with one for filled rows.
     """
     text = loop if form.scaling is None else loop.replace(" score(", " of_scaled(", 1) + scaled[form.scaled]
     if form.filled is not None:
@@ -173,7 +173,7 @@ def _literal(value: object, opening: str, closing: str) -> str:
 
 
 def _listed(items: Iterable[str], opening: str, closing: str) -> str:
-    """Items with commas between them, in lines of up to 116 characters: a line ends after a comma, never in an item."""
+    """Items separated by commas, in lines of up to 116 characters: a line ends after a comma, never inside an item."""
     lines: list[list[str]] = [[]]
     room = 100
     for item in items:
@@ -188,9 +188,9 @@ def _listed(items: Iterable[str], opening: str, closing: str) -> str:
 
 
 def _c_string(name: object) -> str:
-    """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no letter after them can change."""
+    """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no following letter can change."""
     if "\0" in str(name):
-        raise ExportError(f"the feature {name!r} has the character 0, where a string of C ends: rename it by features=")
+        raise ExportError(f"the feature {name!r} contains a zero byte, the end of a C string: rename it by features=")
     plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in str(name).encode("utf-8"))
     return f'"{"".join(plain)}"'
 
@@ -218,7 +218,7 @@ def score(x):
 ''',
     "curves": '''
 def score(x):
-    """The score of one row: of each feature's curve the height, linear between knots."""
+    """The score of one row: the sum of the features' curves, linear between knots."""
     total = 0.0
     for k, j in enumerate(FEATURE):
         v, first, last = x[j], START[k], START[k + 1] - 1
@@ -278,7 +278,7 @@ function score(x) {
 }
 """,
     "curves": """
-// of each feature's curve the height, linear between knots
+// the sum of the features' curves, linear between knots
 function score(x) {
   let total = 0;
   for (let k = 0; k < SLOPE.length; k++) {
@@ -356,7 +356,7 @@ double score(const double *x)
 }
 """,
     "curves": """
-/* of each feature's curve the height, linear between knots */
+/* the sum of the features' curves, linear between knots */
 double score(const double *x)
 {
     double total = 0;

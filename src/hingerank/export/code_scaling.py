@@ -1,7 +1,7 @@
-"""Functions of Python, JavaScript and C that scale a row's columns and hand it to `of_scaled`: a text for each scaling.
+"""Functions in Python, JavaScript and C that scale a row's columns and pass it to `of_scaled`: a text per scaling.
 
-Missing values stay missing, unless they are filled before, by a function that hands rows to `of_filled`. The quantiles
-of a column stand one after another.
+Missing values stay missing, unless they are filled before, by a function that passes rows to `of_filled`. The quantiles
+of all columns are in one array, column after column.
 """
 
 _PYTHON = '''
@@ -21,7 +21,7 @@ SCALED_PYTHON = {
     "quantile": '''
 
 def place(v, first):
-    """The place of a value among the quantiles from `first` on, from 0 to 1; halfway among equals."""
+    """The position of a value among the quantiles from `first` on, from 0 to 1; the middle of equal ones."""
     last, top = first + QUANTILES, QUANTILES - 1
     low, high = bisect_left(QUANTILE, v, first, last), bisect_right(QUANTILE, v, first, last)
     if low < high:
@@ -48,7 +48,7 @@ SCALED_JAVASCRIPT = {
     "columns": _JAVASCRIPT.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
     "log": _JAVASCRIPT.replace("EXPRESSION", "Math.sign(v) * Math.log1p(Math.abs(v)) / WIDTH[k]"),
     "quantile": """
-// the place of a value among the quantiles from `first` on, from 0 to 1: linear between two, halfway among equals
+// the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones
 function place(v, first) {
   const top = QUANTILES - 1;
   let low = 0;
@@ -80,7 +80,7 @@ SCALED_C = {
     "columns": _C.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
     "log": _C.replace("EXPRESSION", "copysign(log1p(fabs(v)), v) / WIDTH[k]"),
     "quantile": """
-/* the place of a value among the quantiles from `first` on, from 0 to 1: linear between two, halfway among equals */
+/* the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones */
 static double place(double v, int first)
 {
     int low = 0, top = QUANTILES - 1;

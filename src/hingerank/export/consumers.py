@@ -1,7 +1,7 @@
-"""Programs that score rows by an exported model: what `--check` compares with the ranker's own scores.
+"""Programs that score rows by an exported model, for `--check` to compare with the ranker's own scores.
 
-Each takes the export's files and rows, and gives a score per row. Engines that cannot be called from here stand in as
-models of their arithmetic, in single precision where theirs is.
+Each takes the export's files and rows, and returns a score per row. For engines that cannot be called from here, a
+model of their arithmetic is used, in single precision if theirs is.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from hingerank.kernels.threads import threads_for
 
 
 class Consumer(NamedTuple):
-    """A program's name, whether it is at hand, and how it scores rows: run(files, form, X, qid)."""
+    """A program's name, whether it is installed, and how it scores rows: run(files, form, X, qid)."""
 
     name: str
     present: Callable[[], bool]
@@ -32,7 +32,7 @@ class Consumer(NamedTuple):
 
 
 def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
-    """The first that is at hand."""
+    """The first that is installed."""
     for consumer in consumers:
         if consumer.present():
             return consumer
@@ -41,20 +41,20 @@ def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
 
 
 def run_first(consumers: tuple[Consumer, ...], to: str, *given: Any) -> tuple[Consumer, np.ndarray]:
-    """The first at hand that can run an export, and the scores: one may have limits that another has not."""
+    """The first installed program that can run an export, and the scores: one may have limits that another has not."""
     failed = []
     for consumer in consumers:
         if consumer.present():
             try:
                 return consumer, consumer.run(*given)
-            except Exception as error:  # programs of all kinds
+            except Exception as error:  # programs raise errors of any kind
                 failed.append(f"{consumer.name} says {error}")
     first_present(consumers, to)
-    raise ExportError(f"the export was not written, since it does not run: {'; '.join(failed)}")
+    raise ExportError(f"the export was not written because it does not run: {'; '.join(failed)}")
 
 
 def _run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """Runs the text that `write_python` has made: literals of numbers and names, and functions that are ours."""
+    """Run the text made by `write_python`: literals of numbers and names, and functions of this package."""
     space: Facts = {}
     exec(compile(files[0].read_text("utf-8"), str(files[0]), "exec"), space)
     return np.array([space["score"](row) for row in X.tolist()])
@@ -102,7 +102,7 @@ def _run_node(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
 def _run_sql(
     connect: Callable[[], Any], fill: Callable[..., None], files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
 ) -> np.ndarray:
-    """Fill a table in memory as the statement expects it, run the statement, put the scores in order."""
+    """Fill a table in memory as the statement expects it, run the statement, and put the scores in row order."""
     about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
     columns = [quoted(name) for name in form.names]
     table, key, query = (quoted(about[part]) for part in ("table", "key", "query"))
@@ -142,7 +142,7 @@ def _duckdb() -> Any:
 
 
 def _sqlite_can() -> bool:
-    """SQLite has window functions, and the functions of mathematics that kernels use."""
+    """Whether SQLite has window functions, and the mathematical functions that kernels use."""
     import sqlite3
 
     try:

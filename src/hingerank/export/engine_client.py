@@ -1,4 +1,4 @@
-"""HTTP calls to search engines, by the standard library alone: what was called, and what went wrong in their words."""
+"""HTTP calls to search engines with the standard library only; errors name the call and quote the engine's reason."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ HINTS = {401: _KEYS, 403: _KEYS, 404: ": is the address right, and is learning t
 
 
 class Call(NamedTuple):
-    """A request: its method, the address and the body that goes with it, if any."""
+    """A request: its method, its address and its body, if any."""
 
     method: str
     url: str
@@ -31,10 +31,10 @@ class Client:
 
     Parameters
     ----------
-    url : http or https; a user and a password in it become a header, and are in no message
+    url : http or https; a user and a password in it become a header, and appear in no message
     headers : more headers, such as {"Authorization": "ApiKey …"}
-    dry : call nothing, only keep what would be called
-    timeout : seconds that a call may take
+    dry : call nothing, only record the calls
+    timeout : seconds allowed for a call
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, dry: bool = False, timeout: float = 60.0):
@@ -53,14 +53,14 @@ class Client:
     def call(
         self, method: str, path: str, body: object = None, query: Given | None = None, absent: bool = False
     ) -> Any:
-        """The JSON that a call is answered with, {} in a dry run.
+        """The JSON response of a call, {} in a dry run.
 
         Parameters
         ----------
         method, path : of the request, below the address
         body : sent as JSON
         query : parameters of the address
-        absent : whether there may be nothing there (404), which is answered by None
+        absent : whether nothing may be there (404), which returns None
         """
         plain = f"{self.base}/{path}"
         url = plain + (f"?{urlencode(query, doseq=True)}" if query else "")
@@ -84,17 +84,17 @@ class Client:
         try:
             return json.loads(text) if text.strip() else {}
         except ValueError:
-            what = f"{method} {plain} was answered by what is not JSON ({text[:60]!r})"
+            what = f"the response to {method} {plain} is not JSON ({text[:60]!r})"
             raise ExportError(f"{what}: is that the address of a collection or an index?") from None
 
 
 def segment(name: str) -> str:
-    """A name as one part of a path."""
+    """A name as one segment of a path."""
     return quote(name, safe="")
 
 
 def _reason(body: bytes) -> str:
-    """What an engine says went wrong."""
+    """The reason that an engine gives for an error."""
     text = body.decode("utf-8", "replace")
     try:
         error = json.loads(text).get("error")
@@ -103,4 +103,4 @@ def _reason(body: bytes) -> str:
     if isinstance(error, Mapping):
         error = error.get("msg") or error.get("reason") or error
     said = str(error)[:500] if error else " ".join(text.split())[:300]
-    return said.replace("=", " = ")  # its words are no arguments of ours
+    return said.replace("=", " = ")  # so that the engine's words are not taken for arguments of ours

@@ -1,4 +1,4 @@
-"""Solr's learning-to-rank module and the plugins of Elasticsearch and OpenSearch, as a model is put into them."""
+"""Clients of Solr's learning-to-rank module and of the plugins of Elasticsearch and OpenSearch, for uploads."""
 
 import json
 import re
@@ -12,13 +12,13 @@ from hingerank.export.engine_client import Client, segment
 from hingerank.export.engine_features import entries_of
 from hingerank.export.forms import ExportError
 
-Undo = Callable[[], Any] | None  # takes back what was sent; None where the engine cannot
+Undo = Callable[[], Any] | None  # undoes what was sent; None if the engine cannot
 FORGOTTEN = re.compile(r"(fl|rq|start|rows|wt|indent|echoParams|sort|json\..*|hl.*|facet.*|stats.*|group.*)")
 EFI = re.compile(r"efi\.[^\s=]+=(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s\]}]+)")
 
 
 class ScoredRow(NamedTuple):
-    """A document as the engine scores it: its id, the features that it has there, and its score."""
+    """A document as the engine scores it: its id, its features there, and its score."""
 
     document: str
     features: dict[str, float]
@@ -26,59 +26,59 @@ class ScoredRow(NamedTuple):
 
 
 class Engine(Protocol):
-    """What an upload asks of an engine."""
+    """The calls that an upload makes to an engine."""
 
     client: Client
 
     def features(self) -> list[Facts] | None:
-        """The features of the store or set; None where there is none."""
+        """The features of the store or set; None if there is none."""
 
     def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
-        """Add definitions to what was there before."""
+        """Add definitions to those that exist."""
 
     def model(self, name: str) -> Any:
-        """The model of this name; None where there is none."""
+        """The model with this name; None if there is none."""
 
     def put(self, model: Facts) -> None:
         """Send a new model."""
 
     def put_back(self, name: str, found: object) -> None:
-        """Send what `model` had found."""
+        """Send the result of `model` again."""
 
     def drop(self, name: str) -> None:
         """Delete a model."""
 
     def renamed(self, model: Facts, name: str) -> Facts:
-        """The same model by another name."""
+        """The same model under another name."""
 
     def sent_as(self, found: object) -> Facts:
-        """A model that `model` has found, as `put` takes it."""
+        """The result of `model` in the form that `put` takes."""
 
     def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:
-        """Rows of a logged query, or any, as the model scores them."""
+        """Rows of a logged query, or any rows, as the model scores them."""
 
 
 class Solr:
-    """A collection or core of Solr's: `url` such as http://localhost:8983/solr/products.
+    """A collection or core of Solr: `url` such as http://localhost:8983/solr/products.
 
-    A replica of SolrCloud's sees changes of features and models after a reload of its collection.
+    A replica of SolrCloud sees changes of features and models after a reload of its collection.
     """
 
     def __init__(self, client: Client, store: str | None, document: str = "id") -> None:
         client.base, _, self.at = client.base.rpartition("/")
         self.client, self.store, self.document = client, store or "_DEFAULT_", document
-        self.cloud: bool | None = None  # whether it is one, once that is known
+        self.cloud: bool | None = None  # whether it is SolrCloud; None until known
 
     def features(self):
         if not self.client.dry and self.store not in self._get("schema/feature-store").get("featureStores", []):
-            return None  # asking for a store makes it
+            return None  # not asked for, since asking for a store creates it
         return self._get(f"schema/feature-store/{segment(self.store)}").get("features") or None
 
     def define(self, features, before):
         self._change("PUT", "schema/feature-store", features)
         if before is None:
             return lambda: self._change("DELETE", f"schema/feature-store/{segment(self.store)}")
-        return None  # Solr deletes stores, not features
+        return None  # Solr can delete stores but not single features
 
     def model(self, name):
         found = self._get("schema/model-store").get("models", [])
@@ -137,7 +137,7 @@ class Solr:
 
 
 class Plugin:
-    """An index of Elasticsearch's or OpenSearch's: `url` such as http://localhost:9200/products."""
+    """An index of Elasticsearch or OpenSearch: `url` such as http://localhost:9200/products."""
 
     def __init__(self, client: Client, store: str | None, document: str = "_id") -> None:
         if store is None:
@@ -201,7 +201,7 @@ class Plugin:
 
 
 def _quoted(text: str) -> str:
-    """A value of Solr's local parameters."""
+    """A quoted value of Solr's local parameters."""
     escaped = str(text).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -1,4 +1,4 @@
-"""`export`: write a ranker in the form that another program runs, with examples beside it, and check it there."""
+"""`export`: write a ranker in the format of another program, with examples, and check its scores there."""
 
 import json
 import tempfile
@@ -25,16 +25,16 @@ from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
-DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not those of rounding
+DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not rounding
 SINGLE = (
-    "The engine scores in single precision, so almost tied rows may change places, and forbids negative scores: the "
+    "The engine scores in single precision, so nearly tied rows may swap ranks, and forbids negative scores: the "
     "option shift adds a constant to all of them."
 )
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` has written, what to know about it, and what a check of it found."""
+    """The files that `export` has written, notes on them, and the result of the check."""
 
     to: str
     files: list[Path]
@@ -72,11 +72,11 @@ def export(ranker: Ranker, path: Any, to: str, *, features: Any = None, check: A
 
 
 def known_options(to: str, given: Given) -> Facts:
-    """The options of a format with those given; an unknown one is an ExportError."""
+    """The options of a format, updated by those given; an unknown one is an ExportError."""
     usual = FORMATS[to].options
     unknown = set(given) - set(usual)
     if unknown:
-        raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; it has {', '.join(usual) or '-'}")
+        raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; its options: {', '.join(usual) or 'none'}")
     return {**usual, **given}
 
 
@@ -96,8 +96,8 @@ def written(
     to : the format
     ranker : its class's name
     features : the mapping of names
-    options : all of the format's
-    listed : names of the features that the engine has already, where these are known
+    options : all options of the format
+    listed : names of the features that the engine already has, if known
     """
     form.refuse_infinities()
     plain_form = form.folded()
@@ -109,7 +109,7 @@ def written(
     form = renamed(form, features)
     notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
     if to in NO_NEGATIVES and not options.get("define"):
-        notes.append(f"The features are the engine's own, by their names: {', '.join(used_names(form))}.")
+        notes.append(f"The features are the engine's own, by these names: {', '.join(used_names(form))}.")
     about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features, "listed": listed}
     about["set"] = engine_set(form, to, listed, options)
     keeps = to in KEEPS_SCALING and form.kind != "trees"
@@ -134,15 +134,15 @@ def export_vectors(
     users, U, V = ranker._vectors(items)
     ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
     if len(ids) != len(V):
-        raise ExportError(f"{len(ids)} item_ids were given for {len(V)} items")
+        raise ExportError(f"{len(ids)} item_ids for {len(V)} items: give one for each")
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
-        raise ExportError("the vectors have numbers that are not finite")
+        raise ExportError("the vectors contain numbers that are not finite: rescale the features and fit again")
     files = write_vectors(path, (plain(list(users)), U), (ids, V), type(ranker).__name__, kind)
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
 
 
 def within(form: Form) -> list[str]:
-    """How features are scaled within queries, of a form or its parts."""
+    """How features are scaled within queries, in a form or its parts."""
     return [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
 
 
@@ -150,31 +150,31 @@ def renamed(form: Form, features: Given) -> Form:
     """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
     unknown = set(features) - {str(name) for name in form.names}
     if unknown:
-        raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which is no feature of the model")
+        raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which the model has no feature for")
     given = {name: value.get("name", name) if isinstance(value, Mapping) else value for name, value in features.items()}
     names = [str(given.get(str(name), name)) for name in form.names]
     for place, name in enumerate(names):
         if name in names[:place]:
             raise ExportError(f"two features have the same name in the other program, {name!r}: names must differ")
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ExportError(f"the feature {name!r} has half a character, which no file can hold: rename it")
+            raise ExportError(f"the feature {name!r} contains an unpaired surrogate, which no file can hold: rename it")
     return replace(form, names=names)
 
 
 def notes_of(form: Form) -> list[str]:
-    """What the model expects of the rows that it will see."""
-    notes = ["Higher scores rank first; scores are comparable within a query only."]
+    """What the model expects of the rows it will score."""
+    notes = ["Higher scores rank first; scores are comparable only within a query."]
     takes = all(part.filled is not None or part.kind == "trees" for part in form.parts)
     if all(part.outline.filled == "zero" and part.kind != "trees" for part in form.parts):
         notes.append("A missing feature counts as the number 0.")
     elif takes and any(part.filled is not None for part in form.parts):
         notes.append(
-            "A missing value is not a zero: the model has learnt what it means. Give missing features as missing."
+            "A missing value is not a zero: the model has learned what it means. Give missing features as missing."
         )
     elif takes:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
-        notes.append("The model knows no missing values: where a feature was absent it has learnt from the number 0.")
+        notes.append("The model has no missing values: where a feature was absent it has learned from the number 0.")
     if within(form):
         how = ", ".join(dict.fromkeys(within(form)))
         notes.append(f"Features are scaled within each query ({how}): score all its rows together.")
@@ -182,7 +182,7 @@ def notes_of(form: Form) -> list[str]:
 
 
 def example_rows(ranker: Ranker, form: Form, data: object) -> Facts:
-    """A few rows with the scores that the ranker gives them: of the data where there are some, else made up."""
+    """A few rows with the ranker's scores: from the data if there are some, else made up."""
     if data is None:
         X, _, qid = sample_rows(form)
     else:
@@ -197,14 +197,14 @@ def example_rows(ranker: Ranker, form: Form, data: object) -> Facts:
 
 
 def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """The ranker's own scores; rows here have no names, and none are missed."""
+    """The ranker's own scores, without a warning that rows have no feature names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return np.asarray(ranker.predict(X, qid), np.float64)
 
 
 def sample_rows(form: Form) -> tuple[np.ndarray, Any, np.ndarray]:
-    """A few rows made up from the form, as `rows_of` gives them."""
+    """A few rows made up from the form, in the format of `rows_of`."""
     qid = np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
     return form.sample(EXAMPLE_ROWS), qid, qid
 
@@ -219,13 +219,13 @@ def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
 
 
 def try_export(
-    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str, data: object, options: Given
+    ranker: Any, parts: Mapping[Path, str | bytes], form: Form, to: str, data: Any, options: Mapping[str, Any]
 ) -> Facts | None:
-    """Score the data by the export in the first program at hand, and say how that differs from the ranker.
+    """Score the data by the export in the first installed program, and return how that differs from the ranker.
 
-    Without data it is tried on a few rows, if there is a program at hand, and None comes back. An ExportError says
-    which rows have other scores than the ranker gives them, beyond what the precision of the format explains. Nothing
-    is written but in a folder of its own.
+    Without data it is tried on a few rows if a program is installed, and None is returned. An ExportError names rows
+    whose scores differ from the ranker's by more than the precision of the format explains. Files are written only to a
+    temporary folder.
     """
     consumers_ = FORMATS[to].consumers
     if data is None and not any(consumer.present() for consumer in consumers_):
@@ -247,7 +247,7 @@ def try_export(
     if found["negative_scores"] and to in NO_NEGATIVES:
         warnings.warn(
             f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
-            f"constant to all scores and keeps their order (here {-found['least_score']:.6g} would do)",
+            f"constant to all scores and keeps their order (here shift={-found['least_score']:.6g} is enough)",
             stacklevel=4,
         )
     return {"consumer": consumer.name, **found}
@@ -256,14 +256,14 @@ def try_export(
 def refuse_differences(
     expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str, ids: Any
 ) -> None:
-    """An ExportError where scores are not the ranker's, but for one constant for each query.
+    """Raise an ExportError if scores differ from the ranker's by more than one constant per query.
 
     Parameters
     ----------
-    expected, rounded : the ranker's scores of the rows, and of the rows as an engine in single precision has them
+    expected, rounded : the ranker's scores of the rows, and of the rows rounded as an engine in single precision does
     scores, qid : of the export, and the queries as numbers
-    single : whether the export computes in single precision; a ranker whose scores are all of it does so itself
-    who, ids : who has scored the rows, and the queries' names
+    single : whether the export computes in single precision, or the ranker itself does
+    who, ids : the program that scored the rows, and the queries' names
     """
     with np.errstate(over="ignore"):
         rough = single or bool((expected.astype(np.float32) == expected).all())
@@ -282,17 +282,17 @@ def refuse_differences(
 
 
 def _centred(values: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """Values less the median of their query: what is wrong with a few rows does not move the others."""
+    """Values minus the median of their query, which a few wrong rows do not move."""
     _, query, counts = np.unique(qid, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts + (counts - 1) // 2
     return values - values[np.lexsort((values, query))[middle]][query]
 
 
 def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
-    """Largest difference, queries whose order is another, and negative scores."""
+    """Largest difference, queries with a different order, and negative scores."""
     if not np.isfinite(scores).all():
         bad = np.flatnonzero(~np.isfinite(scores))
-        raise ExportError(f"the export gives {len(bad)} rows no finite score, row {bad[0] + 1} being the first")
+        raise ExportError(f"the export gives {len(bad)} rows no finite score; the first is row {bad[0] + 1}")
     order = np.lexsort((-scores, qid))
     same = np.diff(qid[order]) == 0
     wrong = same & (np.diff(expected[order]) > 0)
@@ -310,7 +310,7 @@ def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
 
 
 def targets(path: Any, names: tuple[str, ...]) -> list[Path]:
-    """Where the files go: a folder that exists or ends in a slash takes them all, a single one may have any name."""
+    """The files to write: a folder that exists or ends in a slash takes them all, a single one may have any name."""
     text, place = str(path), Path(path)
     if len(names) > 1 or text.endswith("/") or place.is_dir():
         if place.exists() and not place.is_dir():

@@ -1,4 +1,4 @@
-"""Vespa's ranking expressions, as far as exports write them, evaluated over whole columns: no code is ever run.
+"""Vespa's ranking expressions, as far as exports write them, evaluated over whole columns without running any code.
 
 comparison = sum [("<" | "<=" | ">" | ">=" | "==") sum]
 sum        = product {("+" | "-") product}
@@ -33,7 +33,7 @@ def evaluate(text: str, values: Given) -> Any:
     Parameters
     ----------
     text : the expression
-    values : of features, by what stands for them there, such as ``attribute(title)`` or ``scaled_1``
+    values : of features, by how they are written there, such as ``attribute(title)`` or ``scaled_1``
 
     Examples
     --------
@@ -59,13 +59,13 @@ class _Reader:
                 raise ExportError(f"the expression cannot be read at {text[end : end + 40]!r}")
             self.tokens.append(match[match.lastindex or 0])
             end = match.end()
-        self.tokens = [*self.tokens, "", ""][::-1]  # two ends: one is taken where something should be
+        self.tokens = [*self.tokens, "", ""][::-1]  # two ends: one is taken where an operand is missing
 
     def take(self, expected: str | None = None) -> str:
-        """The next token, which must be the one expected."""
+        """The next token, which must be the expected one, if given."""
         token = self.tokens.pop() if self.tokens else ""
         if expected is not None and token != expected:
-            raise ExportError(f"the expression has {token or 'its end'!r} where {expected or 'its end'!r} should be")
+            raise ExportError(f"the expression has {token or 'its end'!r}, expected {expected or 'its end'!r}")
         return token
 
     def comparison(self) -> Any:
@@ -109,7 +109,7 @@ class _Reader:
             self.take()
             name = self.closed(f"{name}({self.take()})")
         if name not in self.values:
-            raise ExportError(f"the expression has {name!r}, which is nothing that is known here")
+            raise ExportError(f"the expression contains the unknown name {name!r}")
         return self.values[name]
 
     def closed(self, found: object) -> Any:

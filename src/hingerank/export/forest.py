@@ -1,8 +1,8 @@
-"""A tree ensemble as plain arrays, which no forged file can make lead astray, and its scores.
+"""A tree ensemble as plain checked arrays, safe to read from untrusted files, and its scores.
 
-A tree's nodes stand in level order: the root, its two children, their children, and so on. Which nodes are leaves then
-says where all children are: those of the k-th inner node are nodes 2k + 1 and 2k + 2. Children need no array that could
-be wrong; it is enough that each inner node stands before its own.
+A tree's nodes are in level order: the root, its two children, their children, and so on. Which nodes are leaves then
+determines all children: those of the k-th inner node are nodes 2k + 1 and 2k + 2. So no array of children can be wrong;
+it is enough to check that each inner node comes before its children.
 """
 
 import math
@@ -17,9 +17,9 @@ from hingerank.kernels.threads import run_shards
 from hingerank.kernels.trees import ROWS, add_trees, list_paths, path_contributions, used_values
 
 MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
-SMALL = float(np.float32(1e-35))  # LightGBM's zeros go up to here
-SHARD = 1 << 17  # numbers of a shard's rows: they stay in the second cache
-DEEPEST = 500  # way to a leaf that is explained: that costs its square
+SMALL = float(np.float32(1e-35))  # LightGBM counts values within ±SMALL as zeros
+SHARD = 1 << 17  # numbers of a shard's rows, which stay in the second-level cache
+DEEPEST = 500  # longest path to a leaf for contributions, which cost its square
 ARRAYS = {
     "sizes": np.int64, "feature": np.int32, "number": np.float64, "missing": np.uint8, "cover": np.float32,
     "gain": np.float32,
@@ -27,7 +27,7 @@ ARRAYS = {
 
 
 class Forest:
-    """score(x) = start + sum over trees of the number of the leaf that x reaches; divided by the trees if `average`.
+    """score(x) = start + sum over trees of the value of the leaf that x reaches; divided by the trees if `average`.
 
     At an inner node x goes left if x[feature] <= number.
 
@@ -36,19 +36,21 @@ class Forest:
     arrays : name -> array
         ``sizes``, the nodes of each tree, and for all nodes of all trees in level order ``feature`` (-1 for a leaf),
         ``number`` (a threshold, or a leaf's value), ``missing`` (MISSING_LEFT: NaN goes left, else right;
-        ZERO_IS_MISSING: 0 goes where NaN goes, the same at all nodes of a feature), ``cover`` (how much of the
-        training rows went there) and ``gain`` (of the split, 0 in a leaf). The last two are for explanations alone.
+        ZERO_IS_MISSING: 0 goes where NaN goes, the same at all nodes of a feature), ``cover`` (the weight of the
+        training rows there) and ``gain`` (of the split, 0 in a leaf). The last two are only for explanations.
     n_features : of the rows
     start : the score before the first tree
     average : whether the sum is divided by the number of trees
-    single : XGBoost's way, in which features and sums have single precision; else LightGBM's, in double precision, and
+    single : as in XGBoost, features and sums have single precision; else, as in LightGBM, double precision, and
         features within ±SMALL are zeros
     """
 
     def __init__(self, arrays: Given, n_features: int, start: float = 0.0, average: bool = False, *, single: bool):
         check_arrays(arrays, n_features)
         if type(start) is not float or not math.isfinite(start) or type(average) is not bool:
-            raise ValueError(f"a forest starts at a finite number and is averaged or not, not {start!r}, {average!r}")
+            raise ValueError(
+                f"a forest needs a finite number as start, and average True or False, not {start!r} and {average!r}"
+            )
         self.arrays, self.n_features = dict(arrays), n_features
         self.start, self.average, self.single = start, average, single
         feature, missing = arrays["feature"], arrays["missing"]
@@ -59,12 +61,12 @@ class Forest:
         self._at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
         columns = np.zeros(len(feature), np.uint32)
         columns[inner] = column
-        number = np.array(arrays["number"])  # not read-only, for which numba would compile the kernel again
+        number = np.array(arrays["number"])  # a writable copy: numba would compile the kernel again for a read-only one
         children = np.where(inner, children, 0).astype(np.uint32)
         self._tables = (starts.astype(np.uint32), columns, number, children, (missing & MISSING_LEFT) > 0)
 
     def to_state(self) -> Facts:
-        """What `from_state` makes the same forest from: arrays and plain values."""
+        """Arrays and plain values from which `from_state` makes the same forest."""
         return self.arrays | {"start": self.start, "average": self.average}
 
     @classmethod
@@ -84,7 +86,7 @@ class Forest:
     def scores(self, X: Matrix, threads: int) -> np.ndarray:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
         if X.shape[1] != self.n_features:  # kernels do not check bounds
-            raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
+            raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
         scores = np.full(X.shape[0], self.start)
         step = min(1024, max(1, SHARD // max(1, len(self._used))))
         shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]
@@ -94,7 +96,7 @@ class Forest:
         return scores.astype(np.float32) if self.single else scores
 
     def importances(self) -> np.ndarray:
-        """The gain of the splits by each feature."""
+        """The total gain of the splits by each feature."""
         inner = self.arrays["feature"] >= 0
         gain = self.arrays["gain"][inner].astype(np.float64)
         return np.bincount(self.arrays["feature"][inner], gain, minlength=self.n_features)
@@ -102,10 +104,10 @@ class Forest:
     def contributions(self, X: Matrix, threads: int) -> np.ndarray:
         """The contribution of each feature to each row's score (see kernels/trees.py); the last column: the mean score.
 
-        They add up to the score, but for rounding.
+        They add up to the score, up to rounding.
         """
         if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} features, the trees know {self.n_features}")
+            raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
         paths, found = self._paths(), np.zeros((X.shape[0], len(self._used) + 1))
         deepest = int(np.diff(paths[0]).max())
         if deepest > DEEPEST:
@@ -135,7 +137,7 @@ class Forest:
         return ends, place, leaf, parent
 
     def _ratios(self, paths: tuple[np.ndarray, ...]) -> np.ndarray:
-        """The part of the training rows at each node's parent that went to it; halves where none were counted."""
+        """The fraction of the training rows at each node's parent that went to it; a half where none were counted."""
         cover, parent = self.arrays["cover"].astype(np.float64), paths[3]
         both = np.zeros(len(cover))
         below = np.setdiff1d(np.arange(len(cover)), self._tables[0])  # all but the roots
@@ -144,7 +146,7 @@ class Forest:
         return np.where(both > 0, cover / np.where(both > 0, both, 1.0), 0.5)
 
     def _values(self, X: Matrix) -> np.ndarray:
-        """Of each row the features that the trees use, in double precision."""
+        """The features that the trees use, for each row, in double precision."""
         X = _single(X) if self.single else X
         rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
         values = np.empty((X.shape[0], len(self._used)))
@@ -180,7 +182,7 @@ def check_arrays(arrays: Given, n_features: int) -> None:
     if (2 * np.add.reduceat(inner, starts, dtype=np.int64) + 1 != sizes).any():
         raise ValueError("a tree does not have one leaf more than inner nodes")
     if (children <= np.arange(n_nodes))[inner].any():
-        raise ValueError("a tree's nodes are not in level order: one stands behind its children")
+        raise ValueError("a tree's nodes are not in level order: one comes after its children")
     at_zero = np.unique(feature[inner] * np.int64(2) + ((missing[inner] & ZERO_IS_MISSING) > 0)) // 2
     if missing.max() > (MISSING_LEFT | ZERO_IS_MISSING) or missing[~inner].any() or (np.diff(at_zero) == 0).any():
         raise ValueError(
@@ -197,7 +199,7 @@ def first_children(sizes: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np
 
 
 def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes of all trees in level order, tree after tree, and how many of each tree its root leads to.
+    """The nodes of all trees in level order, tree after tree, and how many of each tree its root reaches.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tupl
         level, tree = level[inner], np.repeat(tree[inner], 2)
         level = np.column_stack((left[level], right[level])).ravel() + starts[tree]
         if reached[level].any() or len(np.unique(level)) < len(level):
-            raise ValueError("a tree has a node with two parents, or leads in a circle")
+            raise ValueError("a tree has a node with two parents, or a cycle")
         levels.append(level)
         trees.append(tree)
     tree = np.concatenate(trees)
@@ -225,7 +227,7 @@ def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tupl
 
 
 def _single(X: Matrix) -> Any:
-    """X in single precision; a ValueError where that is too small for its numbers."""
+    """X in single precision; a ValueError if its numbers are too large for that."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32, copy=False)
     if np.isinf(X.data if sparse.issparse(X) else X).any():

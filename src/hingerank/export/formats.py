@@ -1,4 +1,4 @@
-"""The formats of `export`: which models each carries, who writes it, and who runs it."""
+"""The formats of `export`: the models each supports, the function that writes it, and the programs that run it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,29 +19,29 @@ from hingerank.registry import did_you_mean
 WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
 WORDS |= {
     "surfaces": "curves with surfaces",
-    "zero-trees": "trees that take zeros for missing values",
+    "zero-trees": "trees that count zeros as missing values",
     "sum": "a sum of models",
 }
 SCALED = "features that are scaled within each query"
-KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do it
-SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # what adds the scores of several forms
-NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids them
-ZERO_IS_NOTHING = WITH_OWN_FEATURES  # a feature without a value is 0 there, but for trees
+KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do the scaling
+SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # formats that add the scores of several forms
+NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids negative scores
+ZERO_IS_NOTHING = WITH_OWN_FEATURES  # a feature without a value is 0 there, except in trees
 
 
 class Format(NamedTuple):
-    """What a format carries, how it is written and who reads it.
+    """The models a format supports, how it is written and what reads it.
 
     Parameters
     ----------
-    files : names of what `write` gives; a single one may be renamed
+    files : names of the files that `write` returns; a single one may be renamed
     write : (form, about, **options) -> the content of each file
-    consumers : who scores rows by it
-    carries : kinds of models
-    scaled : kinds of models that it carries with features scaled by columns, by logarithms, by quantiles or within
-        queries, where that does not fold into the model (see `Form.folded`)
+    consumers : programs that score rows by it
+    carries : kinds of models that it supports
+    scaled : kinds of models that it supports with features scaled by columns, by logarithms, by quantiles or within
+        queries, if that does not fold into the model (see `Form.folded`)
     options : of `write`, with their defaults
-    test : a line that tests the examples where the format runs
+    test : a command that tests the examples where the format runs
     """
 
     files: tuple[str, ...]
@@ -62,7 +62,7 @@ TABLE = {"table": "documents", "key": "docid", "query": "qid"}
 
 
 def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...]:
-    """A consumer that does the arithmetic of an engine on what was exported to it."""
+    """A consumer with the arithmetic of an engine, for what was exported to it."""
     return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
 
 
@@ -139,7 +139,7 @@ WITHIN_QUERIES = {  # how a format scales features within each query
 
 
 def format_name(text: str) -> str:
-    """The format meant by `text`, an alias or its own name; an unknown one is an ExportError that lists them.
+    """The format with the name or alias `text`; an unknown one is an ExportError that lists them.
 
     >>> format_name("es")
     'elasticsearch'
@@ -155,7 +155,7 @@ Parts = Sequence[Outline]  # of a model whose score is their sum
 
 
 def carries(to: str, parts: Parts) -> bool:
-    """Whether a format can carry a model: what `export` refuses by, and what `tune` with a target tries by."""
+    """Whether a format supports a model: `export` refuses the others, and `tune` with a target leaves them out."""
     by_query = any(part.scaled.startswith("query-") for part in parts)
     if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and by_query)):
         return False
@@ -170,34 +170,34 @@ def _carries(to: str, part: Outline) -> bool:
 
 
 def _fills(to: str, part: Outline) -> bool:
-    """Whether missing values become there what they are to the model."""
+    """Whether the format treats missing values as the model does."""
     return part.filled in ("none", "zero") or to not in ZERO_IS_NOTHING or part.kind == "trees"
 
 
 def carriers(parts: Parts) -> list[str]:
-    """The formats that can carry a model."""
+    """The formats that support a model."""
     return [to for to in FORMATS if carries(to, parts)]
 
 
 def refusal(to: str, parts: Parts, ranker: str) -> str:
-    """Why a format cannot carry a model, and which can; empty where it can."""
+    """Why a format cannot express a model, and which formats can; empty if it can."""
     if carries(to, parts):
         return ""
     others = f"formats that can: {', '.join(carriers(parts)) or 'none'}"
     if any(part.kind is None for part in parts):
-        return f"{ranker} has no form that another program could take over; {others}"
+        return f"{ranker} has no form that another program could run; {others}"
     if len(parts) > 1:
         kinds = " and ".join(sorted({WORDS[str(part.kind)] for part in parts}))
         why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
         if to in NO_NEGATIVES:
-            why += " (it adds up trees alone, and a line or a curve is no exact sum of trees)"
+            why += " (it adds up only trees, and a line or a curve is not an exact sum of trees)"
         elif to in SUMMING:
             why += " with features that are scaled as here"
         return f"{why}; {others}"
     [part] = parts
     kind, scaled = str(part.kind), part.scaled
     if _carries(to, part):
-        why = f"{to} takes a missing feature for 0, and this {ranker} learns something else of it"
+        why = f"{to} treats a missing feature as 0, and this {ranker} has learned otherwise"
         return f"{why}; fit it with missing set to 'zero', or use {others}"
     if kind not in FORMATS[to].carries:
         why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"

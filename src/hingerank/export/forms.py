@@ -1,4 +1,4 @@
-"""The plain forms that rankers hand to exports: what a score is, as arrays, and how features are scaled before.
+"""The plain forms that rankers pass to exports: the score as arrays, and how features are scaled before.
 
 A form is a sum of weights (`Affine`), of kernel functions (`KernelSum`), of cosines (`CosineSum`), of trees (`Trees`),
 of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`); or a sum of such forms (`Sum`).
@@ -21,11 +21,11 @@ from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.features.surfaces import SurfaceGrid
 
-GAPS = 0.2  # missing values among the values of made-up rows, where a model knows what they become
+GAPS = 0.2  # fraction of missing values in made-up rows, if a model handles them
 
 
 class ExportError(ValueError):
-    """A model that a format cannot carry, or an export that cannot be written or checked."""
+    """A model that a format cannot express, or an export that cannot be written or checked."""
 
 
 class Affine(NamedTuple):
@@ -55,11 +55,11 @@ class CosineSum(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """score(x) = start + sum over trees of the number of the leaf that x reaches.
+    """score(x) = start + sum over trees of the value of the leaf that x reaches.
 
-    Nodes of all trees are numbered through: feature is -1 in a leaf; a row goes to `child` if x[feature] <= number,
-    else to child + 1. Missing values go left where `missing` has the bit MISSING_LEFT, and so do zeros, or not, where
-    it has ZERO_IS_MISSING.
+    Nodes of all trees are numbered consecutively: feature is -1 in a leaf; a row goes to `child` if x[feature] <=
+    number, else to child + 1. Missing values go left if `missing` has the bit MISSING_LEFT; zeros go the same way if it
+    has ZERO_IS_MISSING.
     """
 
     feature: np.ndarray
@@ -73,7 +73,8 @@ class Trees(NamedTuple):
 class Surfaces(NamedTuple):
     """score(x) = curves(x) + sum over k of weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1]).
 
-    A ramp rises from 0 at begins to 1 at ends, and stays there: what a bilinear surface is, but for two curves.
+    A ramp rises linearly from 0 at begins to 1 at ends, and is constant outside. A bilinear surface is a sum of such
+    products and two curves.
     """
 
     curves: Curves
@@ -84,16 +85,16 @@ class Surfaces(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A missing value becomes its column's number in `values`; for each column of `marked` one follows, 1 where it was
-    missing and else 0. This is done first of all, before scaling."""
+    """A missing value becomes its column's number in `values`; for each column of `marked` one more follows, 1 if the
+    value was missing and else 0. This is done before scaling."""
 
     values: np.ndarray
     marked: np.ndarray
 
 
 class Sum(NamedTuple):
-    """score(x) = sum of the scores of forms, each with a scaling and a way for missing values of its own; none of them
-    is a sum."""
+    """score(x) = sum of the scores of forms, each with its own scaling and treatment of missing values; none of them is
+    a sum itself."""
 
     parts: "tuple[Form, ...]"
 
@@ -103,18 +104,18 @@ KINDS = {
     Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces",
     Sum: "sum",
 }  # fmt: skip
-FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that may go into its numbers
+FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that can be folded into its numbers
     "linear": ("columns",), "mapped": ("columns",), "curves": ("columns",), "surfaces": ("columns",),
     "trees": ("columns", "log", "quantile"), "zero-trees": (), "sum": (),
 }  # fmt: skip
 
 
 class Outline(NamedTuple):
-    """What is known of a form, or of a part of a sum, before its numbers are.
+    """What is known of a form, or of a part of a sum, before it is fitted.
 
     kind : as `Form.kind`; None for a ranker that has no form
     scaled : how its features are scaled (see `Form.scaled`)
-    filled : what missing values become: "none" where there are none, "zero", or other "values"
+    filled : what missing values become: "none" if there are none, "zero", or other "values"
     """
 
     kind: str | None
@@ -123,21 +124,21 @@ class Outline(NamedTuple):
 
     @property
     def folds(self) -> bool:
-        """Whether the scaling goes into the model's numbers (see `Form.folded`)."""
+        """Whether the scaling can be folded into the model's numbers (see `Form.folded`)."""
         return self.kind is not None and (self.scaled == "none" or self.scaled in FOLDED[self.kind])
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a ranker's score is.
+    """A ranker's score function.
 
     Parameters
     ----------
     names : of the features
-    body : the score of scaled features
+    body : the score as a function of scaled features
     scaling : of the features (see `hingerank.export.scalings`), or None
-    filled : what missing values become, or None where the model knows none or, as trees, has a way for them
-        Body and scaling are of `width` columns: the features, and then those that mark missing ones.
+    filled : what missing values become; None if the model has none or, as trees, handles them itself
+        Body and scaling have `width` columns: the features, and then those that mark missing ones.
     """
 
     names: Sequence[str]
@@ -167,12 +168,12 @@ class Form:
 
     @property
     def width(self) -> int:
-        """Columns of the rows that body and scaling are about."""
+        """Number of columns of the rows that body and scaling apply to."""
         return len(self.names) + (0 if self.filled is None else len(self.filled.marked))
 
     @property
     def outline(self) -> Outline:
-        """What formats carry this form by."""
+        """What formats need to know of this form to support it."""
         values = self.filled is not None and (self.filled.values.any() or len(self.filled.marked))
         return Outline(self.kind, self.scaled, "values" if values else "none" if self.filled is None else "zero")
 
@@ -180,22 +181,22 @@ class Form:
     def of(
         cls, names: Sequence[str], body: Body, scaler: Scaler | None, missing: MissingValues | None = None
     ) -> "Form":
-        """The form of a ranker with this scaler, and what it does with missing values."""
+        """The form of a ranker with this scaler and this treatment of missing values."""
         filled = None if missing is None else Filled(missing.values, missing.marked)
         if scaler is None or type(scaler) is Scaler:
             return cls(names, body, None, filled)
         for known, make in SCALINGS.items():
             if isinstance(scaler, known):
                 return cls(names, body, make(scaler), filled)
-        raise ExportError(f"no format carries the scaler {scaler.name!r}: exports do not know it")
+        raise ExportError(f"no export supports the scaler {scaler.name!r}: fit with another one, or scale=None")
 
     def folded(self) -> "Form":
-        """The same scores without scaling, where that is exact: a scaling of columns goes into weights, waves, knots
-        and thresholds, and any other scaling of single values into thresholds. What missing values become goes into the
-        ways that they take in trees.
+        """The same scores without scaling, if that is exact: a scaling of columns goes into weights, frequencies, knots
+        and thresholds, and any other scaling of single values into thresholds. Filled missing values go into the
+        directions that missing values take in trees.
 
-        Kernel functions of scaled rows stay as they are, and so do trees that take zeros for missing values, since
-        these are zeros after scaling (`FOLDED` has what may go).
+        Kernel functions of scaled rows stay as they are, and so do trees that count zeros as missing values, since
+        these are zeros after scaling (`FOLDED` lists what can be folded).
         """
         body, scaling = self.body, self.scaling
         if isinstance(scaling, ScaledWithinQueries) or (scaling and scaling.kind not in FOLDED[self.kind]):
@@ -209,7 +210,7 @@ class Form:
             return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
         if not isinstance(scaling, ScaledColumns) or isinstance(body, KernelSum):
             return self  # kernel functions of scaled rows
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are refused later
             return replace(self, body=_folded(body, *scaling), scaling=None)
 
     def used(self) -> np.ndarray:
@@ -234,7 +235,7 @@ class Form:
         return sorted({*used[used < d].tolist(), *marked})
 
     def refuse_infinities(self) -> None:
-        """An ExportError where a number of the model is not finite."""
+        """Raise an ExportError if a number of the model is not finite."""
         if isinstance(self.body, Sum):
             for part in self.parts:
                 part.refuse_infinities()
@@ -243,11 +244,11 @@ class Form:
         for name, value in parts.items():
             whole = value if isinstance(value, Curves) else (value,)
             if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
-                raise ExportError(f"the model's {name} have numbers that are not finite: no format carries them")
+                raise ExportError(f"the model's {name} have numbers that are not finite: rescale the features")
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
-        """Rows like those that the ranker has seen, as far as its form tells: for examples beside an export."""
-        if isinstance(self.body, Sum):  # by the part that says most about the rows
+        """Rows like those the ranker was fitted on, as far as its form shows: for examples beside an export."""
+        if isinstance(self.body, Sum):  # use the part that shows most about the rows
             best = min(self.parts, key=lambda part: (part.scaling is not None, part.kind != "trees"))
             rows = best.sample(count, seed)
             filling = all(part.filled is not None or part.kind == "trees" for part in self.parts)
@@ -279,9 +280,9 @@ class Form:
 
 
 def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
-    """Trees of the features themselves: a missing value goes where what it becomes goes.
+    """Trees of the features themselves: a missing value goes where its filled value goes.
 
-    At a node about a mark, which is 0 or 1, all known values go one way.
+    At a node that splits by a mark, which is 0 or 1, all known values go one way.
     """
     inner, d = np.flatnonzero(body.feature >= 0), len(filled.values)
     feature, number, missing = body.feature.copy(), body.number.copy(), body.missing.copy()
@@ -295,7 +296,7 @@ def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
 
 
 def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
-    """The body whose scores of x are those of this body for (x - centre) / width."""
+    """The body whose score of x equals this body's score of (x - centre) / width."""
     if isinstance(body, Affine):
         weights = body.weights / width
         return Affine(weights, body.offset - float(weights @ centre))
@@ -310,10 +311,10 @@ def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
 
 
 def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarray]]) -> Body:
-    """Curves and bilinear surfaces as a form.
+    """Curves and bilinear surfaces as one form.
 
-    Over a grid a surface is its height at the least knots, a curve of rises along each axis there, which joins the
-    column's own curve (whose knots the grid's are), and products of ramps weighted by the rises of rises.
+    Over a grid a surface is the sum of its height at the lowest knots, a curve along each axis there, which is added to
+    the column's own curve (whose knots include the grid's), and products of ramps weighted by mixed differences.
     """
     if not surfaces:
         return curves
@@ -333,7 +334,7 @@ def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarr
 
 
 def trees_of(models: Sequence[Forest]) -> Trees:
-    """The mean of tree ensembles as one, with thresholds for rows in double precision."""
+    """The mean of tree ensembles as one ensemble, with thresholds for rows in double precision."""
     parts: list[list[np.ndarray]] = []
     start, nodes = 0.0, 0
     for model in models:
@@ -354,7 +355,7 @@ def trees_of(models: Sequence[Forest]) -> Trees:
 def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> Trees:
     """score(x) = sum over k of steps_k [x[features_k] > thresholds_k] as trees of one inner node.
 
-    Such models know no missing values; what has them takes these for zeros.
+    Such models have no missing values: formats that do treat them as zeros.
     """
     count = len(features)
     nothing, none = np.zeros(count), np.full(count, -1)
@@ -367,9 +368,9 @@ def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> T
 
 
 def largest_below(number: np.ndarray, scaled: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The largest doubles x with scaled(x) <= number, for a function that never falls.
+    """The largest doubles x with scaled(x) <= number, for a non-decreasing function.
 
-    Bisection over the bits of x: what goes left of a threshold for scaled rows goes left of this for the rows.
+    By bisection over the bits of x: rows go left of this threshold exactly if scaled rows go left of the given one.
     """
 
     def of_key(key: np.ndarray) -> np.ndarray:
@@ -389,7 +390,7 @@ def largest_below(number: np.ndarray, scaled: Callable[[np.ndarray], np.ndarray]
 
 
 def largest_single(number: np.ndarray) -> np.ndarray:
-    """The largest numbers of single precision that are not above these."""
+    """The largest single-precision numbers that are not above these."""
     with np.errstate(over="ignore"):
         near = number.astype(np.float32)
     near = np.where(near.astype(np.float64) > number, np.nextafter(near, np.float32(-np.inf)), near)
@@ -397,7 +398,7 @@ def largest_single(number: np.ndarray) -> np.ndarray:
 
 
 def goes_left(tree: Trees, node: int) -> tuple[bool, bool | None]:
-    """Whether missing values go left at a node, and whether zeros do, or None where their size decides."""
+    """Whether missing values go left at a node, and whether zeros do, or None if the threshold decides."""
     left = bool(tree.missing[node] & MISSING_LEFT)
     return left, left if tree.missing[node] & ZERO_IS_MISSING else None
 
@@ -409,7 +410,7 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
     kernel = feature_map.kernel_ if isinstance(feature_map, NystroemMap) else None
     if kernel is None or kernel_kind(kernel.name) is None:
         name = type(feature_map).__name__ if kernel is None else kernel.name
-        raise ExportError(f"no format carries the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
+        raise ExportError(f"no export supports the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
     rows = feature_map.landmarks_
     rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float64)
     if type(kernel) is Kernel:
@@ -418,7 +419,7 @@ def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
 
 
 def kernel_kind(kernel: object) -> str | None:
-    """The kind of form that a sum of this kernel's functions has; None where it has none.
+    """The kind of form of a sum of this kernel's functions; None if it has none.
 
     >>> [kernel_kind(kernel) for kernel in ("rbf", "poly", "linear", "chi2")]
     ['mapped', 'mapped', 'linear', None]
@@ -428,7 +429,7 @@ def kernel_kind(kernel: object) -> str | None:
 
 
 def map_kind(feature_map: object) -> str | None:
-    """The kind of form of weights on a feature map, which need not be fitted; None where there is none."""
+    """The kind of form of weights on a feature map, which need not be fitted; None if there is none."""
     if isinstance(feature_map, FourierMap):
         return "mapped"
     return kernel_kind(feature_map.kernel) if isinstance(feature_map, NystroemMap) else None

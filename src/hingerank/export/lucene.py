@@ -1,7 +1,7 @@
 """Models for the learning-to-rank modules of Solr, Elasticsearch and OpenSearch, which score in single precision.
 
-A feature x counts as weight · (x − mean) / width. There is no offset, so a constant that is to be added to all scores
-(a shift, since Lucene forbids negative ones) moves the mean of the feature with the largest weight.
+A feature x contributes weight · (x − mean) / width. There is no offset, so a constant added to all scores (a shift,
+since Lucene forbids negative ones) moves the mean of the feature with the largest weight.
 """
 
 import json
@@ -18,7 +18,7 @@ from hingerank.export.engine_features import by_engine_name, to_define, used_nam
 from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
 
-SLACK = np.float32(1e-6)  # what Solr adds to every threshold of a tree
+SLACK = np.float32(1e-6)  # Solr adds this to every threshold of a tree
 NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
 LINEAR, TREES = "org.apache.solr.ltr.model.LinearModel", "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
 
@@ -65,7 +65,7 @@ def write_plugin(
         given = mapping.get(n, {})
         if "{{" in n and "template" not in given:
             raise ExportError(
-                f"the feature {n!r} has '{{{{', which a template replaces: rename it, or give its template"
+                f"the feature {n!r} contains '{{{{', which a template replaces: rename it, or give its template"
             )
         features.append(
             plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
@@ -88,7 +88,7 @@ def write_plugin(
 
 
 def shift_for(form: Form, scores: np.ndarray | None) -> float:
-    """A constant after which no score is negative: of trees always, of others with room for half the scores' range."""
+    """A constant that makes scores non-negative: of any row for trees, else with room for half the scores' range."""
     body = form.body
     if isinstance(body, Trees):
         bounds = np.append(body.roots, len(body.number))
@@ -96,7 +96,7 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
         least = body.start + sum(leaves[a:b].min() for a, b in pairwise(bounds))
         return max(0.0, float(-least) * (1 + 1e-5))
     if scores is None:
-        raise ExportError("shift='auto' takes the scores of rows: give some by check, or the shift as a number")
+        raise ExportError("shift='auto' is computed from scores of rows: pass check=data, or the shift as a number")
     return max(0.0, float(np.ptp(scores) / 2 - scores.min()))
 
 
@@ -113,7 +113,7 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
         widths = {form.names[j]: float(scaling.width[j]) for j in used}
     if constant:
         if not len(used):
-            raise ExportError("a model whose weights are all 0 has no feature that could carry a shift")
+            raise ExportError("all weights of the model are 0, so no feature can carry a shift: leave shift out")
         j = used[np.argmax(np.abs(body.weights[used]))]
         n = form.names[j]
         widths.setdefault(n, 1.0)
@@ -159,13 +159,13 @@ def plugin_trees(form: Form, shift: float) -> list[Facts]:
 
 
 def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
-    """A model in RankLib's own words, with features counted from 1 in the order of the feature set.
+    """A model in RankLib's own format, with features numbered from 1 in the order of the feature set.
 
     Linear models are sums in double precision with an offset; trees send a row left if it is at most the threshold.
     """
     if order is None:
         raise ExportError(
-            "model/ranklib counts features by their places in the feature set: give the engine's own set by features=, "
+            "model/ranklib numbers features by their order in the feature set: give the engine's own set by features=, "
             "or pass define=True to write one"
         )
     place = {name: k for k, name in enumerate(order, 1)}
@@ -196,14 +196,14 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
 
 
 def missing_matters(body: Trees) -> bool:
-    """Whether a missing value goes elsewhere than a zero does, at any node."""
+    """Whether a missing value goes another way than a zero does, at any node."""
     inner = body.feature >= 0
     return bool(((body.missing[inner] & 1 > 0) != (body.number[inner] >= 0)).any())
 
 
 def before_slack(limit: np.ndarray) -> np.ndarray:
-    """The singles t with t + SLACK, in single precision, at the limit, or else just above: a limit may be a value that
-    rows have. A negative limit is never raised to 0, which is a value that rows have even more often."""
+    """The singles t with t + SLACK, in single precision, at the limit, or else just above: rows may have the limit as a
+    value. A negative limit is never raised to 0, which is an even more frequent value."""
     t, up, down = (limit - SLACK).astype(np.float32), np.float32(np.inf), np.float32(-np.inf)
     with np.errstate(over="ignore"):
         while (high := (t + SLACK) > limit).any():
@@ -218,7 +218,9 @@ def single(value: Any) -> float:
     with np.errstate(over="ignore"):
         found = float(np.float32(value))
     if not np.isfinite(found):
-        raise ExportError(f"the model has the number {float(value)!r}, beyond the single precision of this engine")
+        raise ExportError(
+            f"the model has the number {float(value)!r}, beyond this engine's single precision: rescale the features"
+        )
     return found
 
 
@@ -227,7 +229,7 @@ def text(value: object) -> str:
 
 
 def run_solr(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """Solr's arithmetic."""
+    """Scores by Solr's arithmetic."""
     model = json.loads(files[0].read_text("utf-8"))
     rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
     if model["class"] == LINEAR:
@@ -250,7 +252,7 @@ def _solr_tree(node: Facts, rows: dict[str, np.ndarray], count: int) -> np.ndarr
 
 
 def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """The arithmetic of the plugins of Elasticsearch and OpenSearch."""
+    """Scores by the arithmetic of the plugins of Elasticsearch and OpenSearch."""
     model = json.loads(files[0].read_text("utf-8"))["model"]["model"]
     rows = dict(zip(form.names, X.astype(np.float32).T, strict=True))
     if model["type"] == "model/linear":
@@ -276,7 +278,7 @@ def _plugin_tree(node: Facts, rows: dict[str, np.ndarray], count: int) -> np.nda
 
 
 def _run_ranklib(definition: str, columns: np.ndarray) -> np.ndarray:
-    """RankLib's arithmetic: linear models in double precision, trees in single; missing values are zeros."""
+    """Scores by RankLib's arithmetic: linear models in double precision, trees in single; missing values are zeros."""
     columns = np.nan_to_num(columns, nan=0.0)
     *_, last = definition.splitlines()
     if definition.startswith("## Linear Regression"):
@@ -299,7 +301,7 @@ def _ranklib_tree(node: ElementTree.Element, columns: np.ndarray) -> np.ndarray:
 
 
 def _sum(rows: dict[str, np.ndarray], weights: dict[str, float], scales: Facts) -> np.ndarray:
-    """Weights times scaled features, a missing one being 0, added up in single precision one after another."""
+    """Weights times scaled features, a missing one being 0, summed in single precision one after another."""
     total = np.zeros(len(next(iter(rows.values()))), np.float32)
     for name, weight in weights.items():
         mean, width = scales.get(name, (np.float32(0), np.float32(1)))

@@ -1,4 +1,4 @@
-"""The model file: one safetensors file whose metadata holds a JSON header. Reading it can never run code.
+"""The model file: one safetensors file whose metadata contains a JSON header. Reading it can never run code.
 
     metadata["hingerank"]  JSON: format, version, ranker (a registered name), params, state (fitted attributes: feature
                            names, scaler, certificate, trace, fingerprint of the training data, ...), metadata (the
@@ -6,7 +6,7 @@
     metadata["sha256"]     digest of that JSON text and of all arrays' bytes, in the order of their names
     tensors                the arrays that params and state refer to
 
-The digest finds damage, truncation and careless edits; it is no signature: trusting a file's answers is still trusting
+The digest detects damage, truncation and careless edits; it is not a signature: a file's scores are as trustworthy as
 its sender.
 """
 
@@ -47,18 +47,18 @@ T = TypeVar("T")
 
 
 class ModelFileError(ValueError):
-    """A model that cannot be written to a file, or a file that is not a whole, unaltered, known model."""
+    """A model that cannot be written to a file, or a file that is not a complete, unaltered, known model."""
 
 
 class SavedModel:
     """``save(path)`` for an estimator whose fitted state is plain: numbers, strings, arrays, lists and dicts of these.
 
-    A class declares the attributes that ``fit`` sets in ``_saved`` (those of its bases are added), by which they are
-    checked when they are saved and when they are loaded. What they have to do with each other is for
-    ``_check_together``, what follows from them for ``_derive``. Constructor parameters that only steer training, such
-    as a callback, are listed in ``_training_only`` and stored as None. State of another form goes through ``_state``
-    and ``_restore``. What follows from the attributes and is worth keeping while the process lives is a
-    ``cached_property``; neither the file nor a pickle holds it, nor what ``_here_only`` lists.
+    A class declares the attributes that ``fit`` sets in ``_saved`` (those of its bases are added); they are checked
+    against it when saved and when loaded. ``_check_together`` checks how they fit together, ``_derive`` computes what
+    follows from them. Constructor parameters that only steer training, such as a callback, are listed in
+    ``_training_only`` and stored as None. State of another form goes through ``_state`` and ``_restore``. Results that
+    follow from the attributes and are worth keeping within a process are a ``cached_property``; neither the file nor a
+    pickle contains them, nor what ``_here_only`` lists.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {}
@@ -76,7 +76,7 @@ class SavedModel:
         Parameters
         ----------
         path : the file, or a folder (existing, or ending in a slash) that receives model.safetensors
-        metadata : anything of yours that JSON can hold, such as the data's name
+        metadata : any JSON value of yours, such as the data's name
         """
         return save(self, path, metadata)
 
@@ -94,12 +94,12 @@ class SavedModel:
         return export(self, path, to, **options)
 
     def scorer(self) -> Any:
-        """The fitted ranker as a frozen function of arrays, for serving: ``scorer(X)`` gives the scores of rows.
+        """The fitted ranker as a frozen function of arrays, for serving: ``scorer(X)`` returns the scores of rows.
 
-        It checks the shape of the rows alone, takes a fraction of the time of ``predict`` for a few rows
-        (``benchmarks/serving.py``), may be shared by threads and can be pickled. Scores are those of ``predict``, but
-        for rounding. A ranker that scales features within queries takes the rows of one query at a time, or ids:
-        ``scorer(X, qid)``. An ExportError says where a ranker has none.
+        It checks only the shape of the rows, takes a fraction of the time of ``predict`` for a few rows
+        (``benchmarks/serving.py``), may be shared by threads and can be pickled. Scores are those of ``predict`` up to
+        rounding. A ranker that scales features within queries takes the rows of one query at a time, or ids:
+        ``scorer(X, qid)``. A ranker without a scorer raises an ExportError.
 
         Returns
         -------
@@ -111,40 +111,38 @@ class SavedModel:
         return make_scorer(self)
 
     def _form(self) -> Any:
-        """The score in a plain form (see hingerank.export.forms)."""
+        """The score as a plain form (see hingerank.export.forms)."""
         from hingerank.export.forms import ExportError
 
-        raise ExportError(f"{type(self).__name__} has no form that another program could take over")
+        raise ExportError(f"{type(self).__name__} has no form that another program could run")
 
     def _vectors(self, items: object) -> Any:
-        """Ids of users, their vectors, and those of items, whose inner products are scores."""
+        """Ids of users, their vectors, and those of items; scores are inner products of the two."""
         from hingerank.export.forms import ExportError
 
         formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
-        raise ExportError(
-            f"{type(self).__name__} has no users, so no vectors of them; formats of such rankers: {formats}"
-        )
+        raise ExportError(f"{type(self).__name__} has no user vectors; formats that can export it: {formats}")
 
     def _state(self) -> Facts:
         """The fitted attributes by name."""
         return {name: vars(self)[name] for name in saved_attributes(type(self)) if name in vars(self)}
 
     def _restore(self, state: Given) -> None:
-        """Check and take over what `_state` returned; a ValueError refuses it."""
+        """Check and set what `_state` returned; a ValueError refuses it."""
         values, sizes = take_attributes(type(self).__name__, saved_attributes(type(self)), state)
         vars(self).update(values)
         self._check_together(sizes)
         self._derive()
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
-        """A ValueError where attributes, each of them right by itself, do not belong together."""
+        """Raise a ValueError if attributes, each valid by itself, do not fit together."""
 
     def _derive(self) -> None:
-        """Make what follows from loaded attributes and is not in the file."""
+        """Compute what follows from loaded attributes and is not in the file."""
 
 
 def by_class(function: Callable[[type], T]) -> Callable[[type], T]:
-    """The function, which is asked once of each class."""
+    """The function, called once for each class and then cached."""
     return cache(function)
 
 
@@ -159,17 +157,17 @@ def saved_attributes(cls: type) -> Mapping[str, Attribute]:
 
 @by_class
 def derived(cls: type) -> frozenset[str]:
-    """Names of what a class derives from its fitted attributes when it is asked for, and keeps."""
+    """Names of the cached properties that a class derives from its fitted attributes."""
     items = [(name, item) for base in cls.__mro__ for name, item in vars(base).items()]
     return frozenset(name for name, item in items if isinstance(item, cached_property))
 
 
 def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
-    """`value` as JSON; arrays found in it are put into `arrays` under names that begin with `place`."""
+    """`value` as JSON; arrays in it are added to `arrays` under names that begin with `place`."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)  # also of a subclass, such as a rank that can be called
+        return int(value)  # also for a subclass, such as a rank that can be called
     if value is None or type(value) in (bool, str):
         return value
     if isinstance(value, float):
@@ -219,9 +217,9 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], place: str) 
 
 
 def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
-    """No fitted array holds anything else, and scores made of NaN would look like an order."""
+    """Refuse NaN and infinity: no fitted array contains them, and NaN scores would still look like an order."""
     if not np.isfinite(value).all():
-        raise ModelFileError(f"{place} holds numbers that are not finite: this model cannot score anything")
+        raise ModelFileError(f"{place} contains numbers that are not finite: this model cannot score anything")
     return value
 
 
@@ -250,13 +248,13 @@ def _encode_object(value: object, arrays: dict[str, np.ndarray], place: str) -> 
         )
     if callable(value):
         raise ModelFileError(
-            f"{place} is {value!r}: a model file holds no code, so a ranker with a function in it cannot be saved"
+            f"{place} is {value!r}: a model file contains no code, so a ranker with a function in it cannot be saved"
         )
     raise ModelFileError(f"{place} is a {type(value).__name__}, which a model file cannot hold")
 
 
 def encode_ranker(ranker: Ranker, arrays: dict[str, np.ndarray], prefix: str = "") -> Facts:
-    """Registered name, constructor parameters and fitted state; state None when the ranker is not fitted."""
+    """Registered name, constructor parameters and fitted state; state None if the ranker is not fitted."""
     try:
         name = ranker_name(type(ranker))
     except ValueError as error:
@@ -278,7 +276,7 @@ def encode_ranker(ranker: Ranker, arrays: dict[str, np.ndarray], prefix: str = "
 
 
 def decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
-    """The inverse of `encode`; every array is taken out of `arrays` as it is used."""
+    """The inverse of `encode`; every array is removed from `arrays` as it is used."""
     if isinstance(value, list):
         return [decode(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -338,7 +336,7 @@ def decode_ranker(entry: Facts, arrays: dict[str, np.ndarray]) -> Any:
 def _decode_attribute(name: str, value: object, arrays: dict[str, np.ndarray]) -> Any:
     try:
         return decode(value, arrays)
-    except Exception as error:  # of the many kinds that a forged value can provoke
+    except Exception as error:  # a forged value can raise anything
         raise ModelFileError(f"{name}: {error}") from error
 
 
@@ -386,15 +384,15 @@ def load(path: object) -> Any:
     header, arrays = _read(source)
     try:
         ranker = decode_ranker(header, arrays)
-    except Exception as error:  # whatever a forged header provokes, the caller sees one kind of error
+    except Exception as error:  # a forged header can raise anything; the caller sees one kind of error
         raise ModelFileError(f"{source} cannot be loaded: {error}") from error
     if arrays:
-        raise ModelFileError(f"{source} holds arrays that the model does not use: {', '.join(sorted(arrays))}")
+        raise ModelFileError(f"{source} contains arrays that the model does not use: {', '.join(sorted(arrays))}")
     return ranker
 
 
 def is_model(path: object) -> bool:
-    """Whether a file, or that of a folder, begins as models do: its length in eight bytes, then JSON."""
+    """Whether a file, or that of a folder, begins like a model: its length in eight bytes, then JSON."""
     try:
         with open(_source(path), "rb") as stream:
             start = stream.read(9)
@@ -404,12 +402,12 @@ def is_model(path: object) -> bool:
 
 
 def read_header(path: object) -> Facts:
-    """The checked JSON header of a model file: what it is, how it was trained, with which versions."""
+    """The checked JSON header of a model file: its ranker, training and versions."""
     return _read(_source(path))[0]
 
 
 def _read(source: Path) -> tuple[Facts, dict[str, np.ndarray]]:
-    """Header and arrays of a file whose format, version, digest and list of arrays are right."""
+    """Header and arrays of a file, after checking its format, version, digest and list of arrays."""
     content = source.read_bytes()
     try:
         length = int.from_bytes(content[:8], "little")
@@ -448,7 +446,7 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
 
 
 def _target(path: Any) -> Path:
-    """The file to write; a folder that is asked for is made."""
+    """The file to write; a folder is created if needed."""
     text = os.fspath(path)
     if text.endswith(("/", os.sep)) or os.path.isdir(text):
         os.makedirs(text, exist_ok=True)

@@ -1,6 +1,6 @@
-"""A model as an ONNX graph, in double or single precision, for any number of rows; queries are scaled inside it.
+"""A model as an ONNX graph, in double or single precision, for any number of rows; it scales within queries itself.
 
-Inputs: ``features`` (rows × features) and, where features are scaled within queries, ``query`` (an int64 id per row).
+Inputs: ``features`` (rows × features) and, if features are scaled within queries, ``query`` (an int64 id per row).
 Output: ``scores``, one per row.
 """
 
@@ -30,7 +30,7 @@ PRECISIONS: Facts = {"double": np.float64, "float": np.float32}
 
 
 class Graph:
-    """Nodes and constants of a graph, named as they come."""
+    """Nodes and constants of a graph, numbered in the order of their creation."""
 
     def __init__(self, precision: str):
         import onnx
@@ -43,7 +43,7 @@ class Graph:
         self.constants: list[Any] = []
 
     def constant(self, value: Any, dtype: Any = None) -> str:
-        """The name of a constant."""
+        """Add a constant and return its name."""
         name = f"c{len(self.constants)}"
         with np.errstate(over="ignore"):
             array = np.asarray(value, self.dtype if dtype is None else dtype)
@@ -53,7 +53,7 @@ class Graph:
         return name
 
     def add(self, operator: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
-        """The name, or names, of what an operator gives."""
+        """Add an operator and return the name, or names, of its outputs."""
         names = [f"v{len(self.nodes)}_{k}" for k in range(outputs)]
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, names, domain=domain, **attributes))
         return names[0] if outputs == 1 else names
@@ -67,7 +67,7 @@ def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     inputs = [given("features", graph.type, ["rows", form.n_features])]
     if any(isinstance(part.scaling, ScaledWithinQueries) for part in form.parts):
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
-    within: dict[tuple[str, str], str] = {}  # rows and how they are scaled, once for all parts
+    within: dict[tuple[str, str], str] = {}  # (rows, scaling) -> scaled rows, shared by all parts
     scores = ""
     for part in form.parts:
         x = "features" if part.filled is None else _filled(graph, part.filled)
@@ -97,7 +97,7 @@ def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
 
 
 def _filled(graph: Graph, filled: Filled) -> str:
-    """Features without missing values, and columns that mark some of them."""
+    """Features with missing values filled, and columns that mark some of them."""
     x, absent = "features", graph.add("IsNaN", "features")
     full = graph.add("Where", absent, graph.constant(filled.values), x)
     if not len(filled.marked):
@@ -131,7 +131,7 @@ def _scaled_columns(graph: Graph, x: str, scaling: ScaledColumns | Logs | Places
 
 
 def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
-    """Features scaled by the least and largest, or the mean and spread, of their own query."""
+    """Features scaled by the minimum and maximum, or the mean and standard deviation, of their own query."""
     queries, _, group, counts = graph.add("Unique", "query", outputs=4, sorted=1)
     shape = graph.add(
         "Concat", graph.add("Shape", queries), graph.constant([d], np.int64), axis=0
@@ -140,7 +140,7 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
     index = graph.add("Expand", graph.add("Unsqueeze", group, column), graph.add("Shape", x))
 
     def gathered(values: str, reduction: str, start: float) -> str:
-        """For each row, what a reduction of `values` gives over its query."""
+        """For each row, a reduction of `values` over its query."""
         begun = graph.add("Expand", graph.constant(start), shape)
         reduced = graph.add("ScatterElements", begun, index, values, axis=0, reduction=reduction)
         return graph.add("Gather", reduced, group, axis=0)
@@ -168,7 +168,7 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         return graph.add("Add", _curves(graph, body.curves, x), _products(graph, body, x))
     if isinstance(body, CosineSum):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
-        quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine in doubles
+        quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine of doubles
         values = graph.add("Sin", graph.add("Add", waves, quarter))
         return graph.add("MatMul", values, graph.constant(body.weights))
     assert isinstance(body, KernelSum)
@@ -176,9 +176,9 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         product = graph.add("MatMul", x, graph.constant(body.gamma * body.rows.T))
         values = graph.add("Pow", graph.add("Add", product, graph.constant(body.coef0)), graph.constant(body.degree))
         return graph.add("MatMul", values, graph.constant(body.weights))
-    middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, around the rows' mean so that little cancels
+    middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, centred so that little cancels
     rows = np.sqrt(body.gamma) * (body.rows - middle)
-    root = np.full(form.width, np.sqrt(body.gamma))  # a single number would be fused as a float into the product
+    root = np.full(form.width, np.sqrt(body.gamma))  # not a scalar, which would be fused into the product as float
     z = graph.add("Mul", graph.add("Sub", x, graph.constant(middle)), graph.constant(root))
     own = graph.add("ReduceSum", graph.add("Mul", z, z), graph.constant([1], np.int64), keepdims=1)
     product = graph.add("Sub", graph.add("MatMul", z, graph.constant(2 * rows.T)), own)
@@ -188,7 +188,7 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
 
 
 def _curves(graph: Graph, body: Curves, x: str) -> str:
-    """Rises over segments, each times how far the value has come in it, from 0 to 1, and the slopes outside."""
+    """Sum over segments of the rise times the position of the value in it, from 0 to 1, and the slopes outside."""
     first, last = body.starts[:-1], body.starts[1:] - 1
     column = np.repeat(np.arange(len(first)), np.diff(body.starts))
     ends = np.flatnonzero(~np.isin(np.arange(len(column)), first))  # a segment ends at every knot but the first
@@ -219,7 +219,7 @@ def _products(graph: Graph, body: Surfaces, x: str) -> str:
 
 
 def _trees(graph: Graph, form: Form, x: str) -> str:
-    """A TreeEnsemble: inner nodes and leaves are numbered apart there, and a tree of one leaf joins the start."""
+    """A TreeEnsemble, which numbers inner nodes and leaves separately; trees of one leaf are added to the start."""
     body: Any = form.body
     inner, column = body.feature >= 0, body.feature[body.feature >= 0]
     start = body.start + float(body.number[body.roots[~inner[body.roots]]].sum())

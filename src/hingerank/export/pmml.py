@@ -1,4 +1,4 @@
-"""A model as PMML 4.4: a regression, on scaled features or curves of them where it has some, or a sum of trees."""
+"""A model as PMML 4.4: a regression, possibly on scaled features or curves of them, or a sum of trees."""
 
 import operator
 import re
@@ -28,7 +28,7 @@ def write_pmml(form: Form, about: Facts) -> str:
     for name in used:
         if not name or NOT_XML.search(name):
             raise ExportError(
-                f"no field can be called {name!r} in PMML, which is XML: rename this feature by features="
+                f"PMML, which is XML, cannot have a field called {name!r}: rename this feature by features="
             )
     names = Names(used)
     target = names.new("score")
@@ -50,13 +50,13 @@ def write_pmml(form: Form, about: Facts) -> str:
 
 
 class Names:
-    """Names of fields, all of which differ."""
+    """Distinct names of fields."""
 
     def __init__(self, taken: Sequence[str]):
         self.taken = set(taken)
 
     def new(self, wanted: str) -> str:
-        """The name that is wanted, or one like it that no field has."""
+        """The wanted name, or a similar one that no field has."""
         while wanted in self.taken:
             wanted += "_"
         self.taken.add(wanted)
@@ -64,7 +64,7 @@ class Names:
 
 
 class PmmlWords(Words):
-    """Expressions as elements; x is a field's."""
+    """Expressions as XML elements; x is a field."""
 
     logarithm, size = "ln", "abs"
 
@@ -82,7 +82,7 @@ class PmmlWords(Words):
 
 
 def _regression(form: Form, schema: str, names: Names) -> list[str]:
-    """A sum of fields, which are features, scaled features or curves of one or the other."""
+    """A sum of fields: features, scaled features, or curves of these."""
     body, scaling = form.body, form.scaling
     assert isinstance(body, Affine | Curves)
     weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
@@ -106,7 +106,7 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
 
 
 def _filled(form: Form, columns: list[int], names: Names) -> tuple[dict[int, str], list[str]]:
-    """The fields that stand for columns: features, or where missing values are filled, fields derived from them."""
+    """The fields of the columns: features, or, if missing values are filled, fields derived from them."""
     filled, d, words = form.filled, form.n_features, PmmlWords()
     if filled is None:
         return {j: str(form.names[j]) for j in columns}, []
@@ -128,7 +128,7 @@ def _derived(name: str, value: str) -> str:
 
 
 def _curve(body: Curves, column: int, field: str) -> str:
-    """Points that are joined by lines; two further ones give the lines beyond the outermost knots."""
+    """Points joined by lines; two extra points give the lines beyond the outermost knots."""
     knots, heights = body.of(column)
     away, slope = np.ptp(knots) or 1.0, body.slopes[column]
     x = np.concatenate(([knots[0] - away], knots, [knots[-1] + away]))
@@ -166,7 +166,7 @@ def _node(form: Form, body: Trees, k: int, predicate: str) -> str:
 
 
 def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """What the document says, over whole columns."""
+    """Scores by the document's arithmetic, over whole columns."""
     root = ET.parse(files[0]).getroot()
     rows, space = dict(zip(form.names, X.T, strict=True)), {"p": NAMESPACE}
     for derived in root.iter(f"{{{NAMESPACE}}}DerivedField"):

@@ -1,7 +1,7 @@
-"""How features are scaled before a score is taken of them, as exports see it.
+"""How features are scaled before they are scored, for exports.
 
-`SCALINGS` has one for every scaler. A scaling of columns knows its values, how another language writes it (in the
-`Words` of that language), and rows that it scales to given ones; a scaling within queries has its name alone.
+`SCALINGS` has one for every scaler. A scaling of columns has its values, its expression in another language (through
+that language's `Words`), and an approximate inverse; a scaling within queries has only its name.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from hingerank.kernels.scaling import columns_dense, log_dense, quantile_dense
 
 
 class Words:
-    """Expressions in a language that writes a + b: what one without that needs to override."""
+    """Expressions in a language with infix operators; other languages override these methods."""
 
     equals = "="
     logarithm, size = "LN", "ABS"
@@ -37,11 +37,11 @@ class Words:
         return f"({a} {self.equals if operator == '=' else operator} {b})"
 
     def call(self, function: str, a: str) -> str:
-        """The value of a function, `logarithm` or `size`."""
+        """A call of a function, `logarithm` or `size`."""
         return f"{function}({a})"
 
     def choose(self, test: str, yes: str, no: str) -> str:
-        """One of two values."""
+        """`yes` if the test is true, else `no`."""
         raise NotImplementedError
 
 
@@ -56,7 +56,7 @@ class ScaledColumns(NamedTuple):
         return "columns"
 
     def values(self, x: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """x' of single values, each of the column beside it, to the last bit as rankers compute it."""
+        """x' of single values, each with its column, to the last bit as rankers compute it."""
         return _by_kernel(columns_dense, x, self.centre[columns], self.width[columns])
 
     def written(self, words: Words, column: int, x: str) -> str:
@@ -65,7 +65,7 @@ class ScaledColumns(NamedTuple):
         return words.join(moved, "/", words.number(self.width[column]))
 
     def unscaled(self, rows: np.ndarray) -> np.ndarray:
-        """Rows that are scaled to these, or nearly."""
+        """Rows that are scaled to these, up to rounding."""
         return self.centre + self.width * rows
 
 
@@ -82,7 +82,7 @@ class Logs(NamedTuple):
         return _by_kernel(log_dense, x, self.width[columns])
 
     def written(self, words: Words, column: int, x: str) -> str:
-        """By u = 1 + |x|, rounded: log(1 + |x|) = log(u) · |x| / (u − 1) loses nothing where |x| is small."""
+        """Uses u = 1 + |x|, rounded: log(1 + |x|) = log(u) · |x| / (u − 1) is accurate even for small |x|."""
         size, one = words.call(words.size, x), words.number(1.0)
         u = words.join(one, "+", size)
         exact = words.join(words.join(words.call(words.logarithm, u), "*", size), "/", words.join(u, "-", one))
@@ -95,8 +95,8 @@ class Logs(NamedTuple):
 
 
 class Places(NamedTuple):
-    """x' = the place of x among the quantiles of its column: linear between two, halfway among equal ones, 0 below
-    the least and 1 above the largest. At a value that several quantiles share it jumps, twice."""
+    """x' = the position of x among the quantiles of its column: linear between two, the middle of equal ones, 0 below
+    the smallest and 1 above the largest. It jumps just below and just above a value that several quantiles share."""
 
     quantiles: np.ndarray
 
@@ -108,7 +108,7 @@ class Places(NamedTuple):
         return _by_kernel(quantile_dense, x, self.quantiles[columns])
 
     def written(self, words: Words, column: int, x: str) -> str:
-        """Nested choices that halve the quantiles."""
+        """Nested conditions that bisect the quantiles."""
         knots, first = np.unique(self.quantiles[column], return_index=True)
         top = self.quantiles.shape[1] - 1
         last = np.append(first[1:], top + 1) - 1
@@ -134,7 +134,7 @@ class Places(NamedTuple):
         return choice(0, len(knots))
 
     def unscaled(self, rows: np.ndarray) -> np.ndarray:
-        """Every other row has quantiles themselves, which is where x' jumps; some values are beyond the outermost."""
+        """Every other row contains quantiles, where x' jumps; some values are beyond the outermost."""
         top, column = self.quantiles.shape[1] - 1, np.arange(rows.shape[1])
         place = np.clip(rows, 0, 1) * top
         place[::2] = np.round(place[::2])
@@ -178,7 +178,7 @@ def scaling_kind(name: str | None) -> str:
 
 
 def _by_kernel(kernel: Callable[..., Any], x: np.ndarray, *learnt: np.ndarray) -> np.ndarray:
-    """Values as one row of as many columns."""
+    """Kernel results for values given as one row of as many columns."""
     out = np.empty((1, len(x)))
     kernel(np.ascontiguousarray(x, np.float64)[None], 0, 1, *map(np.ascontiguousarray, learnt), out)
     return out[0]

@@ -1,8 +1,8 @@
 """`ranker.scorer()`: a fitted ranker as a frozen function of arrays, for serving.
 
-Lines, waves and kernel functions are products of matrices, which NumPy does: this module loads nothing else, and a
-pickled scorer of a linear ranker works where neither numba nor scikit-learn is loaded. Curves, trees and quantiles are
-compiled code, loaded when such a scorer is made or unpickled; NumPy would take ten times as long.
+Linear, cosine and kernel models are matrix products, which NumPy does: this module loads nothing else, and a pickled
+scorer of a linear ranker works without loading numba or scikit-learn. Curves, trees and quantiles are compiled code,
+loaded when such a scorer is made or unpickled; NumPy would take ten times as long.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ import numpy as np
 
 from hingerank.arrays import Matrix
 
-ROWS_AT_ONCE = 1024  # whose values stay in the second cache
+ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
 
 
 class ScoringStep(Protocol):
-    """What is done to rows, or what makes scores of them, in double precision."""
+    """A step that transforms rows, or computes their scores, in double precision."""
 
     def __call__(self, X: np.ndarray, /) -> np.ndarray: ...
 
 
 class Scorer:
-    """score(x) of a fitted ranker, in double precision: what `ranker.scorer()` gives.
+    """score(x) of a fitted ranker, in double precision, as made by `ranker.scorer()`.
 
-    It holds copies of what it needs, so that nothing that happens to the ranker changes it, keeps nothing between
-    calls, so that threads may share it, and can be pickled. It runs on the calling thread and checks the shape of the
-    rows, and nothing else: a value that the ranker would refuse gives a score that means nothing.
+    It has its own copies, so that later changes of the ranker do not affect it, keeps nothing between calls, so that
+    threads may share it, and can be pickled. It runs on the calling thread and checks only the shape of the rows: a
+    value that the ranker would refuse gives a meaningless score.
 
     Parameters
     ----------
     names : of the features, in their order
-    steps : what is done to rows, one after another; the last gives the scores
-    by_query : whether a step looks at all rows of a query
+    steps : applied to rows one after another; the last returns the scores
+    by_query : whether a step uses all rows of a query
     """
 
     names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Scorer:
 
     def __init__(self, names: Sequence[str], steps: Sequence[ScoringStep], by_query: bool) -> None:
         vars(self).update(names=tuple(names), _steps=tuple(steps), _by_query=by_query)
-        self(np.zeros((1, len(self.names))))  # loads what is compiled: the first request does not wait for it
+        self(np.zeros((1, len(self.names))))  # loads compiled kernels now, so that the first request does not wait
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a scorer is frozen: make another from a ranker")
@@ -59,7 +59,7 @@ class Scorer:
         ----------
         X : array of rows × features
         qid : a query id per row
-            Only for a ranker that scales features within queries; None: the rows are those of one query.
+            Only for a ranker that scales features within queries; None: all rows belong to one query.
         """
         X = np.ascontiguousarray(X, np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.names):
@@ -80,7 +80,7 @@ class Scorer:
 
 
 def taken(steps: Sequence[ScoringStep], X: np.ndarray) -> np.ndarray:
-    """What steps make of rows, one after another."""
+    """The result of applying steps to rows, one after another."""
     for step in steps:
         X = step(X)
     return X
@@ -97,7 +97,7 @@ class AddedScores:
 
 
 class GapsFilled:
-    """Missing values become numbers; columns that mark some of them follow."""
+    """Fill missing values, and append columns that mark some of them."""
 
     def __init__(self, values: np.ndarray, marked: np.ndarray) -> None:
         self.values, self.marked = np.array(values), np.array(marked)
@@ -129,7 +129,7 @@ class Logarithms:
 
 
 class AmongQuantiles:
-    """x' = the place of x among its column's quantiles."""
+    """x' = the position of x among its column's quantiles."""
 
     def __init__(self, quantiles: np.ndarray) -> None:
         self.quantiles = np.array(quantiles, order="C")
@@ -143,7 +143,7 @@ class AmongQuantiles:
 
 
 class WithinQuery:
-    """x' = (x − min) / (max − min), or (x − mean) / sd, over the rows of a query; 0 where all are equal."""
+    """x' = (x − min) / (max − min), or (x − mean) / sd, over the rows of a query; 0 if all are equal."""
 
     def __init__(self, how: str) -> None:
         self.how = how
@@ -151,7 +151,7 @@ class WithinQuery:
     def __call__(self, X: np.ndarray) -> np.ndarray:
         if not len(X):
             return X
-        moved = X - X.min(axis=0)  # exactly 0 where all are equal
+        moved = X - X.min(axis=0)  # exactly 0 if all are equal
         if self.how == "standard":
             moved -= moved.mean(axis=0)
             width = np.sqrt(np.square(moved).mean(axis=0))
@@ -182,7 +182,7 @@ class CosineWaves:
 
 
 class Gaussians:
-    """Σ_l weights_l · exp(−γ‖x − l‖²), around the rows' mean, so that little cancels."""
+    """Σ_l weights_l · exp(−γ‖x − l‖²), centred on the rows' mean, so that little cancels."""
 
     def __init__(self, gamma: float, rows: np.ndarray, weights: np.ndarray) -> None:
         self.middle = rows.mean(axis=0)
@@ -208,7 +208,7 @@ class Powers:
 
 
 class CurveLookup:
-    """Σ_c h_c(x_c) for curves that are lines between knots (see kernels/scoring.py)."""
+    """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/scoring.py)."""
 
     def __init__(self, curves: Any) -> None:
         starts, counts = curves.starts, np.diff(curves.starts)
@@ -246,7 +246,7 @@ class CurveLookup:
 
 
 def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:
-    """The scores that a step gives to many rows of any precision, on all cores."""
+    """The scores of many rows of any precision by a step, on all cores."""
     from hingerank.kernels.threads import run_shards
 
     shards = [slice(first, first + ROWS_AT_ONCE) for first in range(0, len(X), ROWS_AT_ONCE)]
@@ -268,7 +268,7 @@ class WithRamps:
 
 
 class TreeWalk:
-    """start + Σ over trees of the leaf that x reaches (see kernels/trees.py)."""
+    """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py)."""
 
     def __init__(self, body: Any, missing_left: int, zero_is_missing: int, small: float) -> None:
         inner = body.feature >= 0

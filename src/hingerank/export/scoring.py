@@ -1,4 +1,4 @@
-"""From a ranker's plain form to its scorer: which step stands for which scaling, and for which body."""
+"""From a ranker's plain form to its scorer: the step for each scaling and each body."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ BODIES: dict[type, Callable[[Any], ScoringStep]] = {
 
 
 def make_scorer(ranker: Ranker) -> Scorer:
-    """The scorer of a fitted ranker; an ExportError where its score has no plain form."""
+    """The scorer of a fitted ranker; an ExportError if its score has no plain form."""
     try:
         form: Form = ranker._form()
     except ExportError as error:
@@ -47,7 +47,7 @@ def make_scorer(ranker: Ranker) -> Scorer:
 
 
 def _steps(form: Form) -> list[ScoringStep]:
-    """What is done to rows, one after another, up to their scores."""
+    """The steps applied to rows, one after another, up to their scores."""
     filling: list[ScoringStep] = [] if form.filled is None else [steps.GapsFilled(*form.filled)]
     scaling = [] if form.scaling is None else [SCALED[type(form.scaling)](*form.scaling)]
     return [*filling, *scaling, BODIES[type(form.body)](form.body)]

@@ -1,4 +1,4 @@
-"""A model as one SELECT statement that SQLite, DuckDB and PostgreSQL understand; window functions scale queries."""
+"""A model as one SELECT statement for SQLite, DuckDB and PostgreSQL; window functions scale within queries."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,15 +12,15 @@ from hingerank.export.scalings import ScaledWithinQueries, Words
 
 
 def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
-    """A statement that gives query, key and score of every row of a table whose columns are named as the features."""
+    """A statement that selects query, key and score of every row of a table whose columns are named as the features."""
     refuse_names(form, key, query)
     keys, forms = [quoted(query), quoted(key)], form.parts
     several = len(forms) > 1
     columns = [{j: f"x{j + 1}" + f"p{k}" * several for j in part.used()} for k, part in enumerate(forms, 1)]
-    # with the table's name: without it SQLite takes the name of a column that is not there for a text
+    # with the table's name: without it SQLite takes the name of a missing column for a string
     names = [f"{_given(part, table, j)} AS {x}" for part, each in zip(forms, columns) for j, x in each.items()]
     steps = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
-    for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns go along
+    for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns are passed through
         others = [x for each in columns if each is not own for x in each.values()]
         steps += _scaling_steps(part, own, [*keys, *others], query, steps[-1][0], f"{k + 1}_" if several else "_")
     source, scores = steps[-1][0], []
@@ -37,9 +37,9 @@ def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "do
 def _scaling_steps(
     form: Form, columns: dict[Any, str], keys: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
-    """Steps from `source` on, each with its name, that scale the columns of a form and let `keys` be.
+    """Steps from `source` on, each with its name, that scale the columns of a form and pass `keys` through.
 
-    end: of the steps' names.
+    end: suffix of the steps' names.
     """
     scaling = form.scaling
     steps: list[tuple[str, str, str]] = []
@@ -64,7 +64,7 @@ def _scaling_steps(
 
 
 def _given(form: Form, table: str, column: int) -> str:
-    """A column of the table, or one that marks missing values; these are filled where the model says by what."""
+    """A column of the table, or one that marks missing values; missing values are filled if the model fills them."""
     filled, d = form.filled, form.n_features
     feature = column if column < d or filled is None else filled.marked[column - d]
     name = f"{quoted(table)}.{quoted(form.names[feature])}"
@@ -85,21 +85,21 @@ class SqlWords(Words):
 
 
 def refuse_names(form: Form, key: str, query: str) -> None:
-    """An ExportError where databases would take two columns for one, or cannot name one."""
+    """Raise an ExportError if databases would confuse two columns, or cannot name one."""
     seen: dict[str, str] = {}
     for part, name in (("key", key), ("query", query)):
         if re.fullmatch(r"[abd]?x[0-9]+(p[0-9]+)?", name.lower()):
             raise ExportError(f"{part}={name!r} is the name of a column inside the statement: choose another")
         seen[name.lower()] = f"the {part} column {name!r}"
     if key.lower() == query.lower():
-        raise ExportError(f"key={key!r} and query={query!r} are the same column")
+        raise ExportError(f"key={key!r} and query={query!r} are the same column: name two")
     for name in map(str, form.names):
-        if not name or "\0" in name or "\r" in name:  # readers of text take \r for \n
-            raise ExportError(f"no column can be called {name!r} in SQL: rename this feature by features=")
+        if not name or "\0" in name or "\r" in name:  # readers of text convert \r to \n
+            raise ExportError(f"SQL cannot have a column called {name!r}: rename this feature by features=")
         if name.lower() in seen:
             raise ExportError(
-                f"the feature {name!r} and {seen[name.lower()]} have the same name in SQL, where upper and lower case "
-                "are the same: rename one by features=, or the key and query columns by the options key and query"
+                f"the feature {name!r} and {seen[name.lower()]} have the same name in SQL, which ignores case: rename "
+                "one by features=, or the key and query columns by the options key and query"
             )
         seen[name.lower()] = f"the feature {name!r}"
 
@@ -107,7 +107,7 @@ def refuse_names(form: Form, key: str, query: str) -> None:
 def _scaled(
     keys: list[str], columns: dict[Any, str], ranges: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
-    """Steps that find each query's ranges, and divide by them; 0 where a column is constant."""
+    """Steps that compute each query's ranges, and divide by them; 0 where a column is constant."""
     scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
     return [
         (f"ranges{end}", _select(keys, ranges, source, query), ""),
@@ -152,7 +152,7 @@ def _score(form: Form, columns: dict[Any, str], known: str = "known_") -> tuple[
 
 
 def _curve(body: Curves, column: int, x: str) -> str:
-    """Cases from the least knot up."""
+    """CASE from the lowest knot up."""
     knots, heights = body.of(column)
     slope = number(body.slopes[column])
     cases = [f"WHEN {x} < {number(knots[0])} THEN {number(heights[0])} + {slope} * ({x} - {number(knots[0])})"]
@@ -177,7 +177,7 @@ def _products(body: Surfaces, columns: dict[Any, str]) -> Iterator[str]:
 
 
 def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:
-    """Nested cases, the ELSE of each being where missing values go."""
+    """Nested CASEs; missing values go to the ELSE of each."""
     if body.feature[node] < 0:
         return number(body.number[node])
     x, limit, first = columns[int(body.feature[node])], number(body.number[node]), int(body.child[node])
@@ -190,7 +190,7 @@ def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:
 
 
 def total(terms: Sequence[str], write: Callable[[Sequence[str]], str] = " + ".join) -> str:
-    """The sum of terms, in halves: engines allow expressions of a certain depth only."""
+    """The sum of terms, bisected: engines limit the depth of expressions."""
     if len(terms) <= 8:
         return f"({write(terms)})"
     half = len(terms) // 2
@@ -198,7 +198,7 @@ def total(terms: Sequence[str], write: Callable[[Sequence[str]], str] = " + ".jo
 
 
 def number(value: Any) -> str:
-    """A literal in double precision: with an exponent DuckDB takes it for one, not for a decimal."""
+    """A literal in double precision: the exponent keeps DuckDB from reading it as a decimal."""
     text = repr(float(value))
     text = text if "e" in text else f"{text}e0"
     return f"({text})" if text.startswith("-") else text

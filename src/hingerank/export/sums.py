@@ -1,5 +1,5 @@
-"""The weighted sum of several forms as one: lines and curves of the same columns become one sum of curves, trees one
-ensemble, and what is left is a `Sum` of forms, each with a scaling of its own."""
+"""The weighted sum of several forms as one: linear models and curves of the same columns become one sum of curves,
+trees one ensemble, and the rest is a `Sum` of forms, each with its own scaling."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 from hingerank.export.forms import Affine, CosineSum, Curves, Filled, Form, KernelSum, Outline, Sum, Surfaces, Trees
 from hingerank.export.scalings import Scaling
 
-SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that takes part
+SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that occurs
 
 
 def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
@@ -39,15 +39,15 @@ def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
 
 
 def joins(first: Form, second: Form) -> bool:
-    """Whether two forms become one: both trees, or both lines, curves or surfaces, of columns filled and scaled
-    alike."""
+    """Whether two forms become one: both trees, or both linear, curves or surfaces, with columns filled and scaled in
+    the same way."""
     kinds = [(Trees,), (Affine, Curves, Surfaces)]
     alike = any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds)
     return alike and _same(first.scaling, second.scaling) and _same(first.filled, second.filled)
 
 
 def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
-    """What becomes of parts in a sum, as far as can be said beforehand.
+    """The outlines of parts after summing, as far as known before fitting.
 
     >>> given = [("linear", "columns"), ("trees", "none"), ("curves", "none"), ("linear", "log")]
     >>> [(part.kind, part.scaled) for part in joined_parts([Outline(*each) for each in given])]
@@ -59,7 +59,7 @@ def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
             name = f"curves {part.filled}"
             before = found[name].kind if name in found else "linear"
             found[name] = Outline(max(str(part.kind), str(before), key=SUMMANDS.index), "none", part.filled)
-        elif part.kind == "trees" and part.folds:  # missing values have their ways in them
+        elif part.kind == "trees" and part.folds:  # filled missing values fold into trees
             found["trees"] = Outline("trees")
         else:
             found[str(number)] = part._replace(scaled="none") if part.folds else part
@@ -74,7 +74,7 @@ def _same(first: Scaling | Filled | None, second: Scaling | Filled | None) -> bo
 
 
 def multiplied(body: object, a: float) -> Any:
-    """The body whose scores are a times those of this one."""
+    """The body with a times the scores of this one."""
     if isinstance(body, Affine):
         return Affine(a * body.weights, a * body.offset)
     if isinstance(body, Curves):
@@ -88,7 +88,7 @@ def multiplied(body: object, a: float) -> Any:
 
 
 def merged(bodies: Sequence[Any]) -> Any:
-    """The sum of bodies that `joins` puts together."""
+    """The sum of bodies that `joins` accepts."""
     if len(bodies) == 1:
         return bodies[0]
     if isinstance(bodies[0], Trees):
@@ -106,7 +106,7 @@ def merged(bodies: Sequence[Any]) -> Any:
 
 
 def added_curves(curves: Sequence[Curves], line: Affine) -> Curves:
-    """The sum of curves and a line: linear between all their knots, exactly; its offset goes to the first column."""
+    """The exact sum of curves and a linear model: linear between all their knots; the offset goes to column 1."""
     d = len(curves[0].slopes)
     weights = np.broadcast_to(line.weights, d)
     knots = [np.unique(np.concatenate([each.of(c)[0] for each in curves])) for c in range(d)]

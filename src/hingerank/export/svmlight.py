@@ -1,6 +1,6 @@
 """Linear models of older programs: SVM-light / SVMrank and LIBLINEAR text files, and how their C relates to ours.
 
-All minimise ½‖w‖² + (weight) · sum over pairs of a hinge; only the weight is spelt differently:
+All minimise ½‖w‖² + (weight) · sum over pairs of a hinge; only the meaning of the weight differs:
 LIBLINEAR's ranksvm uses our C; SVMrank divides its c by the number of queries, so C = c / Q.
 """
 
@@ -39,7 +39,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
     Parameters
     ----------
     path : the file
-    n_features : columns of the data to be scored, where the file may not name the last ones; default the file's own
+    n_features : columns of the data to be scored, if the file does not name the last ones; default the file's number
     """
     lines = Path(path).read_text(encoding="latin-1").removesuffix("\n").split("\n")
     if lines and lines[0].startswith("SVM-light"):
@@ -52,7 +52,7 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
     if n_features is None:
         n_features = len(weights)
     if np.any(weights[n_features:]):
-        raise DataError(f"{path} has weights beyond the {n_features} features asked for")
+        raise DataError(f"{path} has weights beyond the {n_features} features: pass more, or leave n_features out")
     ranker = ranker_class("rank-svm")()
     ranker.coef_ = np.zeros(n_features)
     ranker.coef_[: len(weights)] = weights[:n_features]
@@ -61,12 +61,12 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
 
 
 def write_svmrank_model(ranker: Ranker, path: str | os.PathLike) -> None:
-    """Write a linear ranker for ``svm_rank_classify``; a scaler is refused, since the file has no room for it."""
+    """Write a linear ranker for ``svm_rank_classify``; a scaler is refused, since the file cannot express it."""
     if getattr(ranker, "scaler_", None) is not None:
-        raise ValueError("this ranker scales its features, which an SVMrank model file cannot say; fit with scale=None")
+        raise ValueError("this ranker scales its features, which an SVMrank model file cannot express; use scale=None")
     if getattr(ranker, "features_", None) is not None:
         raise ValueError(
-            "this ranker maps its features, which an SVMrank model file cannot say; fit with features=None"
+            "this ranker maps its features, which an SVMrank model file cannot express; fit with features=None"
         )
     terms = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(ranker.coef_.tolist()) if value)
     head = ["SVM-light Version V6.20", "0 # kernel type"]
@@ -79,7 +79,7 @@ def write_svmrank_model(ranker: Ranker, path: str | os.PathLike) -> None:
 
 
 def _svmlight_weights(path: object, lines: list[str]) -> np.ndarray:
-    """sum over the listed vectors of (alpha y) · x."""
+    """Sum over the listed vectors of (alpha y) · x."""
     if len(lines) < 11 or lines[1].split("#")[0].strip() != "0":
         kind = lines[1].split("#")[0].strip() if len(lines) > 1 else "nothing"
         raise DataError(f"{path}, line 2: kernel type {kind}, expected 0: only linear models can be read")

@@ -1,7 +1,7 @@
 """Feature maps and scikit-learn's plain transformers in a model file: a listed class, parameters, fitted arrays.
 
-Nothing else can be named, and reading one sets plain values on an object of that class: no code is run. What was read
-is tried on one row before it is trusted.
+Nothing else can be named, and reading one only sets plain values on an object of that class: no code is run. The object
+is tested on one row before it is used.
 """
 
 import re
@@ -38,7 +38,7 @@ TRANSFORMERS = {
     "Pipeline": "sklearn.pipeline",
     "FeatureUnion": "sklearn.pipeline",
 }
-MAPS: dict[Any, dict[str, Attribute]] = {  # what is stored of a fitted one
+MAPS: dict[Any, dict[str, Attribute]] = {  # the stored attributes of a fitted map
     NystroemMap: {
         "landmarks_": Array("landmarks, features", csr=True, least=1),
         "mixing_": Array("landmarks, outputs", least=1),
@@ -63,7 +63,7 @@ def listed(value: object) -> bool:
 
 
 def encode_transformer(value: Any, encode: Encode, place: str) -> Facts:
-    """What `decode_transformer` needs, as JSON; `encode` takes the values within."""
+    """The arguments of `decode_transformer` as JSON; `encode` encodes the values within."""
     if isinstance(value, BSpline):
         parts = {"t": value.t, "c": value.c, "k": int(value.k), "extrapolate": value.extrapolate}
         return {"class": "BSpline", "params": encode(parts, place), "state": {}}
@@ -82,7 +82,7 @@ def encode_transformer(value: Any, encode: Encode, place: str) -> Facts:
 
 
 def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
-    """The transformer, its parameters and state already decoded; a ValueError refuses what is not one of the list."""
+    """The transformer from decoded parameters and state; a ValueError refuses anything that is not listed."""
     if name == "BSpline":
         return BSpline.construct_fast(params["t"], params["c"], params["k"], params["extrapolate"])
     if name == "TransformerMap":
@@ -110,12 +110,12 @@ def _decode_map(transformer: object, state: Facts) -> TransformerMap:
         return found
     width = state["n_features"]
     if type(width) is not int or not 0 < width < 1 << 25:
-        raise ValueError(f"a feature map has {width!r} features")
+        raise ValueError(f"a feature map has {width!r} features, expected a positive whole number")
     return found.place(state["transformer_"], np.zeros((1, width)))
 
 
 def _fitted_map(made: Any, state: Facts) -> FeatureMap:
-    """A map of kernels with what was stored of its fit, if it was fitted."""
+    """A map of kernels with its stored attributes, if it was fitted."""
     if not state:
         return made
     values, _ = take_attributes(type(made).__name__, MAPS[type(made)], state)

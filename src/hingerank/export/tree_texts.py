@@ -1,7 +1,7 @@
-"""LightGBM's text and XGBoost's JSON of a model, read into plain arrays without the libraries, which trust them.
+"""LightGBM's text and XGBoost's JSON of a model, read into plain arrays without the libraries, which trust their input.
 
-Both are what the library has just learnt, and what model files of version 0.1 hold. Everything that is read is checked;
-what only describes the training is passed over.
+Both come from a library that has just been fitted, or from model files of version 0.1. Everything that is read is
+checked; what only describes the training is skipped.
 """
 
 import json
@@ -14,7 +14,7 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, level_order
 
-# objectives under which the library's score is the sum of trees itself, not a function of it
+# objectives whose score is the sum of trees itself, not a function of it
 LIGHTGBM_OBJECTIVES = (
     "lambdarank", "rank_xendcg", "regression", "regression_l1", "huber", "fair", "quantile", "mape", "custom",
 )  # fmt: skip
@@ -28,14 +28,14 @@ LARGEST, MUCH = np.finfo(np.float64).max, 1e30
 def read_lightgbm(text: str, n_features: int) -> Forest:
     """The forest of LightGBM's text; a ValueError says what is wrong with it.
 
-    A node's decision_type has bit 2 where missing values go left, and 0 (none), 4 (zeros, NaN) or 8 (NaN) for what is
-    missing. Where nothing is, NaN is a zero.
+    A node's decision_type has bit 2 if missing values go left, and 0 (none), 4 (zeros, NaN) or 8 (NaN) for what counts
+    as missing. If nothing does, NaN is a zero.
     """
     return _lightgbm_forests(text, n_features, 1, LIGHTGBM_OBJECTIVES)[0]
 
 
 def read_lightgbm_classes(text: str, n_features: int, n_classes: int) -> list[Forest]:
-    """The forests of a model of several sums, one for each: every round has grown a tree for each of them."""
+    """The forests of a multi-class model, one per class: every round has grown a tree for each."""
     return _lightgbm_forests(text, n_features, n_classes, ("multiclass", "custom"))
 
 
@@ -65,7 +65,7 @@ def _lightgbm_forest(parts: list[list[np.ndarray]], n_features: int, average: bo
     left, right, feature, kind, number, *about = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order, sizes = level_order(counts, left, right)
     if (sizes != counts).any():
-        raise ValueError("a tree of the LightGBM model has nodes to which its root does not lead")
+        raise ValueError("a tree of the LightGBM model has nodes that its root does not reach")
     inner = feature >= 0
     if ((kind < 0) | (kind > 10) | (kind % 2 > 0)).any():
         raise ValueError("a tree of the LightGBM model has splits that are not thresholds")
@@ -98,12 +98,12 @@ def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
 
 
 def _entries(lines: str) -> dict[str, str]:
-    """name=value by line; blank lines are passed over."""
+    """name -> value by line; blank lines are skipped."""
     words: dict[str, str] = {}
     for line in filter(None, lines.split("\n")):
         name, equals, value = line.partition("=")
         if not equals or name in words:
-            raise ValueError(f"the LightGBM model has a line without a value or that repeats another: {line[:80]!r}")
+            raise ValueError(f"the LightGBM model has a line without a value, or one given twice: {line[:80]!r}")
         words[name] = value
     return words
 
@@ -115,7 +115,7 @@ def _numbers(words: dict[str, str], name: str, kind: Any, count: int) -> np.ndar
             raise ValueError(text)
         array = np.array([kind(word) for word in text.split()], np.int64 if kind is int else np.float64)
     except (ValueError, OverflowError):
-        raise ValueError(f"{name} of a tree of the LightGBM model is not made of numbers: {text[:80]!r}") from None
+        raise ValueError(f"{name} of a tree of the LightGBM model is not a list of numbers: {text[:80]!r}") from None
     if len(array) != count:
         raise ValueError(f"{name} of a tree of the LightGBM model has {len(array)} numbers, expected {count}")
     return array
@@ -124,7 +124,7 @@ def _numbers(words: dict[str, str], name: str, kind: Any, count: int) -> np.ndar
 def read_xgboost(text: str, n_features: int) -> Forest:
     """The forest of XGBoost's JSON; a ValueError says what is wrong with it.
 
-    XGBoost goes left where x < t, in single precision: that is, where x is at most the number before t.
+    XGBoost goes left if x < t in single precision: that is, if x is at most the number before t.
     """
     try:
         learner = json.loads(text, object_pairs_hook=_once)["learner"]
@@ -150,12 +150,12 @@ def read_xgboost(text: str, n_features: int) -> Forest:
     left, right, parent, feature, to_left, number, *about = map(np.concatenate, zip(*parts, strict=True))
     order, sizes = level_order(counts, left, right)
     if (counts - sizes != deleted).any():
-        raise ValueError("a tree of the XGBoost model has nodes to which its root does not lead")
+        raise ValueError("a tree of the XGBoost model has nodes that its root does not reach")
     inner = left >= 0
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     for child in (left, right):
         if (parent[(starts + child)[inner]] != (np.arange(len(left)) - starts)[inner]).any():
-            raise ValueError("a tree of the XGBoost model has a node whose parent is another's")
+            raise ValueError("a tree of the XGBoost model has a node whose parent does not list it as a child")
     if (feature[inner] < 0).any():
         raise ValueError(f"a tree splits by a feature that is not among the {n_features} features")
     missing, number = np.where(inner, MISSING_LEFT * to_left, 0), number.astype(np.float64)
@@ -163,8 +163,8 @@ def read_xgboost(text: str, n_features: int) -> Forest:
 
 
 def _xgboost_tree(tree: Facts, weight: np.float32) -> list[Any]:
-    """Children, parents, features, ways of missing values, numbers, covers and gains of a tree's nodes, and how many
-    of these are deleted."""
+    """Children, parents, features, directions of missing values, numbers, covers and gains of a tree's nodes, and the
+    number of deleted nodes."""
     whole = [
         _array(tree[part], (int, bool), np.int64)
         for part in ("left_children", "right_children", "parents", "split_indices", "default_left")
@@ -182,14 +182,14 @@ def _xgboost_tree(tree: Facts, weight: np.float32) -> list[Any]:
         raise ValueError("a tree has arrays of the wrong length")
     if ((whole[-1] < 0) | (whole[-1] > 1)).any() or tree["categories"] or any(tree["split_type"]):
         raise ValueError("a tree has splits that are not thresholds")
-    with np.errstate(all="ignore"):  # what is not finite is refused
+    with np.errstate(all="ignore"):  # numbers that are not finite are refused later
         number = np.where(whole[0] < 0, weight * number, np.nextafter(number, np.float32(-np.inf)))
     return [*whole, number, cover, np.where(whole[0] < 0, 0.0, np.clip(gain, 0.0, MUCH)), int(about["num_deleted"])]
 
 
 def _array(values: Any, kinds: tuple[type, ...], dtype: Any) -> np.ndarray:
     if not isinstance(values, list) or not {type(value) for value in values} <= set(kinds):
-        raise ValueError("a tree has an entry that is no list of numbers")
+        raise ValueError("a tree has an entry that is not a list of numbers")
     with np.errstate(over="ignore"):
         return np.array(values, dtype)
 
@@ -198,7 +198,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> Facts:
     entries: Facts = {}
     for name, value in pairs:
         if name in entries:
-            raise ValueError(f"{name!r} stands twice")
+            raise ValueError(f"{name!r} is given twice")
         entries[name] = value
     return entries
 
@@ -211,8 +211,8 @@ def _forest(
     order: np.ndarray, sizes: np.ndarray, feature: np.ndarray, number: np.ndarray, missing: np.ndarray,
     about: list[np.ndarray], n_features: int, start: float = 0.0, average: bool = False, *, single: bool,
 ) -> Forest:  # fmt: skip
-    """The forest of nodes that are yet to be put in order; about: their covers and gains."""
-    feature = np.minimum(feature, n_features).astype(np.int32)  # too large is too large
+    """The forest of nodes not yet in level order; about: their covers and gains."""
+    feature = np.minimum(feature, n_features).astype(np.int32)  # too large stays too large, and is refused
     cover, gain = (values.astype(np.float32) for values in about)
     arrays = {"sizes": sizes, "feature": feature, "number": number, "missing": missing.astype(np.uint8)}
     arrays |= {"cover": cover, "gain": gain}

@@ -21,12 +21,12 @@ from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import shift_for
 from hingerank.registry import did_you_mean
 
-QUERIES = 3  # of a log that are scored in the engine
+QUERIES = 3  # queries of a log that are scored in the engine
 
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What `upload` has done: its calls, what to know about the model, and what the engine's scores were like."""
+    """The calls that `upload` made, notes on the model, and how the engine's scores compare."""
 
     to: str
     name: str
@@ -44,8 +44,8 @@ def upload(
     """Put a fitted ranker into Solr, Elasticsearch or OpenSearch, and check that it scores there as it does here.
 
     The engine's features are compared with those that the model uses, the model is sent and read back, and a few rows
-    are scored there. Each comes back with its features and its score, which must be what the ranker makes of these
-    features. If anything fails, what was sent is taken back, as far as the engine can. Nothing of the engine's own is
+    are scored there. Each is returned with its features and its score, which must be the ranker's score of these
+    features. If anything fails, what was sent is removed, as far as the engine allows. Nothing else in the engine is
     deleted or changed.
 
     Parameters
@@ -53,20 +53,20 @@ def upload(
     ranker : a fitted ranker
     to : "solr", "elasticsearch" ("es") or "opensearch"
     url : of a collection or an index, such as http://localhost:8983/solr/products or http://localhost:9200/products
-        It may hold a user and a password.
+        It may contain a user and a password.
     name : of the model in the engine
-    store : Solr's feature store, by default _DEFAULT_; the plugins' feature set, which has to be named
+    store : Solr's feature store, by default _DEFAULT_; the plugins' feature set, which is required
     features : a mapping from feature names to the engine's, as in `export`
-    define : define the features that the engine lacks, by `features` or as the fields of their names
+    define : define the features missing from the engine, by `features` or as the fields of their names
     log : a feature log (see `read_feature_log`); rows of its first queries are scored
-        Without it the engine's first documents are. Where Solr repeats its parameters in the log the same questions are
-        asked.
-    params : what features take from outside, the same for all rows: Solr's efi, the plugins' params
-    rows : most rows for each query
+        Without it the engine's first documents are. If the log contains Solr's request parameters, the same requests
+        are made.
+    params : external values of features, the same for all rows: Solr's efi, the plugins' params
+    rows : largest number of rows for each query
     document, query : the field of Solr's document ids, and of the query ids in the log
-    replace : whether a model of this name may be replaced, once the new one has scored well under another name
+    replace : whether a model of this name may be replaced, once the new one has passed the check under another name
     headers : of every call, such as {"Authorization": "ApiKey …"}
-    dry_run : call nothing; the answer has the calls that would be made if all went well
+    dry_run : call nothing; the result lists the calls that a successful upload would make
     options : of the format, such as shift
 
     Returns
@@ -92,7 +92,7 @@ def upload(
     model, defined = json.loads(contents[0]), definitions(contents[1])
     there = engine.model(name)
     if there is not None and not replace:
-        raise ExportError(f"{to} has a model {name!r} already: give another name, or pass replace=True")
+        raise ExportError(f"{to} already has a model {name!r}: give another name, or pass replace=True")
     scorer = EngineCheck(ranker, form, Asked(logged, params or {}, int(rows), float(options["shift"])))
     steps = Steps()
     try:
@@ -108,7 +108,7 @@ def upload(
             engine.drop(name)
             steps.done(lambda: engine.put_back(name, there), f"the model {name} that was there")
             put(engine, steps, model, name)
-    except BaseException as error:  # an interruption, too
+    except BaseException as error:  # an interruption too
         after = steps.take_back()
         if isinstance(error, ExportError):
             raise ExportError(f"{error}; {after}") from None
@@ -119,7 +119,7 @@ def upload(
 
 
 class Asked(NamedTuple):
-    """What is scored in the engine: queries of a log, what features take from outside, most rows, and the shift."""
+    """What to score in the engine: queries of a log, external values of features, most rows, and the shift."""
 
     logged: list[LoggedQuery]
     given: Mapping[str, str]
@@ -128,17 +128,17 @@ class Asked(NamedTuple):
 
 
 class Steps:
-    """What was sent, and how to take it back."""
+    """What was sent, and how to undo it."""
 
     def __init__(self) -> None:
         self.undo: list[tuple[Undo, str]] = []
 
     def done(self, undo: Undo, what: str) -> None:
-        """Note a step."""
+        """Record a step."""
         self.undo.append((undo, what))
 
     def take_back(self) -> str:
-        """Undo all steps, the last first; what came of it, in words."""
+        """Undo all steps, the last first; returns a description of the outcome."""
         left = []
         for undo, what in reversed(self.undo):
             try:
@@ -149,11 +149,11 @@ class Steps:
                 left.append(f"{what} ({error})")
         if left:
             return f"left behind in the engine: {', '.join(left)}"
-        return "what was sent was taken back" if self.undo else "nothing was changed"
+        return "what was sent was removed again" if self.undo else "nothing was changed"
 
 
 def tried(engine: Engine, steps: Steps, model: Facts, name: str, scorer: "EngineCheck") -> Facts | None:
-    """Send a new model, read it back, and score rows by it."""
+    """Send a new model, read it back, and score rows with it."""
     put(engine, steps, model, name)
     return scorer.check(engine, name)
 
@@ -168,26 +168,26 @@ def put(engine: Engine, steps: Steps, model: Facts, name: str) -> None:
 
 
 def alike(sent: Any, found: Any) -> bool:
-    """Whether all of what was sent is in what was found; numbers may be rounded to single precision."""
+    """Whether what was found contains all of what was sent; numbers may be rounded to single precision."""
     if isinstance(sent, Mapping):
         return isinstance(found, Mapping) and all(key in found and alike(sent[key], found[key]) for key in sent)
     if isinstance(sent, list):
         return isinstance(found, list) and len(sent) == len(found) and all(map(alike, sent, found))
-    try:  # Solr's normalizers have numbers as text
+    try:  # Solr's normalizers store numbers as strings
         return sent == found or isclose(float(sent), float(found), rel_tol=1e-6)
     except (TypeError, ValueError):
         return False
 
 
 class EngineCheck(NamedTuple):
-    """Holds an engine's scores against the ranker's: of each row with the features that the engine gives it."""
+    """Compares an engine's scores with the ranker's, for each row with the features that the engine gives it."""
 
     ranker: Ranker
     form: Form
     asked: Asked
 
     def check(self, engine: Engine, name: str) -> Facts | None:
-        """Differences from the ranker's scores; an ExportError where they are not those of rounding."""
+        """Differences from the ranker's scores; an ExportError if they are not rounding."""
         queries: list[LoggedQuery | None] = [*self.asked.logged] or [None]
         try:
             found = [engine.score(name, logged, self.asked.given, self.asked.rows) for logged in queries]
@@ -198,16 +198,16 @@ class EngineCheck(NamedTuple):
             return None
         rows = [row for each in found for row in each]
         if not rows:
-            raise ExportError("the engine found no document to score: name one of its logs, as in log='log.jsonl'")
+            raise ExportError("the engine found no document to score: give one of its logs, as in log='log.jsonl'")
         X = features_of([row.features for row in rows], self.form)
         qid = np.repeat(np.arange(len(found)), [len(each) for each in found])
         expected, scores = (scores_by(self.ranker, X, qid) + self.asked.shift, np.array([row.score for row in rows]))
-        told = {"consumer": "the engine", **compare(expected, scores, qid)}
+        result = {"consumer": "the engine", **compare(expected, scores, qid)}
         self._refuse(rows, expected, scores)
-        self._warn(X, told)
+        self._warn(X, result)
         if self.asked.logged:
-            told["changed_since_log"] = self._changed(found)
-        return told
+            result["changed_since_log"] = self._changed(found)
+        return result
 
     def _refuse(self, rows: list[ScoredRow], expected: np.ndarray, scores: np.ndarray) -> None:
         limit = SINGLE_LIMIT * np.ptp(expected) + 1e-5 * np.abs(expected).max()
@@ -223,19 +223,19 @@ class EngineCheck(NamedTuple):
         empty = [self.form.names[j] for j in self.form.used() if not X[:, j].any()]
         if empty:
             warnings.warn(
-                f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these features what the model "
-                "has learnt from?",
+                f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these the features that the "
+                "model was trained on?",
                 stacklevel=4,
             )
-        if told["negative_scores"]:
+        if result["negative_scores"]:
             warnings.warn(
-                f"{told['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
-                f"adds a constant to all scores (here {self.asked.shift - told['least_score']:.6g} would do)",
+                f"{result['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
+                f"adds a constant to all scores (here shift={self.asked.shift - result['least_score']:.6g} is enough)",
                 stacklevel=4,
             )
 
     def _changed(self, found: list[list[ScoredRow]]) -> int:
-        """How many rows have other features now than in the log; a warning names the features."""
+        """The number of rows whose features differ from the log; a warning names the features."""
         names, rows = set[str](), 0
         for logged, each in zip(self.asked.logged, found, strict=True):
             for row in each:
@@ -254,7 +254,7 @@ class EngineCheck(NamedTuple):
 
 
 def features_of(rows: list[dict[str, float]], form: Form) -> np.ndarray:
-    """Rows of the model's features from what an engine has by name; what it leaves out is 0 there."""
+    """Rows of the model's features from an engine's values by name; missing ones are 0."""
     return np.array([[row.get(name, 0.0) for name in form.names] for row in rows]).reshape(len(rows), form.n_features)
 
 

@@ -1,4 +1,4 @@
-"""Personal models as vectors: the inner product of a user's and an item's is the score, for any vector index."""
+"""Personal models as vectors for any vector index: a score is the inner product of a user's and an item's vector."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,9 @@ def write_vectors(
 
     Parameters
     ----------
-    path : the folder, made if need be
+    path : the folder, created if needed
     users, items : (ids, a vector per id)
-    about : what the scores come from
+    about : the source of the scores
     kind : "npy" for users.npy and items.npy beside ids.json, "parquet" for tables of id and vector
     """
     if kind not in ("npy", "parquet"):

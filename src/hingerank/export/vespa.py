@@ -24,9 +24,9 @@ PHASES = ("first-phase", "second-phase")
 def write_vespa(
     form: Form, about: Facts, name: str = "hingerank", phase: str = "second-phase", rerank: int = 1000
 ) -> list[str | bytes]:
-    """The rank profile, and the ONNX model that it names (empty where it names none).
+    """The rank profile, and the ONNX model that it names (empty if it names none).
 
-    A feature is an attribute, or a function feature_K with the expression that the mapping gives; scaled ones are
+    A feature is an attribute, or a function feature_K with the expression given by the mapping; scaled ones are
     functions scaled_K.
     """
     if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
@@ -39,11 +39,11 @@ def write_vespa(
         if n in given:
             functions += _function(f"feature_{j + 1}", _one_line(n, given[n]))
         elif not NAME.fullmatch(n) or n in RESERVED:
-            raise ExportError(f"{n!r} is no name of an attribute: map it to one, or to {{'expression': ...}}")
+            raise ExportError(f"{n!r} cannot be the name of an attribute: map it to one, or to {{'expression': ...}}")
         terms[j] = f"feature_{j + 1}" if n in given else f"attribute({n})"
     head = [f"# {about['ranker']} by hingerank {about['version']}", *(f"# {n}" for n in about["notes"])]
     head += [f"rank-profile {name} {{"]
-    if needs_onnx(form):  # which fills what is missing, too
+    if needs_onnx(form):  # which also fills missing values
         lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
         return ["\n".join(lines), write_onnx(form, about, "float")]
     words, scores = VespaWords(), []
@@ -54,7 +54,7 @@ def write_vespa(
             filled = _filled(part, terms)
             own = {j: f"filled_{j + 1}{behind}" for j in filled}
             functions += [line for j, x in own.items() for line in _function(x, filled[j])]
-        if isinstance(part.scaling, ScaledWithinQueries):  # which no sum has here
+        if isinstance(part.scaling, ScaledWithinQueries):  # never in a sum here
             return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
         if part.scaling is not None:
             for j, x in own.items():
@@ -65,12 +65,12 @@ def write_vespa(
 
 
 def needs_onnx(form: Form) -> bool:
-    """Whether the score is no expression."""
+    """Whether the score cannot be written as an expression."""
     return any(part.kind == "mapped" for part in form.parts)
 
 
 def _filled(form: Form, terms: dict[Any, str]) -> dict[Any, str]:
-    """Expressions of the columns that are used: features, which have no value where they are NaN, and marks of that."""
+    """Expressions of the columns that are used: features, which are NaN if missing, and marks of missing values."""
     filled: Any = form.filled
     found = {}
     for j in form.used().tolist():
@@ -81,7 +81,7 @@ def _filled(form: Form, terms: dict[Any, str]) -> dict[Any, str]:
 
 
 class VespaWords(Words):
-    """Expressions of Vespa's."""
+    """Expressions in Vespa's language."""
 
     equals = "=="
     logarithm, size = "log", "fabs"
@@ -91,7 +91,7 @@ class VespaWords(Words):
 
 
 def _one_line(name: str, text: object) -> str:
-    """What a mapping gives as an expression, if it is one line that does not end the function around it."""
+    """A mapping's expression, if it is one line that does not close the function around it."""
     depth = 0
     for letter in str(text):
         depth += (letter == "{") - (letter == "}")
@@ -113,7 +113,7 @@ def _phase(phase: str, text: str, *more: str) -> list[str]:
 
 
 def expression(form: Form, terms: dict[Any, str]) -> str:
-    """The score as an expression of Vespa's."""
+    """The score as a Vespa expression."""
     body = form.body
     if isinstance(body, Affine):
         return total([literal(body.offset), *(f"{literal(body.weights[j])} * {x}" for j, x in terms.items())])
@@ -126,7 +126,7 @@ def expression(form: Form, terms: dict[Any, str]) -> str:
 
 
 def _curve(body: Curves, column: int, x: str) -> str:
-    """Nested ifs that halve the knots."""
+    """Nested ifs that bisect the knots."""
     knots, heights = body.of(column)
     slope = literal(body.slopes[column])
 
@@ -168,7 +168,7 @@ def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:
 
 
 def _by_query(form: Form, terms: dict[Any, str], rerank: int) -> list[str]:
-    """Vespa scales between the least and largest of the rows that it reranks, in the global phase."""
+    """Vespa scales between the minimum and maximum of the rows that it reranks, in the global phase."""
     functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
     sums = total([f"{literal(form.body.weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
     return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
@@ -187,9 +187,9 @@ def literal(value: Any) -> str:
 
 
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """The profile's expression over whole columns, in double precision as Vespa's; its ONNX model in onnxruntime.
+    """The profile's expression over whole columns, in double precision as in Vespa; its ONNX model in onnxruntime.
 
-    Vespa computes an expression that a mapping gives for a feature: rows have its value.
+    For a feature that the mapping gives as an expression, Vespa computes it; here rows already have its value.
     """
     if needs_onnx(form):
         return _run_onnx(files[1:], form, X, qid)
@@ -205,7 +205,7 @@ def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
 
 
 def _between(column: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """0 for the least, 1 for the largest of the query, and 0.5 where these are the same, as Vespa has it."""
+    """0 for the smallest, 1 for the largest value of the query, and 0.5 if these are equal, as in Vespa."""
     low, high = np.full(qid.max() + 1, np.inf), np.full(qid.max() + 1, -np.inf)
     np.minimum.at(low, qid, column)
     np.maximum.at(high, qid, column)
