@@ -1,4 +1,4 @@
-"""Where features, loss, preferences and structure meet: designs, and problems that solvers minimise."""
+"""Where features, loss, preferences and structure are combined: designs, and problems that solvers minimise."""
 
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, Objective, Point, Problem

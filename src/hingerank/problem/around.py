@@ -1,7 +1,7 @@
 """Problems around given weights: ½‖w - centre‖² instead of ½‖w‖², as the same kind of problem in v = w - centre.
 
-½‖v‖² + C · loss(Φ (v + centre)) has the same structure, the same start, v = 0, and the same certificate. So a solver
-needs no word of the centre.
+½‖v‖² + C · loss(Φ (v + centre)) has the same structure, the same start, v = 0, and the same certificate. So solvers
+need no code for a centre.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ class AroundProblem(Problem):
     Parameters
     ----------
     problem : ½‖w‖² + C · loss(Φ w; preferences)
-    centre : the weights that the norm counts from
+    centre : the weights from which the norm is measured
     """
 
     def __init__(self, problem: Problem, centre: np.ndarray):
@@ -29,7 +29,7 @@ class AroundProblem(Problem):
 
 
 class AroundDesign(Design):
-    """Φ with scores that begin at those of a centre: its passes are those of Φ at v + centre, in v."""
+    """Φ with scores that start from those of a centre: its passes are those of Φ at v + centre, in v."""
 
     def __init__(self, inner: Design, centre: np.ndarray):
         self.inner, self.centre, self.shape, self.numbers = inner, centre, inner.shape, inner.numbers
@@ -60,7 +60,7 @@ class AroundPass(Pass):
         return self.inner.at(self._moved(w))
 
     def _moved(self, v: np.ndarray) -> np.ndarray:
-        """v + centre, the same array for the same v: passes know their last point by it."""
+        """v + centre, the same array for the same v: passes recognise their last point by it."""
         if self.latest is None or self.latest[0] is not v:
             self.latest = v, v + self.centre
         return self.latest[1]

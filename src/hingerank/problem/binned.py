@@ -1,12 +1,13 @@
-"""The design of curves: for every value its bin and place, and a small map between weights and the curves' heights.
+"""The design of curves: the bin and position of every value, and a small map between weights and the curves' heights.
 
-The features of column c with knots t_0 < … < t_m are its line and one for each segment,
+The features of column c with knots t_0 < … < t_m are a line and one for each segment,
 
     x / width_c    and    τ_s(x) / √(smoothness · m),    τ_s rising from 0 to 1 between t_(s-1) and t_s,
 
-so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. None is ever
-formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ looks them up (kernels/rows.py). A constant
-of each curve is left out of Φ, which no difference of scores notices; so entries that CSR leaves out count nothing.
+so that ½‖w‖² is ½ Σ (b² + smoothness Σ_s ρ_s²) of the line's weight b and the rises ρ_s/√m over segments. They are
+never formed: Φ w = Ψ (T w), where T w are the height and slope of every bin and Ψ looks them up (kernels/rows.py). Φ
+leaves out a constant of each curve, which cancels in differences of scores; so absent entries of CSR contribute
+nothing.
 """
 
 import mmap
@@ -36,19 +37,19 @@ from hingerank.problem.mapped import MixedDesign, MixedPass
 from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass
 from hingerank.problem.torch_bins import TorchBins
 
-MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # when the blocks of a Hessian are worth a look, and at how many rows
+MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # data size from which blocks of the Hessian pay, and rows they come from
 
 
 class Bins(Design, Protocol):
-    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope."""
+    """Ψ: the row of a value has a 1 at its bin's height and its position at the bin's slope."""
 
     def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        """Σ weight, Σ weight · position, Σ weight · position² over some rows, of every bin of every column."""
         ...
 
 
 class BinnedDesign(CompiledRows, Bins):
-    """Ψ in memory, or of mapped rows in a file beside them; places are float32.
+    """Ψ in memory, or, for mapped rows, in a temporary file; positions (`places`) are float32.
 
     rows: dense (bins, places, n, d), in the order of `positions`; CSR (bins, places, columns, starts, stride).
     """
@@ -81,19 +82,19 @@ class BinnedDesign(CompiledRows, Bins):
             run_shards(place, pieces)
         rest = (n, d) if self.dense else (X.indices, X.indptr, self.stride)
         self.rows = (bins, places, *rest)
-        # partial sums of a shard have a number for each bin: no more shards than keep those well below the data
+        # partial sums of a shard have a number for each bin: limit the shards so that these stay well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
     @property
     def matrix(self) -> Matrix:
-        """What of the rows stands for them where it matters how they lie: the places."""
+        """The positions, which represent the rows where only their layout matters."""
         return self.rows[1]
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
         raise ValueError("the bins of curves have no scatter")
 
     def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        """Σ weight, Σ weight · position, Σ weight · position² over some rows, of every bin of every column."""
         d, count = self.shape[1] // self.stride, self.stride // 2
         if self.dense:
             at = positions(rows, *self.rows[2:])
@@ -114,7 +115,7 @@ class BinnedDesign(CompiledRows, Bins):
 
 
 class BinnedPass(FusedPass):
-    """A fused pass, but for value and gradient: those are one in ten, and the sweep of a loss takes long to compile."""
+    """A fused pass, except for value and gradient: these are one pass in ten, and their fused sweep compiles slowly."""
 
     def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
         rows, offsets, stride, s = self.rows, self.offsets, self.stride, np.zeros(self.graded.n_items)
@@ -130,13 +131,13 @@ class BinnedPass(FusedPass):
 
 
 def room_on_disk(count: int, dtype: DTypeLike) -> np.ndarray:
-    """An array in a temporary file ($TMPDIR) that is gone when the array is."""
+    """An array in a temporary file ($TMPDIR) that is deleted with the array."""
     size, place = count * np.dtype(dtype).itemsize, tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if size > free:
         raise DataError(
-            f"the bins of rows in a file go into another, of {size / 1e9:.1f} GB, and {place} has {free / 1e9:.1f} GB "
-            "left: let the environment variable TMPDIR name a larger disk"
+            f"the bins of rows in a file need a temporary file of {size / 1e9:.1f} GB, and {place} has only "
+            f"{free / 1e9:.1f} GB left: set the environment variable TMPDIR to a folder on a larger disk"
         )
     with tempfile.TemporaryFile(prefix="hingerank-bins-") as file:
         file.truncate(max(1, size))
@@ -144,14 +145,14 @@ def room_on_disk(count: int, dtype: DTypeLike) -> np.ndarray:
 
 
 class CurveBasis(Design):
-    """T: weights, one for each knot (the line's and then the segments'), to the height and slope of every bin.
+    """T: weights, one for each knot (the line's, then the segments'), to the height and slope of every bin.
 
     Parameters
     ----------
     knots : of every column
-    smoothness : what a rise over a segment costs more than the line
-    sign : of every column: -1 where its weights count downwards
-    zero : whether curves are 0 at 0, as CSR needs it, and not at their middle knot
+    smoothness : penalty of a rise over a segment relative to that of the line
+    sign : of every column: -1 if its weights count downwards
+    zero : whether curves are 0 at 0, as CSR requires, rather than at their middle knot
     """
 
     def __init__(self, knots: Knots, smoothness: float, sign: Floats, zero: bool):
@@ -159,7 +160,7 @@ class CurveBasis(Design):
         self.knots, self.smoothness, self.sign, self.counts = knots, smoothness, sign, counts
         most = int(counts.max())
         self.shape, self.numbers = (d * 2 * (most + 1), int(knots.starts[-1])), 0
-        self.mine = np.arange(most) < counts[:, None]  # d × most: which knots there are
+        self.mine = np.arange(most) < counts[:, None]  # d × most: which knots exist
         placed = np.zeros((d, most))
         placed[self.mine] = knots.values
         self.placed = placed
@@ -181,13 +182,13 @@ class CurveBasis(Design):
         return other
 
     def rescaled(self, w: Floats, smoothness: float) -> Floats:
-        """The weights at another smoothness that mean the same curves as those of w here."""
+        """The weights at another smoothness that give the same curves as w does here."""
         factor = np.full(len(w), np.sqrt(smoothness / self.smoothness))
         factor[self.knots.starts[:-1]] = 1.0
         return np.asarray(w * factor)
 
     def _reference(self, zero: bool) -> tuple[Any, Any]:
-        """The bin and place of the value at which a curve is 0."""
+        """The bin and position of the value at which a curve is 0."""
         if not zero:
             return np.maximum(self.counts // 2, 1), np.zeros(len(self.counts))
         k = (np.where(self.mine, self.placed, np.inf) <= 0).sum(axis=1)
@@ -208,7 +209,7 @@ class CurveBasis(Design):
         return table.ravel()
 
     def _heights(self, w: Floats) -> tuple[Floats, Floats, Floats]:
-        """Heights at knots above the first one, rises over segments, and slopes outside for a step of width."""
+        """Heights at knots relative to the first, rises over segments, and slopes outside for a step of width."""
         own = np.zeros(self.mine.shape)
         own[self.mine] = w
         line = own[:, 0].copy()
@@ -237,10 +238,10 @@ class CurveBasis(Design):
         return Curves(self.knots.values, heights[self.mine], self.knots.starts, slope / self.knots.width)
 
     def blocks(self, moments: Floats, weight: float | None = None) -> Floats:
-        """Σ over rows of weight · φ φᵀ in the features of each column alone, around their means: d matrices.
+        """Σ over rows of weight · φ φᵀ within each column's features, around their means: d matrices.
 
-        moments: Σ weight, Σ weight · place and Σ weight · place² of every bin of every column (d × bins × 3).
-        weight: of all rows, where moments leave out CSR's zeros, at which features are 0.
+        moments: Σ weight, Σ weight · position and Σ weight · position² of every bin of every column (d × bins × 3).
+        weight: of all rows, if moments leave out CSR's zeros, at which features are 0.
         """
         d, most = self.mine.shape
         tables = np.empty((most, d, most + 1, 2))
@@ -258,9 +259,9 @@ class CurveBasis(Design):
 
 
 class Blocks:
-    """A matrix of one block for each column: of a Hessian what its diagonal is too, but for curves' own features."""
+    """A block-diagonal matrix with a block for each column, used like a Hessian's diagonal as a preconditioner."""
 
-    __array_ufunc__ = None  # a vector divided by it is for this class to work out
+    __array_ufunc__ = None  # lets this class handle a vector divided by it
 
     def __init__(self, blocks: Floats, mine: Any):
         self.blocks, self.mine = blocks, mine
@@ -282,14 +283,14 @@ class Blocks:
 
 
 class CurvePass(MixedPass):
-    """A pass in T w that knows the Hessian's blocks: a curve's features are correlated, those of two curves rarely."""
+    """A pass in T w with the Hessian's blocks: features of one curve are correlated, those of two curves rarely."""
 
     mixing: CurveBasis
 
     def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
         super().__init__(inner, mixing)
         self.design = design
-        self.latest: tuple[Any, Any] = (None, None)  # the weights seen last, and T of them
+        self.latest: tuple[Any, Any] = (None, None)  # the last weights, and T of them
 
     def at(self, w: np.ndarray) -> LossPoint:
         T, table = self.mixing, self.mixing.scores(w)
@@ -304,7 +305,7 @@ class CurvePass(MixedPass):
         return None if inner is None else CurvePass(inner, self.mixing, self.design)
 
     def diagonal(self, w: np.ndarray) -> Vector:
-        """From a few rows of every n-th query, by the diagonal of the Hessian in scores.
+        """The blocks from a few rows of every n-th query, by the diagonal of the Hessian in scores.
 
         None for small data, where products are cheap and the active pairs change much from step to step.
         """
@@ -339,7 +340,7 @@ class CurveDesign(MixedDesign):
         return CurveDesign(self.inner, self.mixing.with_smoothness(smoothness))
 
     def rescaled(self, w: Floats, smoothness: float) -> Floats:
-        """The weights at another smoothness that mean the same curves as those of w here."""
+        """The weights at another smoothness that give the same curves as w does here."""
         return self.mixing.rescaled(w, smoothness)
 
     def shapes(self, w: Floats) -> tuple[Curves, list[Floats]]:
@@ -348,7 +349,7 @@ class CurveDesign(MixedDesign):
 
 
 def binned_design(X: Matrix, knots: Knots, device: Device = None) -> Bins:
-    """Ψ for rows X, on a PyTorch device where one is given."""
+    """Ψ for rows X, on a PyTorch device if one is given."""
     if isinstance(X, RowsView) and X.sparse:
         X = X.copied("AdditiveRankSVM of sparse rows")
     return BinnedDesign(X, knots) if device is None else TorchBins(X, knots, device)

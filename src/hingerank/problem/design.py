@@ -1,4 +1,4 @@
-"""Designs of rows held in memory. What a design is, and how losses sweep over it: problem/problem.py."""
+"""Designs of rows in memory. For the interface of designs and the sweeps of losses see problem/problem.py."""
 
 from functools import cached_property
 from typing import Any
@@ -16,11 +16,11 @@ from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import Design, FusedPass, Pass, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
-ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # times the least spread from which columns count as uneven
+ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # rows to look at, and the ratio of column spreads that counts as uneven
 
 
 class CompiledRows(Design):
-    """Rows that compiled products read, shard by shard: `rows` is what they take (kernels/rows.py)."""
+    """Rows read by compiled products, shard by shard: `rows` is the tuple they take (kernels/rows.py)."""
 
     rows: tuple[Any, ...]
     _shards: list[tuple[int, int]]
@@ -36,9 +36,9 @@ class CompiledRows(Design):
 
 
 class RowsDesign(CompiledRows):
-    """Rows held in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
+    """Rows in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
 
-    `rows` is what compiled passes take; see kernels/rows.py.
+    `rows` is the tuple that compiled passes take; see kernels/rows.py.
     """
 
     def __init__(self, X: Matrix):
@@ -51,15 +51,14 @@ class RowsDesign(CompiledRows):
             self.rows = (np.ascontiguousarray(X),)
             self.numbers = X.size
         self.dense = len(self.rows) == 1
-        # partial sums of a shard have d entries: no more shards than keep those well below the data
+        # partial sums of a shard have d entries: limit the shards so that these stay well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
         self._shards = cut_shards(np.arange(X.shape[0] + 1), per_shard, self.most_shards)
 
     @cached_property
     def uneven(self) -> bool:
-        """Whether columns differ in spread so much that a Hessian's diagonal is worth its sweep, by a look at a few
-        rows."""
+        """Whether the spreads of columns in a few rows differ so much that the Hessian's diagonal is worth a sweep."""
         n = self.shape[0]
         X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
         size = abs(X).mean(axis=0, dtype=np.float64) if sp.issparse(X) else X.std(axis=0, dtype=np.float64)
@@ -69,7 +68,7 @@ class RowsDesign(CompiledRows):
 
     @property
     def matrix(self) -> Matrix:
-        """The rows as a NumPy or SciPy matrix, uncopied."""
+        """The rows as a NumPy or SciPy matrix, without a copy."""
         return self.rows[0] if self.dense else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
@@ -78,7 +77,7 @@ class RowsDesign(CompiledRows):
         return add_up(run_shards(lambda ab: scatter_pass(rows, width, *ab, stride, offsets, weight), shards))
 
     def columns(self, wanted: np.ndarray) -> "RowsDesign":
-        """The design of these columns alone."""
+        """The design of only these columns."""
         X = self.matrix
         return RowsDesign(X[:, wanted] if sp.issparse(X) else np.take(X, wanted, axis=1))
 

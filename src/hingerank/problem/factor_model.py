@@ -1,8 +1,8 @@
-"""Factorised multipliers near V, with w(V) as a line: what a Gauss-Newton step over all queries needs.
+"""Factorised multipliers near V, with w(V) linearised, for Gauss-Newton steps over all queries.
 
 Each number v_ik moves w along  M_ik = sum over pairs of i of ±v_jk (x_i - x_j) = D_gk x_i - B_gk,  where D and B depend
-on i's query and grade alone, g: sums over the rows of lower grades less those over higher ones. So all products with
-the d × nK matrix of these directions cost O(nd + nK), and it is never made.
+only on i's query and grade g: sums over the rows of lower grades minus those over higher ones. So all products with the
+d × nK matrix of these directions cost O(nd + nK), and it is never formed.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ import numpy as np
 from hingerank.kernels.sweeps import GradeTree
 from hingerank.problem.multipliers import FactorizedDual
 
-MOST_ROUNDS, EXACT = 60, 0.1  # of Newton's method, and how near its optimum, relative to what it gains
-FLAT, SHORTEST, FARTHEST = 0.1, 1e-6, 64.0  # of a search along a step
+MOST_ROUNDS, EXACT = 60, 0.1  # of Newton's method: most rounds, and its final error relative to the gain
+FLAT, SHORTEST, FARTHEST = 0.1, 1e-6, 64.0  # of the line search: relative slope at its end, and the range of steps
 
 
 class FactorModel:
@@ -35,7 +35,7 @@ class FactorModel:
             self.B[k] = low - high
 
     def sums(self, v: np.ndarray) -> np.ndarray:
-        """sum over the rows i of group g of v_ik x_i, by k and g."""
+        """Sum over the rows i of group g of v_ik x_i, by k and g."""
         found = np.empty((len(v), len(self.leaf), self.rows.shape[1]))
         for g, (first, end) in enumerate(zip(self.leaf, self.ends)):
             np.matmul(v[:, first:end], self.rows[first:end], out=found[:, g])
@@ -46,12 +46,12 @@ class FactorModel:
         return np.asarray(self.D * (self.rows @ r) - (self.B @ r)[:, self.group])
 
     def combine(self, v: np.ndarray) -> np.ndarray:
-        """sum of v_ik M_ik."""
+        """Sum of v_ik M_ik."""
         sums = np.add.reduceat(v, self.leaf, axis=1)
         return np.asarray(self.rows.T @ (self.D * v).sum(axis=0) - np.einsum("kgd,kg->d", self.B, sums))
 
     def scatter(self, inside: np.ndarray) -> np.ndarray:
-        """sum of M_ik M_ikᵀ over the numbers inside the box."""
+        """Sum of M_ik M_ikᵀ over the numbers strictly inside the box."""
         counts, d = np.add.reduceat(inside, self.leaf, axis=1), self.rows.shape[1]
         halves = 0.5 * counts[:, :, None] * self.B - self.D_of_groups[:, :, None] * self.sums(inside)
         mixed = halves.reshape(-1, d).T @ self.B.reshape(-1, d)
@@ -59,11 +59,11 @@ class FactorModel:
         return np.asarray(H + mixed + mixed.T)
 
     def minimise(self, rho: float) -> tuple[np.ndarray, float]:
-        """(about the best v, by how much the model, without its last term, is then lower).
+        """(approximately the best v, the decrease of the model without its last term).
 
-        For a given r = w + M (v - V) the best v is  clip(V + (T - Mᵀr) / ρ),  and r is the minimiser of a convex
-        function of as many numbers as there are features, which Newton's method finds: the directions in which the
-        objective is steep are few, and are all in there.
+        For a given r = w + M (v - V) the best v is  clip(V + (T - Mᵀr) / ρ),  and r minimises a convex function of only
+        as many variables as there are features, by Newton's method: it contains all the few directions in which the
+        objective is steep.
         """
         V, r, moved = self.V, self.w, self.combine(self.V)
         pull = self.T - self.along(r)
@@ -86,7 +86,7 @@ class FactorModel:
                 step: np.ndarray = step,
                 pushed: np.ndarray = pushed,
             ) -> float:
-                """Of the convex function, along the step."""
+                """The slope of the convex function along the step."""
                 there = np.clip(free - (t / rho) * pushed, 0.0, self.limit)
                 return float((r + t * step) @ step - (self.w - moved) @ step - (there * pushed).sum())
 
@@ -96,7 +96,7 @@ class FactorModel:
 
 
 def root(slope: Callable[[float], float]) -> float:
-    """About where a rising slope, negative at 0, is zero: halving between ends around it, the first being 0 and 1."""
+    """Approximate zero of an increasing slope, negative at 0, by bisection of a bracket that starts as [0, 1]."""
     first, low, high = slope(0.0), 0.0, 1.0
     while (there := slope(high)) < 0.0 and high < FARTHEST:
         low, high = high, 2.0 * high

@@ -11,13 +11,13 @@ from hingerank.losses import Loss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import Objective, Point, first_useful
 
-START = 0.1  # standard deviation of the first factors
+START = 0.1  # standard deviation of the initial factors
 
 
 class FactorizationMachine(Objective):
     """½‖w‖² + ½‖V‖² + C · loss(s),  s(x) = <w, x> + sum over f < g of <v_f, v_g> x_f x_g.
 
-    A point is w and then V, a row of K numbers for each feature, in one vector. With the identity
+    A point is w followed by V, a row of K numbers for each feature, in one vector. With the identity
     sum over f < g = ½ sum over k of ((sum of v_fk x_f)² - sum of v_fk² x_f²)  a score costs O(d K). Not convex; V = 0
     is stationary.
     """
@@ -43,7 +43,7 @@ class FactorizationMachine(Objective):
         value = 0.5 * float(theta @ theta) + self.C * here.value
 
         def curvature(v: np.ndarray) -> np.ndarray:
-            raise NotImplementedError("a factorization machine is fitted by its gradient alone")
+            raise NotImplementedError("a factorization machine is fitted by its gradient only")
 
         return Point(theta, value, gradient, curvature)
 
@@ -54,7 +54,7 @@ class FactorizationMachine(Objective):
         return other
 
     def first_C(self) -> float:
-        """The smallest useful C of the linear part, all that is felt at 0."""
+        """The smallest useful C of the linear part, as the factors have no gradient at 0."""
         return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
 

@@ -1,4 +1,4 @@
-"""Gram matrices K = κ(X, X): of one triangle as much in memory as may be, the rest computed for every product."""
+"""Gram matrices K = κ(X, X): as much of one triangle in memory as allowed, the rest recomputed for every product."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ TILE = (256, 1024)  # 1 MiB in float32
 
 
 class GramMatrix(Protocol):
-    """K = κ(X, X) of n rows; cost: of a product, in products with a stored triangle. X: the rows, or None.
+    """K = κ(X, X) of n rows; cost: of a product, relative to one with a stored triangle. X: the rows, or None.
 
     size: √κ(x, x) of every row; no |K_ij| exceeds size_i · size_j.
     """
@@ -37,7 +37,7 @@ class GramMatrix(Protocol):
         ...
 
     def exact(self, vectors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """K v of a few vectors in double precision: for K kept in single precision it is computed again."""
+        """K v of a few vectors in double precision: if K is stored in single precision it is recomputed."""
         return [self.product(v) for v in vectors]
 
     def product(self, v: Tensor) -> Tensor:
@@ -45,15 +45,15 @@ class GramMatrix(Protocol):
         ...
 
     def matrix(self) -> np.ndarray:
-        """K whole, in double precision: for small n."""
+        """The whole K, in double precision: for small n."""
         ...
 
     def away(self, v: Tensor) -> Tensor:
-        """A copy of a vector where products are made: a NumPy array, or one of the device."""
+        """A copy of a vector where products are computed: a NumPy array, or a tensor on the device."""
         return np.array(v, np.float64)
 
     def home(self, v: Tensor) -> np.ndarray:
-        """Such a vector as an array of NumPy."""
+        """Such a vector as a NumPy array."""
         return np.asarray(v)
 
     def inner(self, a: Tensor, b: Tensor) -> float:
@@ -70,11 +70,11 @@ class GramMatrix(Protocol):
 
 
 class Gram(GramMatrix):
-    """K = κ(X, X), of which one triangle is kept: n² / 2 numbers in float32. Blocks of rows beyond the budget are not
-    kept, and every product computes them again.
+    """K = κ(X, X), of which one triangle is stored: n² / 2 numbers in float32. Blocks of rows beyond the budget are not
+    stored but recomputed for every product.
 
-    Small matrices are kept in float64. Sums are float64. The blocks depend on n alone, so
-    answers do not depend on the number of threads.
+    Small matrices are stored in float64. Sums are float64. The blocks depend only on n, so results do not depend on the
+    number of threads.
     """
 
     def __init__(self, kernel: Kernel, X: Matrix, budget: int):
@@ -87,7 +87,7 @@ class Gram(GramMatrix):
         self.shards = cut_shards(area, ENTRIES_PER_SHARD)
         sizes = [np.dtype(self.dtype).itemsize * (b - a) * (n - a) for a, b in self.shards]
         kept = int(np.searchsorted(np.cumsum(sizes), budget, side="right"))
-        self.cost = 1.0 + 9.0 * (1 - kept / len(self.shards))  # of a product, in products with a stored triangle
+        self.cost = 1.0 + 9.0 * (1 - kept / len(self.shards))  # a product with computed blocks takes ten times as long
         with serial_blas():
             self.blocks = run_shards(self._block, self.shards[:kept])
 
@@ -105,11 +105,11 @@ class Gram(GramMatrix):
         return computed_product(self.kernel, self.X, np.stack(vectors)) if self.single else super().exact(vectors)
 
     def matrix(self) -> np.ndarray:
-        """K whole, in double precision: for small n."""
+        """The whole K, in double precision: for small n."""
         return self.kernel.matrix(self.X, self.X)
 
     def _block(self, shard: tuple[int, int]) -> np.ndarray:
-        """K's rows of the shard, from the diagonal on."""
+        """The shard's rows of K, from the diagonal on."""
         first, last = shard
         out = np.empty((last - first, self.n - first), self.dtype)
         for a, b, c, e in self._tiles(first, last):
@@ -123,7 +123,7 @@ class Gram(GramMatrix):
                 yield a, min(a + TILE[0], last), c, min(c + TILE[1], self.n)
 
     def _multiply(self, k: int, v: np.ndarray) -> np.ndarray:
-        """The part of K v that shard k gives."""
+        """The contribution of shard k to K v."""
         y, (first, last) = np.zeros(self.n), self.shards[k]
         if k < len(self.blocks):
             triangle_product(self.blocks[k], first, first, last, v, y)
@@ -155,8 +155,8 @@ class GivenGram(GramMatrix):
 
 
 def computed_product(kernel: Kernel, X: Matrix, V: np.ndarray) -> Tensor:
-    """V κ(X, X) in double precision, tile by tile, nothing kept; rows and columns that V has no weight on are left out
-    where they can be."""
+    """V κ(X, X) in double precision, tile by tile, storing nothing; rows and columns without weight in V are skipped if
+    possible."""
     n, used = X.shape[0], np.flatnonzero(V.any(axis=0))
     right, weight = kernel.right(X[used], np.float64), np.ascontiguousarray(V[:, used].T)
     out = np.empty((n, len(V)))

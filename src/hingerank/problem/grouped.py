@@ -1,4 +1,4 @@
-"""Problems whose weights come in groups that may vanish, or may not be negative."""
+"""Problems whose weights form groups that can vanish together, or are bounded below by 0."""
 
 from copy import copy
 from functools import cached_property
@@ -12,9 +12,9 @@ from hingerank.structures.groups import GroupedSquare
 
 
 class GroupedProblem(Problem):
-    """f(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖ + C · loss(Φ w; preferences), some weights not negative.
+    """f(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖ + C · loss(Φ w; preferences), some weights bounded below by 0.
 
-    `at` gives the smooth part, ½‖w‖² + C · loss; `total` what is minimised.
+    `at` evaluates the smooth part, ½‖w‖² + C · loss; `total` the whole objective.
     """
 
     structure: GroupedSquare
@@ -37,12 +37,12 @@ class GroupedProblem(Problem):
 
     @cached_property
     def largest_amount(self) -> float:
-        """The least amount at which all weights are 0 where C is 1; once for all values of C."""
+        """The least amount at which all weights are 0 for C = 1; computed once for all values of C."""
         g = Problem.with_C(self, 1.0).at(np.zeros(self.dimension)).gradient
         return float(self.structure.norms(self.structure.allowed(-g)).max())
 
     def with_amount(self, amount: float) -> "GroupedProblem":
-        """The same problem where a group's norm costs so much."""
+        """The same problem with another weight of the groups' norms."""
         other = copy(self)
         s = self.structure
         other.structure = GroupedSquare(s.starts, amount, s.bounded)

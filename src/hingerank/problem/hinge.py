@@ -1,11 +1,11 @@
-"""The hinge, which has no curvature of its own: its kink rounded over a width, and its dual pair by pair.
+"""The hinge, which has no curvature: its kink rounded over a width, and its dual pair by pair.
 
 For the hinge rounded over a width u the multipliers  a_ij = C clip((m - t_ij) / u, 0, 1)  are feasible for the dual of
 the *unrounded* problem,
 
     max  m sum a_ij - ½‖sum a_ij (x_i - x_j)‖²,   0 ≤ a_ij ≤ C weight_ij,
 
-and both of its sums come out of the sweep that gives value and gradient. So every iterate carries a true lower bound.
+and both of its sums come from the sweep that gives value and gradient. So every iterate has a true lower bound.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Objective, Point, Problem
 
-ROUNDING = 1e-14  # of a sum over pairs, relative to it
+ROUNDING = 1e-14  # relative error of a sum over pairs
 
 
 class HingeProblem(Objective, Protocol):
-    """½‖w‖² + C · (a hinge): any problem whose loss can be exchanged."""
+    """½‖w‖² + C · (a hinge): any problem whose loss can be replaced."""
 
     C: float
     loss: Loss
@@ -38,9 +38,10 @@ class HingeProblem(Objective, Protocol):
 
 class Bounds(NamedTuple):
     """At one w: the value of the hinge, a lower bound on its optimum, the gap between them, the part of it that the
-    rounded kink alone causes, and what the gap and all that was gained from 0 come to at least (½‖sum a (x_i - x_j)‖²).
+    rounded kink causes, and a lower bound on the gap plus the decrease from 0 (½‖sum a (x_i - x_j)‖²).
 
-    gap and least are no differences of values: they hold where what there is to gain drowns in the rounding of these.
+    gap and least are not differences of values, so they are accurate even if the possible gain is below the rounding of
+    the values.
     """
 
     value: float
@@ -51,14 +52,14 @@ class Bounds(NamedTuple):
 
 
 class RoundedHinge(Objective):
-    """A problem with its hinge rounded over `width`, and what its points say of the hinge itself."""
+    """A problem with its hinge rounded over `width`, and the bounds that its points give for the hinge itself."""
 
     def __init__(self, problem: HingeProblem, width: float):
         self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
         self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
 
     def narrowed(self, width: float) -> "RoundedHinge":
-        """The same with its kink rounded over another width, in the same memory."""
+        """The same with its kink rounded over another width, reusing the memory."""
         other = copy(self)
         other.width, other.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
         return other
@@ -77,7 +78,7 @@ class RoundedHinge(Objective):
         return self.problem.diagonal(point)
 
     def bounds(self, point: Point) -> Bounds:
-        """What a point of the rounded problem says of the hinge."""
+        """The bounds that a point of the rounded problem gives for the hinge."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss
         w, (outer, inner) = point.w, point.moments
         multipliers = self.C * float(outer[1] - inner[1]) / self.width  # their sum
@@ -85,7 +86,7 @@ class RoundedHinge(Objective):
         least, rounding = 0.5 * float(combined @ combined), self.problem.rounding(point)
         kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])
         noise = ROUNDING * self.C * float(outer[2]) / self.width
-        if outer[0] == inner[0]:  # no pair is within the kink: of a line nothing is rounded
+        if outer[0] == inner[0]:  # no pair is within the kink, so rounding changes nothing
             kink = noise = 0.0
         return Bounds(
             0.5 * float(w @ w) + self.C * float(outer[1]),
@@ -97,24 +98,24 @@ class RoundedHinge(Objective):
 
 
 class PairDual:
-    """The dual of the hinge with a multiplier for every pair, which it lists; w = sum a_ij (x_i - x_j)."""
+    """The dual of the hinge with a multiplier for every pair, listed; w = sum a_ij (x_i - x_j)."""
 
     def __init__(self, problem: Problem):
         if not isinstance(problem.design, RowsDesign):
-            raise ValueError("solver='dual' goes from row to row and needs rows held in memory")
+            raise ValueError("solver='dual' visits single rows and needs them in memory: use solver='auto'")
         self.rows, self.dimension, self.design = problem.design.rows, problem.dimension, problem.design
         self.pairs, self.margin = problem.preferences.pairs(), hinge_of(problem.loss).margin
         self.limit = problem.C * self.pairs.weight
         self.norm = pair_norms(self.rows, self.pairs.winner, self.pairs.loser)
 
     def multipliers(self, w: np.ndarray, width: float) -> np.ndarray:
-        """Those of the hinge rounded over `width` at w."""
+        """The multipliers of the hinge rounded over `width` at w."""
         s = self.design.scores(w)
         margins = self.margin - s[self.pairs.winner] + s[self.pairs.loser]
         return np.asarray(self.limit * np.clip(margins / width, 0.0, 1.0))
 
     def weights(self, a: np.ndarray) -> np.ndarray:
-        """sum a_ij (x_i - x_j)."""
+        """Sum of a_ij (x_i - x_j)."""
         return np.asarray(combine_pairs(self.rows, self.pairs.winner, self.pairs.loser, a, self.dimension))
 
     def origin(self) -> float:
@@ -126,8 +127,8 @@ class PairDual:
         return self.margin * float(a.sum()) - 0.5 * float(w @ w)
 
     def at(self, a: np.ndarray, w: np.ndarray) -> tuple[float, float]:
-        """(The hinge problem's value at w = sum a_ij (x_i - x_j), how far it is above the dual's), the latter as a sum
-        over pairs in which no term is negative."""
+        """(The hinge problem's value at w = sum a_ij (x_i - x_j), its distance from the dual's), the latter as a sum
+        over pairs of non-negative terms."""
         s = self.design.scores(w)
         margins = self.margin - s[self.pairs.winner] + s[self.pairs.loser]
         losses = self.limit * np.maximum(margins, 0.0)
@@ -141,5 +142,5 @@ class PairDual:
 def hinge_of(loss: Loss) -> WindowLoss:
     """The loss, if it is a hinge."""
     if not isinstance(loss, WindowLoss) or loss.name != "hinge":
-        raise ValueError(f"this solver minimises the hinge, not the loss {loss.name!r}")
+        raise ValueError(f"this solver minimises the hinge, not the loss {loss.name!r}: use solver='auto'")
     return loss

@@ -14,23 +14,23 @@ from hingerank.problem.gram import GramMatrix
 from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, first_useful
 
 LARGEST_FACTOR = 6000
-ROWS_PER_REMEMBERED = 500  # of K, which cost about ten times what remembering one product does
-ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a number of K, relative to its bound
-FEW_IDLE = 0.1  # fraction of the coefficients below which it does not pay to remove them
+ROWS_PER_REMEMBERED = 500  # rows of K per stored product: K then costs about ten times as much as the product
+ROUNDING = 16 * float(np.finfo(np.float64).eps)  # relative error of an entry of K
+FEW_IDLE = 0.1  # fraction of the coefficients below which removing them does not pay
 
 
 class Expansion:
     """f = sum_i a_i κ(x_i, ·): an element of the kernel's space by its coefficients and, once needed, its values K a.
 
-    Sums, multiples, <f, g> = a_f · K a_g and norms are written as those of arrays, so solvers written for weights run
-    here unchanged: their conjugate gradients become those of the K-inner product. Values of a sum come from those of
-    its terms where these are known, and an inner product takes whichever side's values are known. So a step of
-    conjugate gradients costs one product with K, and trying a step costs none. Coefficients and values are arrays of
-    NumPy, or of the device on which K is.
+    Sums, multiples, <f, g> = a_f · K a_g and norms use the operators of arrays, so solvers written for weights run here
+    unchanged: their conjugate gradients become those of the K-inner product. Values of a sum come from those of its
+    terms if these are known, and an inner product uses whichever side's values are known. So a step of conjugate
+    gradients costs one product with K, and trying a step costs none. Coefficients and values are NumPy arrays, or
+    tensors on the device of K.
     """
 
     __slots__ = ("_a", "_factor", "_square", "_values", "gram")
-    __array_ufunc__ = None  # NumPy's numbers leave sums and products with them to this class
+    __array_ufunc__ = None  # NumPy's numbers leave sums and products with expansions to this class
 
     def __init__(self, gram: GramMatrix, a: Vector, values: Vector = None, factor: float = 1.0):
         self.gram, self._a, self._values, self._factor = gram, a, values, factor
@@ -39,14 +39,14 @@ class Expansion:
     @property
     def a(self) -> Tensor:
         """The coefficients."""
-        if self._factor != 1.0:  # of a multiple that is not just a term of a sum
+        if self._factor != 1.0:  # apply the factor of a multiple, which a sum would have used directly
             self._a, factor, self._factor = self._factor * self._a, self._factor, 1.0
             self._values = None if self._values is None else factor * self._values
         return self._a
 
     @property
     def coefficients(self) -> np.ndarray:
-        """a as an array of NumPy."""
+        """a as a NumPy array."""
         return self.gram.home(self.a)
 
     @property
@@ -67,7 +67,7 @@ class Expansion:
         return self._plus(other, -other._factor)
 
     def _plus(self, other: "Expansion", factor: float) -> "Expansion":
-        """This and a multiple of the other's numbers."""
+        """This plus a multiple of the other."""
         a, values = self.gram.add(self.a, other._a, factor), None
         if self._values is not None and other._values is not None:
             values = self.gram.add(self._values, other._values, factor)
@@ -83,7 +83,7 @@ class Expansion:
 
     def __matmul__(self, other: "Expansion") -> float:
         if other is self:
-            if self._square is None:  # K may be singular, and rounding go below 0
+            if self._square is None:  # K may be singular, and rounding may give a negative number
                 self._square = max(self.gram.inner(self.a, self.values), 0.0)
             return self._square
         if other._values is None:
@@ -117,7 +117,7 @@ class KernelProblem(Objective):
         self._latest: Point | None = None
 
     def at(self, f: Vector) -> Point:
-        if self._latest is None or self._latest.w is not f:  # solvers come back to where they ended
+        if self._latest is None or self._latest.w is not f:  # solvers return to their last point
             self._latest = self._at(f if isinstance(f, Expansion) else self.expansion(f))
         return self._latest
 
@@ -129,9 +129,9 @@ class KernelProblem(Objective):
             return v + self.C * self._bare(here.curvature(v.values))
 
         def first() -> tuple[Expansion, Expansion] | None:
-            """Newton's equation says δ_i = −a_i for every row i without an active pair: these go to zero in one step.
+            """Newton's equation gives δ_i = −a_i for every row i without an active pair: these become 0 in one step.
 
-            Conjugate gradients that begin with it move along rows with pairs alone, so the zeros stay.
+            Conjugate gradients that begin with it move only along rows with pairs, so the zeros stay.
             """
             there = f.a != 0
             idle = (here.gradient == 0) & there
@@ -150,19 +150,19 @@ class KernelProblem(Objective):
         return super().least_gain(point) - self.rounding(point)
 
     def rounding(self, point: Point) -> float:
-        """A bound on what rounding does to ½aᵀKa + C z·Ka and to its gap, each number of K being off by a few digits.
+        """A bound on the rounding error of ½aᵀKa + C z·Ka and of its gap, if each entry of K is off by a few digits.
 
-        Coefficients of both signs cancel: where they are many times larger than the norm, K itself is not known well
-        enough to say how good they are.
+        Coefficients of both signs cancel: if they are many times larger than the norm, K itself is not accurate enough
+        to show how good they are.
         """
         terms = abs(point.w.a) + abs(point.gradient.a - point.w.a)
         return ROUNDING * float(terms @ self.gram.size) ** 2
 
     def exactly(self, f: Expansion, dual: Expansion, lower: float) -> tuple[float, float]:
-        """(the value at f, a lower bound on the optimum) with K in double precision, whatever it is kept in.
+        """(the value at f, a lower bound on the optimum) with K in double precision, whatever it is stored in.
 
-        lower: the bound that multipliers with the coefficients `dual` give by the K that is kept; of its terms only
-        ½‖dual‖² depends on K.
+        lower: the bound from multipliers with the coefficients `dual` and the stored K; of its terms only ½‖dual‖²
+        depends on K.
         """
         values, own = self.gram.exact([f.a, dual.a])
         value = 0.5 * self.gram.inner(f.a, values) + self.C * self._loss_at(values).value
@@ -171,7 +171,7 @@ class KernelProblem(Objective):
 
     @property
     def recycled(self) -> int:
-        """Hessian products worth remembering (solvers/recycling.py): the vectors must cost much less than K."""
+        """Number of Hessian products to store (see solvers/newton.py): the vectors must cost much less than K."""
         return min(PRODUCTS_REMEMBERED, int(self.gram.n * self.gram.cost) // ROWS_PER_REMEMBERED)
 
     def with_C(self, C: float) -> "KernelProblem":
@@ -187,10 +187,10 @@ class KernelProblem(Objective):
         return KernelProblem(self.gram, loss, self.preferences, self.C)
 
     def factored(self) -> Problem:
-        """The same problem over explicit rows L with L Lᵀ = K, which takes n³ / 3 multiplications: for small data."""
+        """The same problem over explicit rows L with L Lᵀ = K, at a cost of n³ / 3 multiplications: for small data."""
         if self.dimension > LARGEST_FACTOR:
             raise ValueError(
-                f"solver='dual' factorises the kernel matrix of {self.dimension} rows, which is for up to "
+                f"solver='dual' factorises the kernel matrix of {self.dimension} rows, but supports at most "
                 f"{LARGEST_FACTOR} rows: use solver='auto'"
             )
         K = self.gram.matrix()

@@ -1,4 +1,4 @@
-"""Objectives whose loss is a sum of squares: one small matrix, decomposed once, answers every C."""
+"""Objectives whose loss is a sum of squares: one small matrix, decomposed once, solves for every C."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -28,7 +28,7 @@ REGRESSION = (WithRegression, RegressionAround)
 
 
 class Sums(NamedTuple):
-    """Of rows: the sum of their weights, and of weight · y and weight · φ."""
+    """Sums over rows of their weights, of weight · y and of weight · φ."""
 
     mass: float
     y: float
@@ -36,14 +36,14 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, design: Design, preferences: QueryPreferences) -> "Sums":
-        """Those of the rows of a design, in one reading."""
+        """The sums over the rows of a design, in one pass."""
         weight, y = preferences.item_weight, preferences.y
         m = np.ones(len(y)) if weight is None else weight
         return cls(float(m.sum()), float((m * y).sum()), design.back(m))
 
     @classmethod
     def added(cls, parts: "Sequence[Sums]") -> "Sums":
-        """Those of all parts."""
+        """The sums over all parts."""
         return cls(sum(p.mass for p in parts), sum(p.y for p in parts), add_up([p.rows.copy() for p in parts]))
 
     @property
@@ -63,12 +63,12 @@ def centred(design: Design, centre: np.ndarray) -> Design:
 
 
 class LeastSquaresProblem(Problem):
-    """f(w) = ½‖w‖² + C (wᵀA w - 2 bᵀw + const), the loss being AllDifferences, GradeDifferences, Squared, or one of
+    """f(w) = ½‖w‖² + C (wᵀA w - 2 bᵀw + const), where the loss is AllDifferences, GradeDifferences, Squared, or one of
     these with regression: A = Xᵀ L X with L the Laplacian of the pairs.
 
-    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b: for one C by Cholesky's
-    factors, along a path by A's eigenvectors, which serve every C; values and gradients then come from A as well,
-    without another look at the rows.
+    A costs O(n d²) and is shared by all values of C; `minimiser` solves (I + 2C A) w = 2C b: for one C by a Cholesky
+    factorisation, along a path by A's eigenvectors, which serve every C; values and gradients then come from A as well,
+    without another pass over the rows.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class LeastSquaresProblem(Problem):
 def half_hessian(design: RowsDesign, loss: Loss, preferences: GradedPreferences) -> np.ndarray:
     """A = ½ Xᵀ (the loss's Hessian in scores) X.
 
-    Rows fall into groups g of one query and one grade, with masses M and means μ. The pairs of a query with weights
-    m_i m_j give  Σ_g (M_q - M_g) Σ_i m_i (x_i - μ_g)(x_i - μ_g)ᵀ + M_q Σ_g M_g (μ_g - μ_q)(μ_g - μ_q)ᵀ,  with M_q in
-    place of M_q - M_g when equal grades are paired, too; regression adds the same with everything as one query.
-    Nothing is subtracted that could cancel.
+    Rows form groups g of one query and one grade, with total weights M and means μ. The pairs of a query with weights
+    m_i m_j give  Σ_g (M_q - M_g) Σ_i m_i (x_i - μ_g)(x_i - μ_g)ᵀ + M_q Σ_g M_g (μ_g - μ_q)(μ_g - μ_q)ᵀ,  with M_q
+    instead of M_q - M_g if equal grades are paired too; regression adds the same with everything as one query. No
+    subtraction can cancel.
     """
     row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, REGRESSION) else (0.0, 1.0)
     loss = loss.loss if isinstance(loss, REGRESSION) else loss
     if not isinstance(loss, AllDifferences | GradeDifferences | Squared):
-        raise ValueError(f"the loss {loss.name!r} is no sum of squares")
+        raise ValueError(f"the loss {loss.name!r} is not a sum of squares: use another solver")
     groups = _Groups(preferences)
     m, mass, query = groups.weight, groups.mass, groups.query
     c = np.ones(preferences.n_queries) if preferences.query_weight is None else preferences.query_weight
@@ -148,8 +148,8 @@ def half_hessian(design: RowsDesign, loss: Loss, preferences: GradedPreferences)
 
 
 def half_hessian_by_blocks(source: RowsView, loss: Loss, preferences: GradedPreferences) -> np.ndarray:
-    """`half_hessian` of rows that are never all held: the sum over blocks of whole queries, and the regression's part
-    from sums of x and x xᵀ around the first row of all."""
+    """`half_hessian` of rows that are never all in memory: the sum over blocks of whole queries, and the regression
+    part from sums of x and x xᵀ around the very first row."""
     row_weight, pair_weight = loss.weights(preferences) if isinstance(loss, REGRESSION) else (0.0, 1.0)
     inner = loss.loss if isinstance(loss, REGRESSION) else loss
     d, p, offsets = source.shape[1], preferences, preferences.offsets

@@ -1,6 +1,6 @@
-"""Designs of mapped features Φ = ψ(X) T: ψ(X) in memory where it fits, else computed again for every pass.
+"""Designs of mapped features Φ = ψ(X) T: ψ(X) in memory if it fits, else recomputed for every pass.
 
-ψ(X) is the only matrix of n rows. T is small and goes with the weights: Φ w = ψ(X) (T w), Φᵀ z = Tᵀ (ψ(X)ᵀ z), so Φ
+ψ(X) is the only matrix of n rows. T is small and is applied to the weights: Φ w = ψ(X) (T w), Φᵀ z = Tᵀ (ψ(X)ᵀ z), so Φ
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
@@ -20,13 +20,13 @@ from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
 
-STORED_BYTES = 1 << 26  # of ψ(X) at most where X itself is not in memory
+STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
 
 
 def rows_design(X: Matrix, by_rows: bool = False) -> Design:
-    """The design of rows as they are: a matrix, or a view that is read block by block; by_rows: a matrix in any case.
+    """The design of unmapped rows: a matrix, or a view read block by block; by_rows: a matrix in any case.
 
-    Where a view's scaler divides columns it is the design of the rows beneath, with weights divided instead.
+    If a view's scaler divides columns it is the design of the unscaled rows, with weights divided instead.
     """
     if not isinstance(X, RowsView):
         return RowsDesign(X)
@@ -41,7 +41,7 @@ def rows_design(X: Matrix, by_rows: bool = False) -> Design:
 
 
 class MappedRows(RowsDesign):
-    """Rows of a mapped file: losses that have no fused kernel are swept block by block, in one reading as well."""
+    """Rows of a mapped file: losses without a fused kernel are swept block by block, also in one pass."""
 
     @cached_property
     def uneven(self) -> bool:
@@ -57,7 +57,7 @@ class MappedRows(RowsDesign):
 
 
 class PassOnDisk(FusedPass):
-    """A pass over rows of a mapped file: a sample of them is copied, since a disk gives neighbours, not every k-th."""
+    """A pass over rows of a mapped file: samples are copied, since a disk reads neighbouring rows, not every k-th."""
 
     def every(self, stride: int) -> FusedPass:
         part, rows = self.graded.every(stride)
@@ -66,9 +66,9 @@ class PassOnDisk(FusedPass):
 
 
 class ScaledDesign(Design):
-    """Φ = (Ψ - 1 centreᵀ) diag(factor): scaled columns of a design, by weights that are scaled instead.
+    """Φ = (Ψ - 1 centreᵀ) diag(factor): scaled columns of a design, by scaling the weights instead.
 
-    Passes leave out the centre, which adds one number to all scores: no loss of a query sees it, but for regression.
+    Passes leave out the centre, which adds the same number to all scores: it matters only to regression.
     """
 
     def __init__(self, inner: Design, factor: np.ndarray, centre: np.ndarray):
@@ -103,7 +103,7 @@ class ScaledPass(Pass):
         )
 
     def _divided(self, w: np.ndarray) -> np.ndarray:
-        """factor · w, the same array for the same w: passes know their last point by it."""
+        """factor · w, the same array for the same w: passes recognise their last point by it."""
         if self.latest is None or self.latest[0] is not w:
             self.latest = w, self.factor * w
         return self.latest[1]
@@ -127,13 +127,13 @@ class ScaledPass(Pass):
 def features_design(
     X: Matrix, feature_map: FeatureMap, memory_gb: float | None = None, by_rows: bool = False
 ) -> Design:
-    """`mapped_design` with this many gigabytes to store ψ(X) in, half of the machine's by default."""
+    """`mapped_design` with this many gigabytes for ψ(X), by default half of the machine's memory."""
     return mapped_design(feature_map, X, memory_budget(memory_gb), by_rows)
 
 
 def mapped_design(feature_map: FeatureMap, X: Matrix, budget: int, by_rows: bool = False) -> Design:
     """The design of a fitted FeatureMap on rows X, stored if ψ(X) fits the budget in bytes; by_rows: Φ itself, for
-    solvers that go from row to row."""
+    solvers that visit single rows."""
     if by_rows:
         return RowsDesign(feature_map.transform(X.copied("this solver") if isinstance(X, RowsView) else X))
     if isinstance(X, RowsView):
@@ -165,7 +165,7 @@ class MixedDesign(Design):
         return self.mixing.back(self.inner.back(z))
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        """The pass of the inner design, seen through T."""
+        """The pass of the inner design, applied to T w."""
         return MixedPass(self.inner.sweep(loss, preferences), self.mixing)
 
 
@@ -181,7 +181,7 @@ class MixedPass(Pass):
         return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return hessian_by_columns(self if stride == 1 else self.every(stride), w)  # ψ may have more numbers than φ
+        return hessian_by_columns(self if stride == 1 else self.every(stride), w)  # ψ may have more columns than φ
 
     def every(self, stride: int) -> "MixedPass":
         return MixedPass(self.inner.every(stride), self.mixing)

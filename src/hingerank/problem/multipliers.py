@@ -1,7 +1,7 @@
 """Problems in multipliers of pairs: the hinge's dual with multipliers of low rank, one matrix for each query.
 
-A_l(i, j) = a_ij for i preferred to j in query l, zero elsewhere. `Factorized…`: a_ij = <v_i, v_j> (Xu et al. 2019's
-Fac-RSVM), not convex. `RegularizedDual`: the nuclear norm draws the matrices towards low rank (their Reg-RSVM), convex.
+A_l(i, j) = a_ij for i preferred to j in query l, zero elsewhere. `Factorized…`: a_ij = <v_i, v_j> (Fac-RSVM of Xu et
+al. 2019), not convex. `RegularizedDual`: the nuclear norm drives the matrices to low rank (their Reg-RSVM), convex.
 """
 
 import numpy as np
@@ -42,12 +42,12 @@ class FactorizedDual:
         self.rank, self.C = whole("rank", rank), positive("C", C)
         self.limit = float(np.sqrt(self.C / self.rank))
         self.queries = np.flatnonzero(np.diff(self.tree.node_start))
-        self.step = np.zeros(preferences.n_queries)  # of each query's gradient steps, which adapt
+        self.step = np.zeros(preferences.n_queries)  # adaptive step of each query
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """Small positive numbers, drawn from the rows themselves by a random projection: the same rows get the same
-        start wherever they stand, and the queries an order that does not depend on how they came. (V = 0 is stationary,
-        and a start at the size of the box may be far uphill.)"""
+        """Small positive numbers, computed from the rows by a random projection: equal rows get the same start wherever
+        they are, and the queries an order that does not depend on the input's. (V = 0 is stationary, and a start as
+        large as the box may have a high objective.)"""
         wave = np.sin(10.0 * (self.design.matrix @ rng.normal(size=(self.design.shape[1], self.rank))))
         V = np.ascontiguousarray((0.05 * self.limit) * (1.0 + wave[self.preferences.row_at]).T)
         offsets, self.step = self.preferences.offsets, np.zeros(self.preferences.n_queries)
@@ -62,7 +62,7 @@ class FactorizedDual:
         return w, float(total)
 
     def ahead(self, V: np.ndarray, last: np.ndarray, stride: float, out: np.ndarray) -> None:
-        """out = V moved on by a multiple of its last change, inside the box."""
+        """out = V extrapolated by a multiple of its last change, inside the box."""
         factor_ahead(V, last, stride, self.limit, out)
 
     def epoch(self, V: np.ndarray, w: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
@@ -73,9 +73,9 @@ class FactorizedDual:
         return float(change), float(np.sqrt(steep / linear)) if linear > 0 else 0.0
 
     def stationarity(self, V: np.ndarray, w: np.ndarray) -> float:
-        """The norm of the projected gradient at V, relative to that of the linear part; `epoch` measures it on the way.
+        """The norm of the projected gradient at V, relative to that of the linear part; `epoch` also computes it.
 
-        A row's linear part is the sum of the factors of all rows of its query that have another grade.
+        A row's linear part is the sum of the factors of all rows of its query with another grade.
         """
         p, G = self.preferences, np.empty_like(V)
         factor_chain(self.design.scores(w), self.tree, V, G)
@@ -89,7 +89,7 @@ class FactorizedDual:
 
 
 class FactorizedPrimal(FactorizedDual):
-    """min over V of  ½‖w(V)‖² + C · loss of the factorised model (Zhang et al. 2015: the hinge, its kink rounded)."""
+    """min over V of  ½‖w(V)‖² + C · loss of the factorised model (Zhang et al. 2015: the hinge with a rounded kink)."""
 
     def __init__(
         self, design: RowsDesign, preferences: GradedPreferences, rank: int, C: float, loss: Loss | None = None
@@ -103,12 +103,12 @@ class FactorizedPrimal(FactorizedDual):
         V = flat.reshape(self.rank, -1)
         point, G = self._problem.at(self.weights(V)[0]), np.empty_like(V)
         factor_chain(self.design.scores(point.w), self.tree, V, G)
-        self._size = float(np.abs(G).max(initial=0.0))  # of the norm's part, which the loss's has to cancel
+        self._size = float(np.abs(G).max(initial=0.0))  # of the norm's gradient, which the loss's has to cancel
         factor_chain(self.design.scores(point.gradient), self.tree, V, G)
         return point.value, G.ravel()
 
     def flatness(self, gradient: np.ndarray) -> float:
-        """A gradient's largest entry, relative to that of the norm alone at the point evaluated last."""
+        """A gradient's largest entry, relative to that of the norm's gradient at the last point evaluated."""
         largest = float(np.abs(gradient).max(initial=0.0))
         return largest / self._size if self._size > 0 else (np.inf if largest > 0 else 0.0)
 
@@ -117,8 +117,8 @@ class RegularizedDual:
     """min over a, A of  ½‖w(a)‖² - sum a_ij + ½ridge ‖a‖² + gamma ‖A‖_* + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ limit.
 
     w(a) = sum a_ij (x_i - x_j). The hinge's dual has limit C and no ridge; the squared hinge's no limit and a ridge of
-    1 / (2C), which its conjugate a²/(4C) is. It holds the state that its solver moves: multipliers a and matrices A,
-    flat, query after query; w; the rank of every query's A.
+    1 / (2C), from its conjugate a²/(4C). It stores the state of its solver: multipliers a and matrices A, flat, query
+    after query; w; the rank of every query's A.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RegularizedDual:
         squared: bool = False,
     ):
         self.ridge, self.limit = (0.5 / C, np.inf) if squared else (0.0, C)
-        self.width = 0.5 if squared else 0.0  # over which a loss's multipliers grow to C, if it is smooth
+        self.width = 0.5 if squared else 0.0  # margin over which the multipliers of a smooth loss grow to C
         self.design, self.preferences, self.C, self.gamma, self.lam = design, preferences, C, gamma, lam
         self.tree, self.shards = preferences.tree, preferences.shards
         shapes = np.array([block_shape(self.tree, q) for q in range(preferences.n_queries)]).reshape(-1, 3)
@@ -147,8 +147,8 @@ class RegularizedDual:
         return Problem(self.design, loss, self.preferences, C=self.C)
 
     def begin(self, w: np.ndarray, width: float) -> None:
-        """Take the multipliers that the hinge rounded over `width` has at w, or the squared hinge: nearly optimal for
-        gamma = 0."""
+        """Start from the multipliers at w of the hinge rounded over `width`, or of the squared hinge: nearly optimal
+        for gamma = 0."""
         s, self.a = self.design.scores(w), np.zeros(self.start[-1])
         for q in range(len(self.shapes)):
             lo, (top, winners, losers) = self.tree.offsets[q], self.shapes[q]
@@ -189,7 +189,7 @@ class RegularizedDual:
                     total += float(values.sum())
             return total
 
-        with serial_blas():  # many small matrices: one thread each
+        with serial_blas():  # many small matrices: one thread for each
             self.nuclear = float(sum(run_shards(some, self.shards)))
 
     def value(self) -> float:
@@ -207,15 +207,15 @@ class RegularizedDual:
         return float(sum(parts))
 
     def response(self) -> "Response":
-        """The problem in w whose optimum gives the best multipliers for the A there is."""
+        """The problem in w whose optimum gives the best multipliers for the current A."""
         return Response(self)
 
     def state(self) -> Facts:
-        """What the solver moves, to come back to; arrays are replaced, never changed in place."""
+        """The solver's state, to return to; arrays are replaced, never changed in place."""
         return {name: getattr(self, name) for name in ("a", "A", "w", "total", "nuclear", "ranks")}
 
     def come_back(self, state: Facts) -> None:
-        """To an earlier state."""
+        """Return to an earlier state."""
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -236,7 +236,7 @@ class RegularizedDual:
 
 class Response(Objective):
     """The dual of the step in a:  min over w of ½‖w‖² + sum over pairs of max over a in [0, limit] of
-    a (1 - t) - ½ridge a² - lam (a - A)²:  a hinge with its kink rounded and shifted pair by pair."""
+    a (1 - t) - ½ridge a² - lam (a - A)²:  a hinge with its kink rounded and shifted for each pair."""
 
     def __init__(self, problem: RegularizedDual):
         self.problem, self.softness, self.dimension = problem, 1 / (2 * problem.lam), problem.design.shape[1]

@@ -1,7 +1,7 @@
-"""Problems  structure(w) + C · loss(Φ(X) w; preferences): the one place where all four parts meet.
+"""Problems  structure(w) + C · loss(Φ(X) w; preferences): the one place where all four parts are combined.
 
-`Problem` is what solvers minimise; they see it as an `Objective` only. How the loss is evaluated in w is a `Pass`,
-which a `Design` offers: in one reading of its rows where it can (`FusedPass`), else by scores and back (`PlainPass`).
+`Problem` is what solvers minimise, through the interface `Objective`. A `Pass` evaluates the loss as a function of w; a
+`Design` offers one: in a single pass over its rows if it can (`FusedPass`), else by scores and back (`PlainPass`).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,16 +28,16 @@ LARGEST_HESSIAN = 400
 STRIDES = (256, 64, 16, 4)  # of samples: every n-th query
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
-PRODUCTS_OF_CURVES = 16  # remembered where columns have several features each, which need many products
+PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several features each, which need many
 
 
 @dataclass(frozen=True)
 class Point:
     """An objective at w: value, gradient and Hessian products `curvature(v)`.
 
-    w and gradient are vectors, or whatever else adds, scales and multiplies like one (problem/kernel_space.py).
-    hessian(): the whole matrix, where that is worth its cost; first(): a part of Newton's step that is known
-    beforehand, with its Hessian product, or None; moments: see LossAt.
+    w and gradient are vectors, or anything else with the same operators (problem/kernel_space.py). hessian(): the whole
+    matrix, if that is worth its cost; first(): a part of Newton's step that is known in advance, with its Hessian
+    product, or None; moments: see LossAt.
     """
 
     w: Vector
@@ -52,16 +52,16 @@ class Point:
 def first_useful(origin: Point) -> float:
     """The smallest useful C under ½‖w‖², L(0) / ‖∇L(0)‖², from the objective at w = 0 and C = 1.
 
-    A convex loss L is nowhere below L(0) + <∇L(0), w>, so ½‖w‖² + C L(w) is nowhere below C L(0) - ½C²‖∇L(0)‖²: at this
-    C the fit gains at most half of what weights of 0 cost, and at a fraction of it that fraction of the half. k times
-    the data make it a k-th, s times the features an s²-th. Infinite where weights of 0 are best.
+    A convex loss L is at least L(0) + <∇L(0), w>, so ½‖w‖² + C L(w) is at least C L(0) - ½C²‖∇L(0)‖²: at this C the fit
+    gains at most half of the objective at w = 0, and at a fraction of this C that fraction of the half. With k times
+    the data it is divided by k, with features times s by s². Infinite if weights of 0 are optimal.
     """
     slope = float(origin.gradient @ origin.gradient)
     return origin.value / slope if slope > 0 else np.inf
 
 
 class Objective(Protocol):
-    """What solvers know of a problem."""
+    """The interface of problems for solvers."""
 
     dimension: int
     convex: bool = True
@@ -75,41 +75,41 @@ class Objective(Protocol):
         return self.at(np.zeros(self.dimension)).value
 
     def gap(self, point: Point) -> float:
-        """How far the value may be above the optimum: ½‖∇f(w)‖² where the structure is ½‖w‖² and the loss convex.
+        """Upper bound on value - optimum: ½‖∇f(w)‖² if the structure is ½‖w‖² and the loss convex.
 
         f(w) = ½‖w‖² + C Σ c ℓ(t), t = <w, x_i - x_j>, has the dual  max over a of  -½‖Σ a (x_i - x_j)‖² - C Σ c
         ℓ*(-a / (C c)).  The point a = -C c ℓ'(t) is feasible by construction, and Fenchel's equality
         ℓ(t) + ℓ*(ℓ'(t)) = t ℓ'(t)  makes the gap there, with v = Σ a (x_i - x_j) = w - ∇f(w),
-        ½‖w‖² + ½‖v‖² - <w, v> = ½‖w - v‖² = ½‖∇f(w)‖². Where the loss is not convex the same number says how
-        stationary w is: what a step down the gradient would gain against the curvature of the norm alone.
+        ½‖w‖² + ½‖v‖² - <w, v> = ½‖w - v‖² = ½‖∇f(w)‖². If the loss is not convex the same number measures stationarity:
+        what a gradient step would gain against the curvature of the norm alone.
         """
         gap = 0.5 * float(point.gradient @ point.gradient)
-        return gap if gap != 0 or not np.any(point.gradient) else SMALLEST  # squares of tiny numbers are no zeros
+        return gap if gap != 0 or not np.any(point.gradient) else SMALLEST  # underflow is not an exact zero
 
     def least_gain(self, point: Point) -> float:
-        """What f(0) - f(w) + gap is at least, free of the rounding of f: ½‖v‖², v = w - ∇f(w).
+        """Lower bound on f(0) - f(w) + gap, free of the rounding of f: ½‖v‖², v = w - ∇f(w).
 
-        f(0) less the dual's value at a = -C c ℓ'(t) is  C Σ c (ℓ(0) + ℓ*(ℓ'(t))) + ½‖v‖², and by Fenchel's inequality
-        no term of the sum is below 0. Where the optimum is near 0 the sum vanishes.
+        f(0) minus the dual's value at a = -C c ℓ'(t) is  C Σ c (ℓ(0) + ℓ*(ℓ'(t))) + ½‖v‖², and by Fenchel's inequality
+        no term of the sum is negative. If the optimum is near 0 the sum vanishes.
         """
         v = point.w - point.gradient
         return 0.5 * float(v @ v)
 
     def rounding(self, point: Point) -> float:
-        """How much of the value and of the gap may be rounding, where that can be much."""
+        """Bound on the rounding error of the value and of the gap, if it can be large."""
         return 0.0
 
     def diagonal(self, point: Point) -> Vector:
-        """About the diagonal of the Hessian at the point evaluated last, or None where it is not to be had cheaply."""
+        """Approximate diagonal of the Hessian at the last point evaluated, or None if it is not cheap."""
         return None
 
     def samples(self) -> "Sequence[Objective]":
-        """The same problem on parts of the data, small to large, where these are near enough to begin with."""
+        """The same problem on samples of the data, small to large, if their solutions are good starts."""
         return []
 
     @property
     def recycled(self) -> int:
-        """Hessian products worth remembering (solvers/newton.py): none where vectors cost as much as the rows."""
+        """Number of Hessian products to store (solvers/newton.py): none if vectors cost as much as the rows."""
         return 0
 
 
@@ -126,22 +126,22 @@ class LossPoint:
 class Pass(Protocol):
     """A loss as a function of weights."""
 
-    graded: QueryPreferences | None  # whose queries samples can be taken from
+    graded: QueryPreferences | None  # the queries that samples are taken from
 
     def at(self, w: np.ndarray) -> LossPoint:
         """The loss at w."""
         ...
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        """The Hessian at w as a matrix; of every stride-th query alone where asked."""
+        """The Hessian at w as a matrix, optionally of only every stride-th query."""
         ...
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        """About the diagonal of the Hessian at w, where it is to be had cheaply."""
+        """Approximate diagonal of the Hessian at w, if it is cheap."""
         return None
 
     def degrees(self, w: np.ndarray) -> np.ndarray | None:
-        """The diagonal of the Hessian in scores at w, for each row, 0 for rows left out; None where it is unknown."""
+        """The diagonal of the Hessian in scores at w, for each row, 0 for rows left out; None if unknown."""
         return None
 
     def every(self, stride: int) -> "Pass":
@@ -149,24 +149,24 @@ class Pass(Protocol):
         ...
 
     def with_loss(self, loss: Loss) -> "Pass | None":
-        """Another loss in the same memory, of which the loss asked last has the use; None where that cannot be."""
+        """A pass for another loss in the same memory, which the last one evaluated uses; None if not possible."""
         return None
 
 
 class Design(Protocol):
-    """How features are applied; the rest of the library sees no storage. `numbers`: how many a product reads."""
+    """How features are applied, whatever their storage. `numbers`: how many a product reads."""
 
     shape: tuple[int, int]
     numbers: int = 0
 
     @property
     def uneven(self) -> bool:
-        """Whether the Hessian's diagonal may be so uneven that it is worth a look."""
+        """Whether the Hessian's diagonal may be so uneven that it is worth computing."""
         return False
 
     @property
     def breadth(self) -> int:
-        """Weights that a sample of the rows must determine: all, unless the norm holds most of them back."""
+        """The number of weights that a sample must determine: all, unless the norm keeps most of them small."""
         return self.shape[1]
 
     def scores(self, w: np.ndarray) -> np.ndarray:
@@ -178,7 +178,7 @@ class Design(Protocol):
         ...
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray | None:
-        """Σ over the rows of every stride-th query of weight · (φ - mean of its query)², where rows can be seen."""
+        """Σ over the rows of every stride-th query of weight · (φ - mean of its query)², if rows are accessible."""
         return None
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
@@ -195,16 +195,16 @@ class DesignOfRows(Protocol):
 
     @property
     def matrix(self) -> Matrix:
-        """The rows as a NumPy or SciPy matrix, uncopied."""
+        """The rows as a NumPy or SciPy matrix, without a copy."""
         ...
 
     @property
     def uneven(self) -> bool:
-        """As a Design's."""
+        """As in Design."""
         ...
 
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
-        """As a Design's."""
+        """As in Design."""
         ...
 
 
@@ -247,7 +247,7 @@ class Problem(Objective):
         )
 
     def origin(self) -> float:
-        """f(0), from scores that are all 0: no pass over the rows, where these are here."""
+        """f(0), from scores that are all 0: without a pass over the rows, if these are in this process."""
         if isinstance(self.loss, PairLoss):
             return self.C * float(self.loss.pointwise(np.zeros(1))[0][0]) * self.preferences.total_weight
         if isinstance(self.preferences, QueryPreferences):
@@ -259,10 +259,10 @@ class Problem(Objective):
         return None if loss is None else self.structure.add_diagonal(self.C * loss)
 
     def samples(self) -> "list[Problem]":
-        """The same problem on every k-th query, small to large, where the data are large enough for that to help.
+        """The same problem on every k-th query, small to large, if the data are large enough for that to help.
 
-        The loss is scaled up by the fraction of pair weight left out, so a sample's optimum and Hessian are near the
-        whole's. They serve as a start and as a cheap model of the curvature, never as the answer.
+        The loss is scaled up to the total pair weight, so a sample's optimum and Hessian are close to those of the
+        whole. They are used as a start and as a cheap model of the curvature, never as the result.
         """
         graded = self._pass.graded
         if graded is None:
@@ -324,7 +324,7 @@ class PlainPass(Pass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
-        curvature = here.curvature  # and no more of `here`, whose vectors are as long as the rows
+        curvature = here.curvature  # keep only this of `here`, whose vectors are as long as the rows
         return LossPoint(
             here.value,
             design.back(here.gradient),
@@ -346,20 +346,20 @@ class PlainPass(Pass):
         return self.loss.at(self.design.scores(w), self.preferences).diagonal
 
     def every(self, stride: int) -> Pass:
-        raise ValueError("samples of queries are taken where rows are swept query by query only")
+        raise ValueError("samples of queries are available only if rows are swept query by query")
 
 
 class WindowPass(Pass):
-    """What passes of hinge-type losses over graded rows share: the windows of the last point evaluated.
+    """Base of passes of hinge-type losses over graded rows: it stores the windows of the last point evaluated.
 
-    An older point asked for its curvature evaluates itself again, and so does a point whose memory another loss took.
+    An older point re-evaluates itself when its curvature is needed, and so does one whose memory another loss has used.
     """
 
     def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
         self.loss, self.graded, self.terms = loss, preferences, loss.terms
         self.tree, self.offsets = preferences.tree, preferences.offsets
         self.latest: np.ndarray | None = None
-        self.used_by: list[WindowLoss] = [loss]  # whose windows lie in the state; shared like it
+        self.used_by: list[WindowLoss] = [loss]  # whose windows are in the state; shared like it
 
     @cached_property
     def state(self) -> WindowState:
@@ -368,7 +368,7 @@ class WindowPass(Pass):
     def with_loss(self, loss: Loss) -> Pass | None:
         if not isinstance(loss, WindowLoss) or loss.terms.shape != self.terms.shape:
             return None
-        _, other = self.state, copy(self)  # the state is made before it is shared
+        _, other = self.state, copy(self)  # create the state before it is shared
         other.loss, other.terms, other.latest = loss, loss.terms, None
         return other
 
@@ -378,7 +378,7 @@ class WindowPass(Pass):
 
 
 class FusedPass(WindowPass):
-    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one reading."""
+    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one pass."""
 
     def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
@@ -386,8 +386,8 @@ class FusedPass(WindowPass):
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
     def every(self, stride: int) -> "FusedPass":
-        """The pass over every stride-th query, with windows of its own making in the same memory."""
-        _, offsets = self.state, self.offsets[::stride]  # the state is made before it is shared
+        """The pass over every stride-th query, with its own windows in the same memory."""
+        _, offsets = self.state, self.offsets[::stride]  # create the state before it is shared
         part = copy(self)
         part.stride, part.latest = stride, None
         borders = [first for first, _ in cut_shards(offsets, ROWS_PER_SHARD * stride, self.most_shards)]
@@ -407,14 +407,14 @@ class FusedPass(WindowPass):
         return LossPoint(self.loss.value(moments), gradient, curvature, moments)
 
     def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
-        """What gives the moments and the gradient at w of a shard's queries."""
+        """A function that returns the moments and the gradient at w of a shard's queries."""
         return partial(fused_loss_pass, self.rows, w, self.stride, self.tree, self.state, self.terms)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        """The Hessian of the loss in w as a matrix; fewer shards, since a part has d² entries."""
+        """The Hessian of the loss in w as a matrix; with fewer shards, since a part has d² entries."""
         self._return_to(w)
         rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
-        stride *= self.stride  # of a sample's own queries: the others have no windows
+        stride *= self.stride  # within a sample's own queries: the others have no windows
 
         def part(shard: tuple[int, int]) -> np.ndarray:
             first, last = shard
@@ -425,8 +425,8 @@ class FusedPass(WindowPass):
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         """Σ over rows of (the score-space Hessian's diagonal) · (x - mean of its query)²: at most the Hessian's own
-        diagonal Σ over active pairs of ℓ'' (x_i - x_j)², and at least half of it. Of many dense rows a part is enough;
-        a column that does not differ in it is taken for an ordinary one."""
+        diagonal Σ over active pairs of ℓ'' (x_i - x_j)², and at least half of it. For many dense rows a part is enough;
+        a column that is constant in that part is treated as an average one."""
         if not self.design.uneven:
             return None
         often = max(1, self.graded.n_items // (self.stride * ROWS_OF_A_DIAGONAL)) if self.design.dense else 1
@@ -446,7 +446,7 @@ class FusedPass(WindowPass):
             self.offsets,
             self.loss.degrees(self.state, self.graded),
         )
-        for first, last in self.graded.shards:  # one after the other: positions of all rows would be as long again
+        for first, last in self.graded.shards:  # one after the other, to need positions of one shard only
             a, b = offsets[first], offsets[last]
             starts = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))
             weight[starts + self.tree.perm[a:b]] = degree[a:b]

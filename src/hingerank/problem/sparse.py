@@ -1,4 +1,4 @@
-"""Problems under a structure that keeps few weights, as functions of scores: their solvers keep s = X w."""
+"""Problems whose structure makes most weights zero, as functions of scores: their solvers keep s = X w."""
 
 from collections.abc import Callable
 from copy import copy
@@ -19,7 +19,7 @@ from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, add_up
 from hingerank.structures import SparseStructure
 
-ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 a column, change the Hessian of a working set little
+ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SparseProblem:
     """F(w) = structure(w) + (C / total pair weight) · sum over pairs of weight · l(s_i - s_j),  s = X w.
 
     l is a hinge-type loss. `at(s)` costs one sweep and never touches X; `back(z)` = Xᵀ z is one pass over X;
-    `columns(list)` gives the few columns a working set needs, `hessian(columns)` the Hessian of the loss in their
+    `columns(list)` returns the few columns a working set needs, `hessian(columns)` the Hessian of the loss in their
     weights.
     """
 
@@ -55,7 +55,7 @@ class SparseProblem:
 
     @property
     def factor(self) -> float:
-        """What a pair of weight 1 counts."""
+        """The factor of a pair of weight 1."""
         return self.C / self.total if self.total > 0 else 0.0
 
     def origin(self) -> float:
@@ -75,13 +75,13 @@ class SparseProblem:
         return other
 
     def separate(self) -> "SparseProblem":
-        """The same problem with room of its own for one point, so that evaluating it leaves this one's point valid."""
+        """The same problem with its own memory for one point, so that evaluating it leaves this one's point valid."""
         other = copy(self)
         other._state = self.loss.state(self.preferences)
         return other
 
     def first_C(self) -> float:
-        """Up to this C all weights are 0 under the l1 norm."""
+        """The largest C at which all weights are 0 under the l1 norm."""
         at_zero = self.with_C(1.0).at(np.zeros(self.n_rows))
         steepest = float(np.abs(self.back(at_zero.gradient)).max())
         return 1.0 / steepest if steepest > 0 else np.inf
@@ -103,17 +103,17 @@ class SparseProblem:
         return self.design.back(z)
 
     def columns(self, wanted: np.ndarray) -> RowsDesign:
-        """The design of these columns alone."""
+        """The design of only these columns."""
         return self.design.columns(wanted)
 
     def stride(self, columns: RowsDesign) -> int:
-        """Every how many-th query is enough for a Hessian of these columns that is good to some percent."""
+        """The n for which every n-th query gives a Hessian of these columns within a few percent."""
         width, numbers = columns.shape[1], int(columns.rows[0].size)
         enough: int = numbers // (width * max(ROWS_OF_A_HESSIAN, 100 * width))
         return max(1, min(enough, self.preferences.n_queries // 20))
 
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
-        """The Hessian of F in the weights of `columns` at the point evaluated last, from every stride-th query."""
+        """The Hessian of F in the weights of `columns` at the last point evaluated, from every stride-th query."""
         tree, state, terms, width = self.preferences.tree, self._state, self.loss.terms, columns.shape[1]
         scale = self.factor
         if stride > 1:
@@ -130,9 +130,9 @@ class SparseProblem:
 
 
 class PassProblem(SparseProblem):
-    """The same F over rows that are only ever swept, such as those of a mapped file: every evaluation is a reading.
+    """The same F over rows that can only be swept, such as those of a mapped file: each evaluation is a pass over them.
 
-    To solvers that keep scores, the scores are the weights themselves and X is the identity.
+    For solvers that keep scores, the scores are the weights themselves and X is the identity.
     """
 
     def __init__(
@@ -176,14 +176,14 @@ class PassProblem(SparseProblem):
 def sparse_problem(
     design: Design, loss: WindowLoss, preferences: QueryPreferences, structure: SparseStructure
 ) -> SparseProblem:
-    """The problem on rows in memory, or on others, of which no columns are taken out."""
+    """The problem on rows in memory, or on other rows, from which no columns are extracted."""
     if isinstance(design, RowsDesign) and not isinstance(design, MappedRows):
         return SparseProblem(design, loss, preferences, structure)
     return PassProblem(design, loss, preferences, structure)
 
 
 class SingleColumns:
-    """Single columns of the design. Those of a sparse matrix are taken out some at a time and kept."""
+    """Single columns of the design. Columns of a sparse matrix are extracted some at a time and cached."""
 
     TOGETHER = 16
 
@@ -199,7 +199,7 @@ class SingleColumns:
         return self.design.columns(used).scores(w[used])
 
     def add(self, out: np.ndarray, j: int, factor: float, g: np.ndarray) -> None:
-        """out += factor · column j; g says which other columns are likely to be wanted next."""
+        """out += factor · column j; g shows which other columns are likely to be needed next."""
         if self.dense:
             out += factor * self.design.rows[0][:, j]
             return

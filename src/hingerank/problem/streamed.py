@@ -1,4 +1,4 @@
-"""Designs of rows that are made a block of whole queries at a time, swept while it is in cache, and forgotten."""
+"""Designs of rows computed one block of whole queries at a time, swept while in cache, and discarded."""
 
 from collections.abc import Callable
 from copy import copy
@@ -31,12 +31,12 @@ from hingerank.problem.problem import (
     hessian_by_columns,
 )
 
-MATRICES = 4  # of d² numbers that a Hessian is added up in
-SAMPLE_BYTES = 1 << 26  # of the rows of a sample that are made once and kept
+MATRICES = 4  # of d² numbers each, in which a Hessian is summed
+SAMPLE_BYTES = 1 << 26  # limit for the rows of a sample that are computed once and stored
 
 
 class RowBlocks(Protocol):
-    """Rows that are made a block at a time; `offsets`: where blocks may be cut, None for anywhere."""
+    """Rows computed one block at a time; `offsets`: where blocks may be cut, None for anywhere."""
 
     shape: tuple[int, int]
     offsets: np.ndarray | None
@@ -49,7 +49,7 @@ class RowBlocks(Protocol):
 
 
 class Block:
-    """Some rows, as compiled passes take them, and products with them."""
+    """Some rows in the form of compiled passes, and products with them."""
 
     def __init__(self, rows: Any):
         self.rows = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
@@ -64,9 +64,9 @@ class Block:
 
 
 class QueryScaledBlock(Block):
-    """Whole queries of dense rows, (x - low) · factor of their query: `low` and `factor` go with the weights.
+    """Whole queries of dense rows, (x - low) · factor of their query: `low` and `factor` are applied to the weights.
 
-    Scaled rows are never formed, and minima and widths are those of rows that lie in cache for the product.
+    Scaled rows are never formed, and minima and widths are computed while the rows are in cache for the product.
     """
 
     def __init__(self, rows: np.ndarray, offsets: np.ndarray, scaler: Scaler | None):
@@ -104,8 +104,8 @@ class CentredBlock(Block):
 
 
 class StreamedDesign(Design):
-    """Rows made in blocks, less a centre where there is one, computed a block at a time whenever they are applied, and
-    never kept."""
+    """Rows in blocks, minus a centre if there is one, recomputed a block at a time whenever they are applied and never
+    stored."""
 
     def __init__(self, source: RowBlocks, uneven: bool = False, centre: np.ndarray | None = None):
         self.source, self.shape, self.height = source, source.shape, source.height
@@ -152,7 +152,7 @@ class StreamedDesign(Design):
             return add_up(run_shards(work, self.shards))
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        """Loss and curvature in w with one mapping of the rows each."""
+        """Loss and curvature in w, each with one mapping of the rows."""
         if not isinstance(preferences, QueryPreferences) or not loss.by_query:
             return super().sweep(loss, preferences)
         if isinstance(loss, WindowLoss):
@@ -170,14 +170,14 @@ def blocks_of_queries(design: StreamedDesign, offsets: np.ndarray) -> list[list[
 
 
 class StreamedPass(WindowPass):
-    """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add up its part, forget it."""
+    """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add its part, discard it."""
 
     def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.shards = design, blocks_of_queries(design, self.offsets)
 
     def every(self, stride: int) -> Pass:
-        """The pass over every stride-th query, its rows made once where they are few."""
+        """The pass over every stride-th query, whose rows are computed once and stored if they are few."""
         part, rows = self.graded.every(stride)
         if len(rows) * self.design.shape[1] * 8 > SAMPLE_BYTES:
             return self._every(stride)
@@ -189,7 +189,7 @@ class StreamedPass(WindowPass):
 
     def _every(self, stride: int) -> "StreamedPass":
         """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
-        _, part = self.state, copy(self)  # the state is made before it is shared
+        _, part = self.state, copy(self)  # create the state before it is shared
         part.latest = None
         queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
@@ -207,7 +207,7 @@ class StreamedPass(WindowPass):
         return LossPoint(self.loss.value(moments), gradient, curvature, moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        """The Hessian of the loss in w, of the blocks one after another."""
+        """The Hessian of the loss in w, from one block after another."""
         self._return_to(w)
 
         def work(blocks: list[tuple[int, int]]) -> np.ndarray:
@@ -225,7 +225,7 @@ class StreamedPass(WindowPass):
         return add_up(run_shards(work, lanes))
 
     def _run(self, v: np.ndarray, sweep: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
-        """(what the sweeps return, added up; Ψᵀ of what they write) at scores Ψ v."""
+        """(the sum of what the sweeps return; Ψᵀ of what they write) at scores Ψ v."""
         v, s = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0])
 
         def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -247,10 +247,10 @@ class StreamedPass(WindowPass):
 
 
 class ListPass(Pass):
-    """Any loss that is a sum over queries: make a block, score it, take the loss of its queries, add up its part.
+    """Any loss that is a sum over queries: compute a block, score it, evaluate its queries' loss, add its part.
 
-    Of the last point evaluated every block keeps its curvature, no more; an older point asked for its own evaluates
-    itself again.
+    Every block stores only its curvature at the last point evaluated; an older point re-evaluates itself when its own
+    is needed.
     """
 
     graded = None
@@ -268,7 +268,7 @@ class ListPass(Pass):
             value, g = 0.0, np.zeros(len(w))
             for first, last in blocks:
                 rows, s = self._scored(first, last, w)
-                self.curvatures.pop(first, None)  # before the next one is made
+                self.curvatures.pop(first, None)  # free it before the next one is made
                 here = self.loss.at(s, self.preferences.between(first, last))
                 self.curvatures[first] = here.curvature
                 value += here.value
@@ -306,11 +306,11 @@ class ListPass(Pass):
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         if stride > 1:
-            raise ValueError("samples of queries are taken where hinge-type losses are swept only")
+            raise ValueError("samples of queries are available only for hinge-type losses")
         return hessian_by_columns(self, w)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        """As a FusedPass's, from evenly spaced blocks."""
+        """As in FusedPass, from evenly spaced blocks."""
         if not self.design.uneven:
             return None
         blocks = list(chain(*self.shards))
@@ -327,4 +327,4 @@ class ListPass(Pass):
         return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
 
     def every(self, stride: int) -> Pass:
-        raise ValueError("samples of queries are taken where hinge-type losses are swept only")
+        raise ValueError("samples of queries are available only for hinge-type losses")

@@ -1,7 +1,7 @@
-"""Designs of surfaces over pairs of columns, and of curves with surfaces beside them.
+"""Designs of surfaces over pairs of columns, and of curves together with surfaces.
 
-The features of a pair are the products τ_s(x) τ_t(y) / √(smoothness · m_x m_y) of the rises of both columns over the
-segments of a grid; w holds their rises, and sums of them along both axes are the heights at the grid's points.
+The features of a pair are the products τ_s(x) τ_t(y) / √(smoothness · m_x m_y) of the ramps of both columns over the
+segments of a grid; w contains their rises, whose sums along both axes are the heights at the grid's points.
 """
 
 from copy import copy
@@ -27,11 +27,11 @@ class ShapeDesign(Protocol):
         ...
 
     def rescaled(self, w: Floats, smoothness: float) -> Floats:
-        """The weights at another smoothness that mean the same shapes as those of w here."""
+        """The weights at another smoothness that give the same shapes as w does here."""
         ...
 
     def shapes(self, w: Floats) -> tuple[Curves, list[Floats]]:
-        """Curves, and heights of surfaces, of weights w."""
+        """Curves and heights of surfaces for weights w."""
         ...
 
 
@@ -125,7 +125,7 @@ class StackedDesign(Design):
 
 
 class ListedShapes(RowsDesign):
-    """The columns of a design of shapes as a matrix, for solvers that go from row to row."""
+    """The columns of a design of shapes as a matrix, for solvers that visit single rows."""
 
     def __init__(self, shaped: Any):
         super().__init__(np.stack([shaped.scores(e) for e in np.eye(shaped.shape[1])], axis=1))

@@ -1,8 +1,8 @@
-"""Bins and places of values on a GPU through PyTorch: what curves need there (problem/binned.py).
+"""Bins and positions of values on a GPU through PyTorch, for curves (problem/binned.py).
 
-For every value its cell, which is a bin of a column, and its place stay there, and once more in the order of the cells.
+The cell of every value, which is a bin of a column, and its position stay on the GPU, and once more sorted by cell.
 Scores look up heights and slopes by cell; the way back sums pieces of each cell's rows and then the pieces, always in
-the same order, so answers have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
+the same order, so results have the same bits in every run. Sums are double precision, as on the CPU. 16 bytes a value.
 """
 
 import numpy as np
@@ -13,16 +13,16 @@ from hingerank.problem.torch_design import check_room, dense_blocks
 from hingerank.problem.torch_sweep import DeviceDesign
 
 AT_ONCE = 1 << 25  # values that are looked up, sorted or summed at a time
-PIECE = 1 << 12  # values that are summed as one
+PIECE = 1 << 12  # values that are summed as one piece
 BYTES_A_VALUE, BYTES_AT_ONCE = 16, 64 * AT_ONCE
 
 
 class TorchBins(DeviceDesign):
-    """Ψ: the row of a value has a 1 at its bin's height and its place at the bin's slope; places are float32.
+    """Ψ: the row of a value has a 1 at its bin's height and its position at the bin's slope; positions are float32.
 
     Parameters
     ----------
-    X : rows, a matrix or a view; CSR is filled in
+    X : rows, a matrix or a view; CSR is made dense
     knots : of every column
     device : a PyTorch device
     """
@@ -41,8 +41,8 @@ class TorchBins(DeviceDesign):
             values = torch.as_tensor(np.ascontiguousarray(block), device=device).double()
             self.cells[a:b], self.places[a:b] = _placed(values, *tables)
         count = torch.bincount(self.cells.reshape(-1), minlength=d * (most + 1)).reshape(d, most + 1)
-        self.rows = torch.empty((d, n), dtype=torch.int32, device=device)  # of each cell, one after the other
-        self.sorted = torch.empty((d, n), dtype=torch.float32, device=device)  # their places
+        self.rows = torch.empty((d, n), dtype=torch.int32, device=device)  # the rows of each cell, cell after cell
+        self.sorted = torch.empty((d, n), dtype=torch.float32, device=device)  # their positions
         self.stretches = []
         for a in range(0, d, max(1, AT_ONCE // n)):
             b = min(a + max(1, AT_ONCE // n), d)
@@ -59,7 +59,7 @@ class TorchBins(DeviceDesign):
         height = max(1, AT_ONCE // d)
         for a in range(0, n, height):
             cells, places = self.cells[a : a + height].view(-1), self.places[a : a + height].view(-1)
-            heights, slopes = (part.index_select(0, cells) for part in table)  # numbers: pairs of them are slow
+            heights, slopes = (part.index_select(0, cells) for part in table)  # two look-ups: one of pairs is slower
             torch.sum(torch.addcmul(heights, slopes, places).view(-1, d), dim=1, out=out[a : a + height])
         return out
 
@@ -67,7 +67,7 @@ class TorchBins(DeviceDesign):
         return np.asarray(self._sums(z, 2).cpu()).ravel()
 
     def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Σ weight, Σ weight · place, Σ weight · place² over some rows, of every bin of every column."""
+        """Σ weight, Σ weight · position, Σ weight · position² over some rows, of every bin of every column."""
         import torch
 
         z = torch.zeros(self.shape[0], dtype=torch.float64, device=self.device)
@@ -75,7 +75,7 @@ class TorchBins(DeviceDesign):
         return np.asarray(self._sums(z, 3).cpu())
 
     def _sums(self, z: Tensor, powers: int) -> Tensor:
-        """Σ z, Σ z · place, … over the rows of every bin of every column: columns × bins × powers."""
+        """Σ z, Σ z · position, … over the rows of every bin of every column: columns × bins × powers."""
         import torch
 
         d = len(self.rows)
@@ -90,7 +90,7 @@ class TorchBins(DeviceDesign):
 
 
 def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The knots of every column, filled up with ∞, and of every bin where places count from and in what unit."""
+    """The knots of every column, padded with ∞, and for every bin the origin and unit of positions."""
     counts, d = knots.counts, len(knots.width)
     padded = np.full((d, most), np.inf)
     mine = np.arange(most) < counts[:, None]
@@ -102,7 +102,7 @@ def _lines(knots: Knots, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _pieces(count: Tensor) -> tuple[Tensor, Tensor]:
-    """The lengths of the pieces into which cells of rows are cut, and the number of pieces of each cell."""
+    """The lengths of the pieces into which the rows of cells are cut, and the number of pieces of each cell."""
     import torch
 
     pieces = (count + PIECE - 1) // PIECE
@@ -112,7 +112,7 @@ def _pieces(count: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _placed(values: Tensor, padded: Tensor, origin: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    """The cells and places of a block of rows."""
+    """The cells and positions of a block of rows."""
     import torch
 
     first = torch.arange(len(padded), device=values.device) * (padded.shape[1] + 1)

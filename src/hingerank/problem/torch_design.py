@@ -1,8 +1,8 @@
 """Gram matrices, rows and mapped rows on a GPU through PyTorch (optional: `pip install torch`).
 
-Matrices of n rows live there, in float32, and the pairs of hinge-type losses are swept there too; weights, gradients
-and a solver's own vectors are here. (Losses that visit each pair, and explicit pairs, are swept here.) Products are
-float32, so relative gradients below about 1e-5 are out of reach; on the CPU they are float64.
+Matrices of n rows are on the GPU, in float32, and the pairs of hinge-type losses are swept there too; weights,
+gradients and a solver's own vectors are on the CPU. (Losses that visit each pair, and explicit pairs, are swept on the
+CPU.) Products are float32, so relative gradients below about 1e-5 cannot be reached; on the CPU they are float64.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.gram import GramMatrix, computed_product, sizes_of
 from hingerank.problem.torch_sweep import DeviceDesign, OnDevice, Swept, sweep
 
-ROWS = 4096  # mapped at a time
+ROWS = 4096  # rows mapped at a time
 COMPUTED = 1 << 26  # numbers of K in double precision that are computed at a time
 
 
@@ -48,7 +48,7 @@ def check_device(device: str) -> Device:
 
 
 def check_room(device: Device, size: float, what: str) -> None:
-    """Whether this many bytes are free on the device; a ValueError says what would take them."""
+    """Raise a ValueError, which says what needs the memory, unless this many bytes are free on the device."""
     free = free_bytes(device)
     if size > free:
         raise ValueError(
@@ -58,7 +58,7 @@ def check_room(device: Device, size: float, what: str) -> None:
 
 
 def free_bytes(device: Device) -> float:
-    """What is free on the device, or kept by PyTorch for later use."""
+    """Bytes that are free on the device, or cached by PyTorch for later use."""
     import torch
 
     if device.type != "cuda":
@@ -69,9 +69,9 @@ def free_bytes(device: Device) -> float:
 
 
 class TorchGram(OnDevice, GramMatrix):
-    """K = κ(X, X) whole, on the device."""
+    """The whole K = κ(X, X), on the device."""
 
-    cost = 0.0  # products there take no longer than vectors here
+    cost = 0.0  # products there take no longer than vector operations here
     single = True
 
     def __init__(self, kernel: Kernel, X: Matrix, device: Device):
@@ -144,12 +144,12 @@ class TorchGram(OnDevice, GramMatrix):
         return at
 
     def matrix(self) -> np.ndarray:
-        """K here, in double precision: for small n."""
+        """K on the CPU, in double precision: for small n."""
         return self.kernel.matrix(self.X, self.X)
 
 
 class TorchDesign(DeviceDesign):
-    """Φ = A T with A, of as many rows as there are, on the device; T may be left out."""
+    """Φ = A T with A, a matrix of all rows, on the device; T is optional."""
 
     def __init__(self, tensor: Tensor, mixing: np.ndarray | None = None):
         self.tensor, self.device, self.mixing = tensor, tensor.device, None if mixing is None else _away(mixing, tensor)
@@ -164,7 +164,7 @@ class TorchDesign(DeviceDesign):
 
     @classmethod
     def of_rows(cls, X: Matrix, device: Device) -> "TorchDesign":
-        """The rows themselves, sparse ones filled in."""
+        """The rows themselves, sparse ones made dense."""
         import torch
 
         check_room(device, 4.0 * X.shape[0] * X.shape[1], f"{X.shape[0]} rows of {X.shape[1]} features")
@@ -183,9 +183,9 @@ class TorchDesign(DeviceDesign):
 
 
 def evaluate(kernel: Kernel, X: Matrix, right: Tensor, device: Device) -> Tensor:
-    """κ between all rows of X and those behind `right`, as a float32 tensor on the device.
+    """κ between all rows of X and those of the factor `right`, as a float32 tensor on the device.
 
-    Dense kernels that are one product are computed there, others here, block by block.
+    Kernels of dense rows that are one product are computed there, others on the CPU, block by block.
     """
     import torch
 
@@ -206,7 +206,7 @@ def evaluate(kernel: Kernel, X: Matrix, right: Tensor, device: Device) -> Tensor
 
 
 def dense_blocks(X: Matrix, height: int) -> Iterator[tuple[int, int, np.ndarray]]:
-    """(a, b, rows a:b, filled in where they are sparse) of blocks that cover X, a matrix or a view."""
+    """(a, b, rows a:b, made dense if sparse) for blocks that cover X, a matrix or a view."""
     if isinstance(X, RowsView):
         blocks = ((a, b, X.block(a, b)) for shard in X.shards() for a, b in shard)
     else:

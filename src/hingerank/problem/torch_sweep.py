@@ -1,10 +1,9 @@
 """Sweeps over preference pairs on a GPU through PyTorch: hinge-type losses of graded rows, without listing pairs.
 
-The rows below each node of the grade tree stand side by side in `Slots`, losers before winners. Sorted within nodes by
-the score, a loser's raised by the margin, the losers that a winner has not yet left behind are those after it, and the
-winners that threaten a loser those before it; cumulative sums give what they add up to. O(n log G) numbers are sorted
-and summed, in double precision, and nothing but the moments crosses over. Cumulative sums of a GPU differ in the last
-bits from run to run.
+The rows of each node of the grade tree are side by side in `Slots`, losers before winners. If the losers' scores are
+raised by the margin and all are sorted within nodes, a winner's active losers are those after it, and a loser's active
+winners those before it; cumulative sums give their totals. O(n log G) numbers are sorted and summed, in double
+precision, and only the moments are copied to the CPU. Cumulative sums on a GPU differ in the last bits from run to run.
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
 
 
 class Slots:
-    """A graded preference set on the device: one slot for each row below each node, and a last one that is nobody's.
+    """A graded preference set on the device: one slot for each row of each node, and an empty one at the end.
 
     Parameters
     ----------
@@ -42,14 +41,14 @@ class Slots:
         total, size, borders = int(size.sum()), away(size), away(tree.node)
         node = torch.arange(len(size), device=device).repeat_interleave(size, output_size=total)
         begin = (size.cumsum(0) - size)[node]
-        place = torch.arange(total, device=device) - begin  # within its node
+        place = torch.arange(total, device=device) - begin  # position within its node
         first, losers = borders[:, ::2][node].T, (borders[:, 1] - borders[:, 0])[node]
         loses = place < losers
         position = torch.where(loses, first[0] + place, first[1] + place - losers)
         row = away(preferences.row_at)[position]
         weight = torch.where(loses, away(tree.loser, np.float64)[position], away(tree.winner, np.float64)[position])
         by_row, count = row.argsort(stable=True), row.bincount(minlength=n)
-        of_row = torch.full((n, max(1, int(count.max()))), total, device=device)  # the last slot where there are fewer
+        of_row = torch.full((n, max(1, int(count.max()))), total, device=device)  # padded with the empty slot
         earlier = (count.cumsum(0) - count).repeat_interleave(count, output_size=total)
         of_row[row[by_row], torch.arange(total, device=device) - earlier] = by_row
         offsets = away(preferences.offsets)
@@ -59,7 +58,7 @@ class Slots:
         self.begin, self.end = pad(begin, (0, 1), value=total), pad(begin + size[node], (0, 1), value=total + 1)
         self.lost, self.won = pad(weight * loses, (0, 1)), pad(weight * ~loses, (0, 1))
         self.scaled = pad(weight * away(tree.scale, np.float64)[node], (0, 1))
-        own, self.own = preferences.own_pairs, None  # pairs of a row with itself, which are none
+        own, self.own = preferences.own_pairs, None  # rows paired with themselves, which do not count
         if own is not None:
             self.own = torch.empty(n, dtype=torch.float64, device=device)
             self.own[away(preferences.row_at)] = away(own, np.float64)
@@ -77,11 +76,11 @@ class Slots:
 
 
 class MarginWindow:
-    """One term's active pairs: slots in the order of their raised scores, and what stands after or before each.
+    """One term's active pairs: slots in the order of their raised scores, and the sums after or before each.
 
     Few, large operations, since starting one costs a GPU more than reading some thousand numbers: what a product with
     the Hessian needs is laid out here once. Numbers of all slots come twice, those of losers and then those of winners,
-    and behind a 0, so that cumulative sums begin with it.
+    preceded by a 0, so that cumulative sums begin with it.
     """
 
     def __init__(self, slots: Slots, order: Tensor, s: Tensor, term: np.ndarray):
@@ -89,13 +88,13 @@ class MarginWindow:
 
         margin, self.a, self.b = map(float, term)
         loses, size, at = slots.loses[order], len(order), torch.arange(len(order), device=slots.device)
-        # of winners: the losers from the next slot to the node's end; of losers: the winners from its begin to here
+        # for winners: the losers from the next slot to the node's end; for losers: the winners from its begin to here
         ends = torch.stack((torch.where(loses, at, slots.end), torch.where(loses, slots.begin, at + 1)))
         self.ends = (ends + size * loses).reshape(-1)
         self.weights = torch.cat((slots.lost[-1:], slots.lost[order], slots.won[order]))
         row, wins = slots.row[order], ~loses
         self.rows_twice, self.slots = torch.cat((row[-1:], row, row)), slice(1, size + 1)
-        # in whole numbers, which are exact; the last slot, which wins against nobody, has none either way
+        # in whole numbers, which are exact; the empty slot, which beats nobody, has no pairs
         self.scaled = slots.scaled[order] * (self.between(torch.cat((loses[-1:], loses, wins)).long()) > 0)
         place = torch.empty_like(order)
         place[order] = at
@@ -116,10 +115,10 @@ class MarginWindow:
             )
 
     def between(self, values: Tensor) -> Tensor:
-        """Of each slot, the sum over those it forms active pairs with."""
+        """For each slot, the sum over those it forms active pairs with."""
         import torch
 
-        sums = torch.cumsum(values, dim=0).index_select(0, self.ends)  # one row of sums: that is fast on a GPU
+        sums = torch.cumsum(values, dim=0).index_select(0, self.ends)  # a single cumulative sum is fast on a GPU
         return sums[: len(sums) // 2] - sums[len(sums) // 2 :]
 
     def rows(self, of_slots: Tensor) -> Tensor:
@@ -141,7 +140,7 @@ class MarginWindow:
         return self.rows(torch.addcmul(others, mine[self.slots], self.count, value=-1) * self.pull)
 
 
-added = partial(reduce, add)  # as sum, which adds to a 0 first
+added = partial(reduce, add)  # like sum, but without adding to 0 first
 
 
 class Swept(NamedTuple):
@@ -156,7 +155,7 @@ class Swept(NamedTuple):
 
 def sweep(loss: WindowLoss, slots: Slots, s: Tensor) -> Swept:
     """The loss at scores s, a tensor of doubles, one per row."""
-    s = s - s[slots.first]  # pairs see differences within queries alone
+    s = s - s[slots.first]  # pairs only depend on differences within queries
     windows = [slots.window(s, term) for term in loss.terms]
     bent = [window for window in windows if window.b] or windows[:1]
     moments = np.stack([window.moments.cpu().numpy() for window in windows])
@@ -170,7 +169,7 @@ def sweep(loss: WindowLoss, slots: Slots, s: Tensor) -> Swept:
 
 
 class OnDevice(Protocol):
-    """What has preference pairs on the device, laid out once for all losses and values of C."""
+    """An object with preference pairs on the device, laid out once for all losses and values of C."""
 
     device: Device
     _laid_out: tuple[QueryPreferences, Slots] | None = None
@@ -186,11 +185,11 @@ class DeviceDesign(OnDevice, Design, Protocol):
     """A design whose scores can stay on the device."""
 
     def away(self, w: np.ndarray) -> Tensor:
-        """Φ w there, in doubles."""
+        """Φ w on the device, in doubles."""
         ...
 
     def home(self, z: Tensor) -> np.ndarray:
-        """Φᵀ z here, z being there, in doubles."""
+        """Φᵀ z on the CPU, for z on the device, in doubles."""
         ...
 
     def scores(self, w: np.ndarray) -> np.ndarray:
@@ -208,7 +207,7 @@ class DeviceDesign(OnDevice, Design, Protocol):
 
 
 class TorchPass(PlainPass):
-    """A loss of pairs over a design on the device: weights go there, value, gradient and Hessian products come back."""
+    """A pair loss over a design on the device: weights are sent; value, gradient and Hessian products are returned."""
 
     def __init__(self, design: DeviceDesign, loss: WindowLoss, preferences: QueryPreferences, slots: Slots):
         super().__init__(design, loss, preferences)

@@ -1,1 +1,1 @@
-"""Solvers: each takes an objective and returns a Solution with a certificate; none knows what is inside."""
+"""Solvers: each takes an objective and returns a Solution with a certificate; none depends on what is inside."""

@@ -17,10 +17,10 @@ def closed_form(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise a quadratic f by solving for its Hessian: w <- w - H⁻¹ g(w), once, and again only to mend rounding.
+    """Minimise a quadratic f by one Newton step w <- w - H⁻¹ g(w), repeated only to correct rounding.
 
-    w: ignored, since the answer does not depend on a start. tol, max_iter: until the relative gap
-    (solvers/run.py) is at most tol.
+    w: ignored, since the result does not depend on a start. tol, max_iter: until the relative gap (solvers/run.py) is
+    at most tol.
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
     point = problem.at(np.zeros(problem.dimension))

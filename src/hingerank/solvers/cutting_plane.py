@@ -33,8 +33,8 @@ def cutting_plane(
     """Minimise f = ½‖w‖² + C·R(w) until f - lower bound, relative to gain and objective (solvers/run.py), is at
     most tol. oracle(w) -> R(w), a subgradient of R at w.
 
-    planes: those known to be below R, to start from; new ones are added there. A plane touching R at w alone gives the
-    lower bound f(w) - ½‖w + C·slope‖², which needs no difference of values.
+    planes: known planes below R to start from; new ones are added. A plane touching R at w by itself gives the lower
+    bound f(w) - ½‖w + C·slope‖², which needs no difference of values.
 
     >>> risk = lambda w: (max(0.0, 1 - w[0]), np.array([-1.0 if w[0] < 1 else 0.0]))
     >>> round(float(cutting_plane(risk, 1, C=10.0, tol=1e-9).w[0]), 6)
@@ -59,11 +59,11 @@ def cutting_plane(
         bound = max(bound, lower)
         between = apart(best[0], bound)
         gap, answer = run.relative(between, best[0]), best
-        if own[0] < between:  # values are too close to tell by their difference
+        if own[0] < between:  # values are too close for their difference to be accurate
             gap, answer = run.relative(own[0], own[1], own[3]), own[1:3]
         if run.stops(iteration=iteration, value=answer[0], lower_bound=bound, gap=gap):
             break
-        # look halfway between the model's answer and the best point: calmer than jumping to the model's answer
+        # evaluate halfway between the model's minimiser and the best point: steadier than jumping to the minimiser
         w = 0.5 * (w + best[1]) if iteration % 2 else w
     return run.solution(GAP, answer[1], answer[0], iteration, lower_bound=bound)
 
@@ -88,8 +88,8 @@ class Planes:
         self.weights, self.idle = np.append(self.weights[keep], 0.0), np.append(self.idle[keep], 0)
 
     def minimise(self, tol: float, gain: float) -> tuple[np.ndarray, float]:
-        """(the minimiser of ½‖w‖² + C · highest plane, to within tol times its value and tol times what there is to
-        gain, a lower bound on its value)."""
+        """(the minimiser of ½‖w‖² + C · highest plane, to within tol times its value and tol times the possible gain, a
+        lower bound on its value)."""
         quadratic, linear = self.C * self.C * self.gram, self.C * self.offsets
         self.weights = minimise_on_simplex(quadratic, linear, self.weights, tol, gain)
         self.idle = np.where(self.weights > 0, 0, self.idle + 1)
@@ -98,15 +98,15 @@ class Planes:
 
 
 def minimise_on_simplex(Q: np.ndarray, b: np.ndarray, a: np.ndarray, tol: float, most: float = np.inf) -> np.ndarray:
-    """argmin of ½ aᵀQa - bᵀa over the simplex, by an active set that starts from the entries in use in `a`.
+    """argmin of ½ aᵀQa - bᵀa over the simplex, by an active set that starts from the nonzero entries of `a`.
 
-    Ends when no more than tol times the value, or times `most` if that is less, can be gained.
+    Ends when no more than tol times the value, or times `most` if that is smaller, can be gained.
 
-    The best weights of the entries in use solve linear equations; if some come out negative, go only as far as none is
-    and leave those out; if all are positive, the entry with the least gradient comes in, unless it gains nothing.
+    The best weights of the entries in use solve linear equations; if some are negative, the step ends where the first
+    reaches 0, which is dropped; if all are positive, the entry with the least gradient enters, unless it gains nothing.
     """
     used = np.flatnonzero(a > 0)
-    ridge = 1e-15 * (np.diag(Q) + float(np.max(np.abs(b)))) + 1e-300  # planes may repeat; flat ones must not tie by it
+    ridge = 1e-15 * (np.diag(Q) + float(np.max(np.abs(b)))) + 1e-300  # keeps repeated and flat planes solvable
     for _ in range(20 * len(b) + 100):
         k = len(used)
         system = np.ones((k + 1, k + 1))

@@ -1,7 +1,7 @@
 """The hinge by dual coordinate descent: the solver that returns a multiplier for every pair.
 
-It lists the pairs because its answer is a number for each of them; where only w is wanted, `smoothing` is far faster.
-It starts from `smoothing`'s nearly optimal multipliers and polishes them pair by pair.
+It lists the pairs because its result has a number for each of them; if only w is wanted, `smoothing` is far faster.
+It starts from the nearly optimal multipliers of `smoothing` and improves them pair by pair.
 """
 
 from itertools import count
@@ -13,7 +13,7 @@ from hingerank.problem.problem import Problem
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.solvers.smoothing import smoothing
 
-EPOCHS_OF_A_SUM = 20  # w is summed again after this many epochs, so that rounding does not accumulate
+EPOCHS_OF_A_SUM = 20  # w is recomputed after this many epochs, so that rounding does not accumulate
 
 
 def dual_coordinate_descent(
@@ -29,7 +29,7 @@ def dual_coordinate_descent(
     """Maximise the dual of ½‖w‖² + C sum weight · max(0, m - t) until value at w - dual value, relative to gain and
     objective (solvers/run.py), is at most tol.
 
-    w = sum a_k (x_i - x_j) exactly, the multipliers a being returned in `extra` with their pairs.
+    w = sum a_k (x_i - x_j) exactly; the multipliers a and their pairs are in `extra`.
     """
     run, rng = Run("gap", tol, max_iter, max_seconds, callback), np.random.default_rng(seed)
     dual = PairDual(problem)

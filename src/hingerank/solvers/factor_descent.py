@@ -1,6 +1,6 @@
-"""Projected gradient descent over factors, query by query (Algorithm 1 of Xu et al. 2019), with steps that never go up.
+"""Projected gradient descent over factors, query by query (Algorithm 1 of Xu et al. 2019), with monotone steps.
 
-Before each epoch V is moved on by a multiple of its last change, where that goes down too.
+Before each epoch V is extrapolated by a multiple of its last change, if that decreases the objective too.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from hingerank.arrays import Facts
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
-LONGER, SHORTER = 1.1, 0.5  # multiples of the last change of V to move on by, after success and failure
+LONGER, SHORTER = 1.1, 0.5  # factors of the extrapolation after success and failure
 
 
 def factor_descent(
@@ -33,9 +33,9 @@ def factor_descent(
     ----------
     problem : see problem/multipliers.py.
     V : the start.
-    rng : orders the queries.
-    validate : w -> a score; with it the epoch with the best score is kept, and `patience` epochs without a better one
-        end the descent.
+    rng : for the order of the queries.
+    validate : w -> a score; the epoch with the best score is kept, and `patience` epochs without a better one end the
+        descent.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def factor_descent(
     """
     run, best = Run("gradient", tol, max_iter, max_seconds, callback), _Best(validate, patience)
     w, total = problem.weights(V)
-    down = min(1.0, total / max(float(w @ w), 1e-300))  # at a large C the start may be far uphill
+    down = min(1.0, total / max(float(w @ w), 1e-300))  # best multiple of the start, which may be far off at a large C
     V, w, total = np.sqrt(down) * V, down * w, down * total
     value, relative = 0.5 * float(w @ w) - total, 1.0
     last, spare, stride = V.copy(), np.empty_like(V), 0.5
@@ -70,7 +70,7 @@ def factor_descent(
 
 
 class _Best:
-    """The factors of the best epoch on validation data, where there are any."""
+    """The factors of the best epoch on validation data, if there are any."""
 
     def __init__(self, validate: Callable[[np.ndarray], float] | None, patience: int):
         self.validate, self.patience, self.since, self.score = validate, patience, 0, -np.inf
@@ -78,11 +78,11 @@ class _Best:
 
     @property
     def exhausted(self) -> bool:
-        """Whether `patience` epochs have brought nothing better."""
+        """Whether `patience` epochs have brought no improvement."""
         return self.since > self.patience
 
     def see(self, V: np.ndarray, w: np.ndarray, value: float, epoch: int) -> Facts:
-        """Score the epoch; what to enter into the trace."""
+        """Score the epoch and return the entries for the trace."""
         if self.validate is None:
             return {}
         score = self.validate(w)

@@ -1,8 +1,9 @@
-"""Gauss-Newton steps over factors, all queries at once, for the large C at which gradient steps crawl.
+"""Gauss-Newton steps over factors, all queries at once, for large C, where gradient steps are very slow.
 
-The objective ½‖w(V)‖² - … is steep in as few directions as there are features, and gradient steps see one number or one
-query at a time. Here w is taken as linear in V, the box is kept, and a multiple ρ of ½‖change‖² holds the step to where
-that is true (Levenberg and Marquardt): ρ falls after steps that do what the model says and rises after others.
+The objective ½‖w(V)‖² - … is steep in at most as many directions as there are features, while gradient steps change one
+number or one query at a time. Here w is linearised in V, the box is kept, and a penalty ρ·½‖change‖² keeps the step
+where the linear model holds (Levenberg and Marquardt): ρ falls after steps that agree with the model and rises after
+others.
 """
 
 from dataclasses import replace
@@ -15,9 +16,9 @@ from hingerank.problem.factor_model import FactorModel
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
-GOOD, POOR = 0.7, 0.3  # fractions of the forecast decrease above which ρ falls, below which it rises
-LARGEST = 1e18  # ρ at which there is nothing left to gain
-MOST_FEATURES, MOST_NUMBERS = 400, 50_000_000  # of the rows: a step makes a matrix of features², and copies the rows
+GOOD, POOR = 0.7, 0.3  # fractions of the predicted decrease above which ρ falls, below which it rises
+LARGEST = 1e18  # ρ at which no further gain is possible
+MOST_FEATURES, MOST_NUMBERS = 400, 50_000_000  # of the rows: a step makes a features² matrix, and copies the rows
 
 
 def affordable(problem: FactorizedDual) -> bool:
@@ -42,7 +43,7 @@ def factor_newton(
     ----------
     problem : see problem/multipliers.py.
     V : the start.
-    before : what another solver has done to come to V; its iterations and seconds count.
+    before : the solution of the solver that computed V; its iterations and seconds count.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def factor_newton(
 
 
 def continued(before: Solution, found: Solution) -> Solution:
-    """A solution with the trace, iterations and seconds of the solver before it as well."""
+    """A solution that includes the trace, iterations and seconds of the solver before it."""
     n, seconds = before.certificate.n_iter, before.certificate.seconds
     later = [
         entry | {"iteration": entry["iteration"] + n, "seconds": entry["seconds"] + seconds}

@@ -1,7 +1,7 @@
-"""Algorithms 1 and 2 of Xu et al. (2019) as they are printed: gradient steps of one length, and a number of them.
+"""Algorithms 1 and 2 of Xu et al. (2019) as printed: gradient steps of fixed length and number.
 
-Nothing here tells when to stop: they show what convergence buys. Signs are those of the dual of the Ranking SVM (the
-paper's print adds where descent subtracts).
+They have no stopping rule; they show what convergence is worth. Signs are those of the dual of the Ranking SVM (the
+paper prints a plus where descent needs a minus).
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from hingerank.solvers.run import GAP, STATIONARY, Entry, Run, Solution
 def factor_steps(
     problem: FactorizedDual, rng: np.random.Generator, *, step: float, max_iter: int, tol: float
 ) -> Solution:
-    """Algorithm 1: from random factors in the whole box, max_iter epochs of one step for every query in turn.
+    """Algorithm 1: from random factors in the whole box, max_iter epochs of one step for each query in turn.
 
     A query's step moves all its rows at once, by the gradient at the weights before it.
     """
@@ -35,7 +35,7 @@ def factor_steps(
             v = V[here] = np.clip(v - step * ((slope + slope.T) @ v), 0.0, problem.limit)
             w = w + _query_weights(rows, above, v) - own
         flat = np.ascontiguousarray(V.T)
-        w, total = problem.weights(flat)  # the same, without the rounding of many differences
+        w, total = problem.weights(flat)  # recomputed, without the rounding of many updates
         relative = problem.stationarity(flat, w)
     last: Entry = {"iteration": max_iter, "value": 0.5 * float(w @ w) - total, "gradient": relative}
     return _ended(run, STATIONARY, w, tol, last, V=np.ascontiguousarray(V.T))
@@ -87,7 +87,7 @@ def _margins(problem: RegularizedDual) -> np.ndarray:
 
 
 def _ended(run: Run, kind: str, w: np.ndarray, tol: float, last: Entry, **extra: np.ndarray) -> Solution:
-    """The solution after the last step; converged where that happens to be within tol."""
+    """The solution after the last step; converged only if that happens to be within tol."""
     run.tol, run.status = tol, ""
     run.stops(**last)
     return run.solution(kind, w, last["value"], len(run.trace) - 1, **extra)

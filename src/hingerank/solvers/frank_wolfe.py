@@ -1,9 +1,8 @@
-"""Frank-Wolfe over the l1 ball: a step towards the best corner ±radius·e_j, so one column of X a step.
+"""Frank-Wolfe over the l1 ball: each step moves towards the best corner ±radius·e_j, so it reads one column of X.
 
-Scores are kept and updated: s = X w is computed again only to certify the answer. A point w of the ball is a mixture
-of the corners sign(w_j)·radius·e_j with weights |w_j| / radius and of the corner 0 with the rest; the away and pairwise
-variants take weight from the worst of these (Guélat & Marcotte 1986; Lacoste-Julien & Jaggi 2015), which makes
-convergence linear.
+Scores are updated: s = X w is recomputed only to certify the result. A point w of the ball is a mixture of the corners
+sign(w_j)·radius·e_j with weights |w_j| / radius and of the corner 0 with the rest; the away and pairwise variants take
+weight from the worst of these (Guélat & Marcotte 1986; Lacoste-Julien & Jaggi 2015), which makes convergence linear.
 """
 
 from collections.abc import Callable
@@ -49,8 +48,8 @@ def frank_wolfe(
     objective (solvers/run.py), is at most tol.
 
     problem: one whose structure is an L1Ball; variant: "classic", "away" or "pairwise"; step: "exact" (line search) or
-    "closed-form" (minimises the quadratic upper bound that counts every pair as active); absolute: the gap itself is to
-    be at most tol.
+    "closed-form" (minimises the quadratic upper bound that counts every pair as active); absolute: tol bounds the gap
+    itself.
     """
     run, ball = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
     if not isinstance(ball, L1Ball):
@@ -68,7 +67,7 @@ def frank_wolfe(
     for iteration in count():
         g = problem.back(point.gradient)
         gap, selected = measure(point.value, g, w), int(np.count_nonzero(w))
-        if gap <= tol and iteration:  # by scores that were updated many times: certify by those of w
+        if gap <= tol and iteration:  # from scores that were updated many times: certify by recomputed ones
             point = problem.at(columns.scores(w))
             g = problem.back(point.gradient)
             gap = measure(point.value, g, w)
@@ -86,7 +85,7 @@ def frank_wolfe(
 
 
 def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:
-    """Where to go, and for the variants what to leave."""
+    """The corner to move to and, for the variants, the one to leave."""
     j, corner = ball.corner(g)
     towards = Move(-1.0, j, corner, -1, 0.0, 1.0)
     if variant == "classic":
@@ -102,7 +101,7 @@ def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:
 
 
 def _worst_corner(ball: L1Ball, g: np.ndarray, w: np.ndarray) -> tuple[int, float, float]:
-    """(k, its weight, its share) of the corner in use where <g, corner> is largest; k = -1 is the corner 0."""
+    """(k, its coordinate, its weight) of the corner in use where <g, corner> is largest; k = -1 is the corner 0."""
     used = np.flatnonzero(w)
     slack = 1.0 - np.abs(w[used]).sum() / ball.radius
     heights = g[used] * np.sign(w[used])

@@ -1,9 +1,9 @@
-"""Proximal Newton over groups of weights: steps along the gradient choose the groups and the weights in use, Newton's
-steps by conjugate gradients then move these.
+"""Proximal Newton over groups of weights: proximal gradient steps find the nonzero groups and weights, which Newton
+steps by conjugate gradients then optimise.
 
-A proximal gradient step always goes down and finds in finitely many steps which groups vanish and which bounded weights
-are 0; among the others the objective is smooth, and Newton's method is fast there. The duality gap comes from the
-gradient that both need.
+A proximal gradient step always decreases the objective and identifies in finitely many steps which groups vanish and
+which bounded weights are 0; over the others the objective is smooth, and Newton's method is fast. The duality gap comes
+from the gradient that both need.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ from hingerank.solvers.newton import conjugate_gradients
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.structures.groups import GroupedSquare
 
-ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is given up
-ENOUGH = 1e-4  # fraction of the forecast decrease that a step must bring
+ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is abandoned
+ENOUGH = 1e-4  # fraction of the predicted decrease that a step must achieve
 
 
 def grouped_newton(
@@ -36,7 +36,7 @@ def grouped_newton(
         for sample in problem.samples():
             assert isinstance(sample, GroupedProblem)
             rough = Run("gap", ROUGH, 20, max_seconds - run.seconds)
-            rough.origin = run.origin  # a sample's loss is scaled up to the whole's
+            rough.origin = run.origin  # a sample's loss is scaled up to that of all queries
             start = _minimise(sample, start, rough).w
     point = _minimise(problem, start, run)
     used = int(np.count_nonzero(problem.structure.norms(point.w)))
@@ -65,7 +65,7 @@ def _in_use(problem: GroupedProblem, w: np.ndarray) -> int:
 
 
 def _proximal_step(problem: GroupedProblem, point: Point, size: float) -> tuple[Point, float]:
-    """A step along the gradient of the smooth part, shrunk by the structure, as long as curvature allows."""
+    """A step along the gradient of the smooth part, shrunk by the structure, as long as the curvature allows."""
     structure, w, g = problem.structure, point.w, point.gradient
     size *= 4.0
     if size == 4.0 and g.any():  # the curvature along the gradient is a first guess
@@ -84,7 +84,7 @@ def _proximal_step(problem: GroupedProblem, point: Point, size: float) -> tuple[
 
 
 def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float) -> Point:
-    """Newton's step of the weights in use, shortened until it goes down; the same point if it never does."""
+    """Newton's step in the nonzero weights, shortened until it descends; the same point if it never does."""
     structure, w = problem.structure, point.w
     norms = structure.norms(w)
     free = (norms[structure.group] > 0) if structure.amount > 0 else np.ones(len(w), bool)
@@ -108,7 +108,7 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
     value = problem.total(point)
     for _ in range(FEW):
         moved = structure.allowed(w + step)
-        if structure.amount > 0:  # a group that turned round has passed 0, where it would have stopped
+        if structure.amount > 0:  # a group that reversed its direction has passed 0, where it should have stopped
             turned = np.bincount(structure.group, moved * w, len(norms)) <= 0
             moved = np.where(turned[structure.group], 0.0, moved)
         trial = problem.at(moved)

@@ -1,7 +1,7 @@
-"""Solvers in the kernel's space: those for weights, run unchanged on expansions, and what only a kernel needs.
+"""Solvers in the kernel's space: those for weights, run unchanged on expansions, and steps only a kernel needs.
 
 `newton` and `smoothing` work in any space with sums and inner products (see problem/kernel_space.py). Afterwards
-coefficients that are zero at the optimum are set to zero. The dual needs rows, so it takes a factor of K.
+coefficients that are zero at the optimum are set to zero. The dual needs rows, so it uses a factor of K.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.run import Solution, apart, relative
 from hingerank.solvers.smoothing import smoothing
 
-EXTRA, STEPS = 0.3, 5  # fraction of all products that pruning may add, and its most steps
+EXTRA, STEPS = 0.3, 5  # pruning may add this fraction of all products, and this many steps
 
 
 def kernel_newton(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3, **options: Any) -> Solution:
@@ -29,7 +29,7 @@ def kernel_newton(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3
     if solution.certificate.converged:
         least = problem.least_gain(problem.at(solution.w))
         size = min(max(solution.origin - solution.value, least), solution.value)
-        target = 0.8 * float(np.sqrt(2.0 * tol * size))  # the gradient's norm at which the gap is tol
+        target = 0.8 * float(np.sqrt(2.0 * tol * size))  # the gradient norm at which the gap is tol, with a margin
         for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
             gap = relative(problem.gap(point), point.value, solution.origin, problem.least_gain(point))
             if gap <= tol:
@@ -61,8 +61,8 @@ def kernel_smoothing(problem: KernelProblem, w: Vector = None, *, tol: float = 1
 def prune(objective: Objective, f: Vector, target: float, products: float) -> Iterator[Point]:
     """Points after further Newton steps that remove the coefficients of rows without an active pair.
 
-    Those are zero at the optimum, a = −C z; near it they are of the size of the tolerance. First they are only set to
-    zero; then come Newton's steps. Ends when few are left, a step fails, or it has cost enough products.
+    Those are zero at the optimum, a = −C z; near it they are as small as the tolerance. First they are only set to
+    zero; then Newton steps follow. Ends when few are left, a step fails, or the budget of products is spent.
     """
     point, spent, f = objective.at(f), 0.0, f.a
     if _idle(point).any():
@@ -80,9 +80,9 @@ def prune(objective: Objective, f: Vector, target: float, products: float) -> It
 
 
 def _removing_step(point: Point, first: tuple[Vector, Vector], target: float) -> tuple[Vector, float, int]:
-    """Newton's step that removes idle coefficients and otherwise need not bring the gradient below `target`.
+    """Newton's step that removes idle coefficients but need not bring the gradient below `target`.
 
-    Where that leads nowhere and the target is 0, the step is solved until it leads somewhere.
+    If that does not descend and the target is 0, the step is solved more accurately until it does.
     """
     away, product = first
     rest, step, forecast, used = point.gradient + product, 0.0 * away, 0.0, 0
@@ -95,7 +95,7 @@ def _removing_step(point: Point, first: tuple[Vector, Vector], target: float) ->
 
 
 def _idle(point: Point) -> Vector:
-    """Which rows have a coefficient but no active pair: there the gradient a + C z is the coefficient itself."""
+    """Which rows have a coefficient but no active pair: there the gradient a + C z equals the coefficient."""
     return (point.gradient.a == point.w.a) & (point.w.a != 0)
 
 
@@ -105,7 +105,7 @@ def _accept(solution: Solution, point: Point, certified: float) -> Solution:
 
 
 def _certified(solution: Solution, value: float, lower: float) -> Solution:
-    """The solution with the value and the bound that K in double precision gives it."""
+    """The solution with its value and bound computed with K in double precision."""
     gap = relative(apart(value, lower), value, solution.origin)
     certificate = replace(solution.certificate, value=gap)
     if certificate.converged and not gap <= certificate.tolerance:

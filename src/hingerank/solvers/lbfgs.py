@@ -1,4 +1,4 @@
-"""L-BFGS (SciPy's) with a trace, limits and a certificate like every other solver's."""
+"""SciPy's L-BFGS with the trace, limits and certificate of every other solver."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
-CALLS = 4  # evaluations for each iteration allowed, on the average
+CALLS = 4  # evaluations allowed per iteration, on average
 
 
 def lbfgs(
@@ -26,10 +26,9 @@ def lbfgs(
 
     Parameters
     ----------
-    at : w -> (value, gradient), of any differentiable function; where it is not convex the answer is a stationary
-        point.
+    at : w -> (value, gradient), of any differentiable function; if it is not convex the result is a stationary point.
     w : the start.
-    measure : of a gradient at the point evaluated last; how stationary that is.
+    measure : gradient at the last evaluated point -> how stationary that is.
     tol, max_iter, max_seconds, callback : as in every solver.
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
@@ -42,7 +41,7 @@ def lbfgs(
         return reached[0], gradient
 
     def step(found: Any) -> None:
-        """After each iteration; SciPy's last evaluation may have been of a longer step."""
+        """Called after each iteration; SciPy's last evaluation may have been of a longer step."""
         if not np.array_equal(found, reached[1]):
             evaluate(found)
         relative = reached[2] / scale if scale > 0 else 0.0

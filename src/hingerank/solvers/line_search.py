@@ -16,7 +16,7 @@ def line_search(
 
     F along a line is convex and, for hinge-type losses, piecewise quadratic: Newton's method on its derivative, kept
     inside a shrinking bracket, needs two or three sweeps. slope: the derivative at 0, negative; step: the first trial.
-    Stops when the derivative is at most tol · |slope|, or at the limit when it is still negative there.
+    Stops when the derivative is at most tol · |slope|, or at the limit if it is still negative there.
     """
     low, high, mu = 0.0, limit, min(max(step, 0.0), limit)
     for _ in range(MOST_TRIALS):

@@ -1,9 +1,9 @@
 """Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
 
 Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
-So where the objective offers `samples()`, small ones are solved first for a start, and the largest one stands in for
-the Hessian afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective,
-and the whole Hessian takes over when the sample's steps stop paying.
+So if the objective offers `samples()`, small ones are solved first for a start, and the Hessian of the largest one is
+used afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective, and its
+own Hessian is used once the sample's steps make too little progress.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from hingerank.arrays import Facts, Vector
 from hingerank.problem.problem import Objective, Point
 from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution
 
-# fractions of the forecast decrease: below ACCEPT a step is refused, below POOR the ball shrinks
+# fractions of the predicted decrease: below ACCEPT a step is refused, below POOR the trust region shrinks
 ACCEPT, POOR = 1e-4, 0.25
 PAYING = 0.5  # a step with a sampled Hessian must cut the gradient to this fraction
 HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper (benchmarks/linear.py --hessian)
-NEAR = 10  # times the tolerance, from which a part of the step that is known beforehand is taken first
-EXACT, CHEAP = 0.1, 0.02  # least residual, relative to the gradient: of products of the Hessian, and of a sample's
+NEAR = 10  # below this multiple of the tolerance a part of the step that is known in advance is taken first
+EXACT, CHEAP = 0.1, 0.02  # smallest residual relative to the gradient, for the Hessian's products and for a sample's
 ROUGH = 1e-2  # relative gradient to which samples are solved
-UNEVEN = 1e3  # largest to least entry of a diagonal from which it serves as a preconditioner
+UNEVEN = 1e3  # ratio of largest to smallest diagonal entry from which the diagonal is used as a preconditioner
 
 
 class Recycled:
@@ -31,10 +31,10 @@ class Recycled:
 
     The systems of consecutive Newton steps are similar, so the BFGS inverse of these pairs is a preconditioner that
     costs no product with H (Morales & Nocedal 2000); on kernel features, whose spectrum falls fast, it halves their
-    number. It needs sums and inner products alone, and so works in a kernel's space as well.
+    number. It needs only sums and inner products, and so works in a kernel's space as well.
 
-    most: pairs to keep. diagonal: about that of H, which its inverse begins with; None for the identity. like: what
-    knows products of a Hessian that is about the same, as a sample's is, and may start from there.
+    most: pairs to keep. diagonal: an approximation of that of H, with whose inverse it begins; None for the identity.
+    like: the inverse of a similar Hessian, such as a sample's, to start from.
     """
 
     def __init__(self, most: int, diagonal: Vector = None, like: "Recycled | None" = None):
@@ -45,11 +45,11 @@ class Recycled:
             self._fit_scale(product, curvature)
 
     def see(self, direction: Vector, before: Vector, after: Vector, length: float) -> None:
-        """A step of conjugate gradients: residuals before and after it, whose difference is length · H direction."""
+        """Record a step of conjugate gradients by its residuals, whose difference is length · H direction."""
         self.seen.append((direction, before, after, length))
 
     def learn(self) -> None:
-        """Take over what was seen: while conjugate gradients run, their preconditioner must not change."""
+        """Start using what was recorded: a preconditioner must not change while conjugate gradients run."""
         for direction, before, after, length in self.seen:
             product = (before - after) * (1 / length)
             curvature = float(direction @ product)
@@ -59,7 +59,7 @@ class Recycled:
         self.seen.clear()
 
     def __call__(self, r: Vector) -> Vector:
-        """About H⁻¹ r."""
+        """An approximation of H⁻¹ r."""
         if not self.pairs:
             return self._scaled(r)
         steps = []
@@ -90,12 +90,12 @@ def newton(
     """Minimise a once differentiable f until its duality gap, relative to gain and objective (solvers/run.py), is
     at most tol.
 
-    w: start, default 0. callback: called with each entry of the trace; True stops. Where f is not convex the
-    certificate is one of stationarity (see Objective.gap).
+    w: start, default 0. callback: called with each entry of the trace; return True to stop. If f is not convex, the
+    certificate measures stationarity (see Objective.gap).
     """
     run = Run("gap", tol, max_iter, max_seconds, callback)
     samples, zero, inverse = objective.samples(), np.zeros(objective.dimension), None
-    if samples:  # the whole objective is first seen where these lead; the gradient at 0 is only a unit
+    if samples:  # the whole objective is first evaluated at their solution; the gradient at 0 only sets the unit
         scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
         if w is None or not np.any(w):
             w, inverse = solve_samples(samples, zero, scale, run)
@@ -109,8 +109,8 @@ def newton(
 
 
 def solve_samples(samples: Sequence[Objective], w: Vector, scale: float, run: Run) -> tuple[Vector, Recycled | None]:
-    """Where to start: the samples solved roughly, each from the one before, in the time the run has left; and what
-    their Hessian products have taught."""
+    """The start: the samples solved roughly, each from the one before, in the time left; and the preconditioner learned
+    from their Hessian products."""
     inverse = None
     for sample in samples:
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
@@ -123,10 +123,10 @@ def newton_from(
     objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None,
     inverse: Recycled | None = None,
 ) -> tuple[Point, Recycled]:  # fmt: skip
-    """The point after Newton's steps, until the run stops them, and what the Hessian's products have taught.
+    """The point after Newton's steps, until the run stops them, and the preconditioner learned on the way.
 
-    scale: the gradient's norm at 0, in units of which the trace gives gradients. model: lends its Hessian. inverse:
-    what the products of a Hessian like this one have taught.
+    scale: the gradient's norm at 0, the unit of gradients in the trace. model: an objective whose Hessian is used.
+    inverse: the preconditioner of a similar Hessian.
     """
     radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
     inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)), inverse)
@@ -163,7 +163,7 @@ def newton_from(
 
 def spread_diagonal(diagonal: Vector) -> Vector:
     """A Hessian's diagonal, if it is so uneven that conjugate gradients need it (Hsia, Chiang & Lin 2018)."""
-    if not isinstance(diagonal, np.ndarray):  # none, or more than a diagonal
+    if not isinstance(diagonal, np.ndarray):  # None, or more than a diagonal
         return diagonal
     if not np.isfinite(diagonal).all() or diagonal.max() < UNEVEN * diagonal.min():
         return None
@@ -171,10 +171,10 @@ def spread_diagonal(diagonal: Vector) -> Vector:
 
 
 def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
-    """The Newton step, shortened to the ball: (step, forecast decrease)."""
+    """The Newton step, shortened to the trust region: (step, predicted decrease)."""
     try:
         step = -scipy.linalg.cho_solve(scipy.linalg.cho_factor(hessian), gradient)
-    except np.linalg.LinAlgError:  # flat directions drown in rounding: no curvature counts for less than that
+    except np.linalg.LinAlgError:  # flat directions vanish in rounding: bound all curvatures from below by that
         values, axes = np.linalg.eigh(hessian)
         least = np.finfo(float).eps * len(values) * float(values[-1])
         step = -axes @ ((gradient @ axes) / np.maximum(values, least))
@@ -193,11 +193,11 @@ def conjugate_gradients(
     inverse: Recycled | None = None,
     least: float = EXACT,
 ) -> tuple[Vector, float, int]:
-    """Approximately minimise the quadratic model in the ball: (step, forecast decrease, Hessian products used).
+    """Approximately minimise the quadratic model in the trust region: (step, predicted decrease, Hessian products).
 
-    first: a step to begin with and its Hessian product; left out where it leads nowhere. inverse: a preconditioner that
-    learns from the products; not used after a first step, which it would blur. least: the fraction of the gradient at
-    which the residual is small enough in any case.
+    first: a step to begin with and its Hessian product; skipped if it does not descend. inverse: a preconditioner that
+    learns from the products; not used after a first step, whose exact zeros it would disturb. least: the fraction of
+    the gradient at which the residual is always small enough.
     """
     r, step = -gradient, np.zeros_like(gradient)
     norm, used = float(np.linalg.norm(r)), 0
@@ -213,7 +213,7 @@ def conjugate_gradients(
         used += 1
         steepness = float(direction @ product)  # dᵀ H d
         length = rz / steepness if steepness > 0 else np.inf
-        if np.isinf(length) and np.isinf(radius):  # not convex here, and no ball yet: down the slope by its own scale
+        if np.isinf(length) and np.isinf(radius):  # not convex here, and no radius yet: take one from the slope
             radius = float(np.linalg.norm(step)) or norm / max(abs(steepness) / rz, 1.0)
         ahead = step + length * direction if np.isfinite(length) else None
         if ahead is None or (np.isfinite(radius) and np.linalg.norm(ahead) > radius):
@@ -243,12 +243,12 @@ def _to_border(step: Vector, direction: Vector, radius: float) -> float:
 
 
 def try_step(objective: Objective, point: Point, step: Vector, forecast: float, radius: float) -> tuple[Point, float]:
-    """The next point (the same one when no shortening of the step goes down) and the next radius."""
+    """The next point (the same one if no shortened step descends) and the next radius."""
     length, rounding = float(np.linalg.norm(step)), 1e-14 * abs(point.value)
     while forecast > 0:
         trial = objective.at(point.w + step)
         gain = point.value - trial.value
-        flat = forecast <= 100 * rounding  # value differences drown in rounding: go by the gradient
+        flat = forecast <= 100 * rounding  # differences of values vanish in rounding: compare gradients
         if gain > ACCEPT * forecast or (flat and np.linalg.norm(trial.gradient) < np.linalg.norm(point.gradient)):
             if gain < POOR * forecast and not flat:
                 return trial, 0.5 * length

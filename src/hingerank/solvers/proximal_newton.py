@@ -1,10 +1,10 @@
 """Proximal Newton on a working set, for a smooth loss of scores plus an l1 structure.
 
-Every iteration takes the gradient in all weights (which also gives the duality gap), picks the weights in use and the
-few zero ones that violate optimality most, builds the loss's Hessian in these alone, minimises that quadratic model
-under the structure, and searches along the way in score space. An earlier Hessian is used again as long as it pays:
-over a path of penalties or radii on the same data it changes little. Large data lend a Hessian from a sample of their
-queries.
+Every iteration takes the gradient in all weights (which also gives the duality gap), picks the nonzero weights and the
+few zero ones that violate optimality most, builds the loss's Hessian in only these, minimises that quadratic model
+under the structure, and searches along the step in score space. An earlier Hessian is reused as long as it gives good
+steps: over a path of penalties or radii on the same data it changes little. For large data the Hessian comes from a
+sample of the queries.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.structures import SparseStructure
 
 ALL = 64  # with no more columns than this, all of them are in the working set
-JOIN, MOST = 8, 500  # columns that join at once, at least; columns of a working set, at most
+JOIN, MOST = 8, 500  # least number of columns that join at once; most columns of a working set
 DAMPING = 1e-6, 1e-14  # fraction of each curvature added to it, at first and at last: flat directions follow rounding
 ROUGH = 1e-3  # gap to which easier problems are solved
-PAYING = 0.25  # a step that does not cut the gap to this fraction asks for a better Hessian
+PAYING = 0.25  # a step that does not cut the gap to this fraction requests a better Hessian
 
 
 class WorkingSet:
-    """The few columns a solver works with, and the loss's Hessian in their weights, kept while they still serve.
+    """The few columns a solver works with, and the loss's Hessian in their weights, reused while it is good enough.
 
-    `indices` and their `design`; a path of problems on the same data hands one WorkingSet from point to point.
+    `indices` and their `design`; a path of problems on the same data passes one WorkingSet from point to point.
 
-    exact: whether the latest Hessian is of the latest point and of all queries.
+    exact: whether the latest Hessian is that of the latest point and of all queries.
     """
 
     def __init__(self, problem: SparseProblem):
@@ -45,9 +45,9 @@ class WorkingSet:
 
     @property
     def design(self) -> RowsDesign:
-        """The columns held."""
+        """The design of the columns in the set."""
         if self._design is None:
-            raise ValueError("the working set holds no columns yet")
+            raise ValueError("the working set has no columns yet: call choose first")
         return self._design
 
     def scores(self, problem: SparseProblem, w: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ class WorkingSet:
         return self.design.scores(w[self.indices])
 
     def choose(self, problem: SparseProblem, violation: np.ndarray, w: np.ndarray) -> None:
-        """Hold the weights in use and the zero ones that violate optimality most."""
+        """Choose the nonzero weights and the zero ones that violate optimality most."""
         if self.dimension <= ALL:
             self._hold(problem, np.arange(self.dimension))
             return
@@ -69,31 +69,31 @@ class WorkingSet:
         self._hold(problem, chosen if len(chosen) <= MOST else np.sort(largest(chosen, violation, MOST)))
 
     def _hold(self, problem: SparseProblem, wanted: np.ndarray) -> None:
-        """Take out the wanted columns, unless those held have them all and little more."""
+        """Extract the wanted columns, unless the present ones include them all and little more."""
         few = len(self.indices) <= max(ALL, 2 * len(wanted))
         if self._design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
-            self._design = self._hessian = None  # never hold two sets of columns at once
+            self._design = self._hessian = None  # so that two sets of columns are never in memory at once
             self.indices, self._design = wanted, problem.columns(wanted)
             self._stride = problem.stride(self.design)
 
     def hessian(self, problem: SparseProblem, better: bool) -> np.ndarray:
-        """The Hessian in the weights held: an earlier one, unless `better` asks for one of now or of more queries."""
+        """The Hessian in the set's weights: an earlier one, unless `better` requests a current one or more queries."""
         kept = self._hessian
         if better and kept is not None and self._fresh:
             self._stride = max(1, self._stride // 4)
         self._fresh = better or kept is None
-        if better or kept is None:  # kept free of C, which differs along a path
+        if better or kept is None:  # stored without C, which changes along a path
             kept = self._hessian = problem.hessian(self.design, self._stride) / problem.factor
         self.exact = self._fresh and self._stride == 1
         H: np.ndarray = kept * problem.factor
         diagonal = H.diagonal()
-        unknown = diagonal <= 0  # no active pair has such a feature, or none of those looked at: a cautious guess
+        unknown = diagonal <= 0  # no sampled active pair differs in such a feature: a cautious guess
         guess = diagonal.max(initial=0.0) or 1.0
         H[np.diag_indices_from(H)] = np.where(unknown, guess, (1.0 + self._damping) * diagonal)
         return H
 
     def stepped(self, mu: float) -> None:
-        """Take note of a step: the model was good (mu = 1) or went too far."""
+        """Record whether the model was good (mu = 1) or went too far."""
         self._damping = max(0.1 * self._damping, DAMPING[1]) if mu == 1.0 else min(10 * self._damping, DAMPING[0])
 
 
@@ -120,8 +120,8 @@ def proximal_newton(
     most tol.
 
     w: a start inside the structure, default 0; working: the working set of an earlier problem on the same data.
-    approach: easier problems to solve roughly first, each from the one before, so that few weights are ever in use.
-    min_iter: steps to make even from a start that is good enough, so that a path is smooth.
+    approach: easier problems to solve roughly first, each from the one before, so that few weights are ever nonzero.
+    min_iter: steps to take even from a start that is good enough, so that a path is smooth.
     """
     run, structure = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
     run.origin = problem.origin()
@@ -136,7 +136,7 @@ def proximal_newton(
     for iteration in count():
         g = problem.back(point.gradient)
         gap = gap_of(structure, run, point.value, g, w)
-        if gap <= tol and iteration:  # by scores that were updated: certify by those of w
+        if gap <= tol and iteration:  # from scores that were updated: certify by recomputed ones
             point = problem.at(working.scores(problem, w))
             g = problem.back(point.gradient)
             gap = gap_of(structure, run, point.value, g, w)
@@ -157,7 +157,7 @@ def gap_of(structure: SparseStructure, run: Run, loss: float, g: np.ndarray, w: 
     """The duality gap relative to gain and objective, at weights w with that loss and its gradient g."""
     gap, least = structure.gap(loss, g, w)
     penalty = structure.value(w)
-    holding = max(least, penalty, SMALLEST if g.any() else 0.0)  # what keeps the weights where they are
+    holding = max(least, penalty, SMALLEST if g.any() else 0.0)  # what keeps the weights small
     return run.relative(gap, loss + penalty, least, holding, structure.nothing)
 
 
@@ -169,7 +169,7 @@ def _step(
     working: WorkingSet,
     better: bool,
 ) -> ScorePoint | None:
-    """Move w, in place, along the model's direction; the new point, or None when not even the true Hessian descends."""
+    """Move w in place along the model's direction; the new point, or None if not even the true Hessian descends."""
     structure = problem.structure
     rounding = 1e-14 * (point.value + structure.value(w))
     chosen = working.indices
@@ -199,7 +199,7 @@ def _flat_step(
     v: np.ndarray,
     working: WorkingSet,
 ) -> ScorePoint | None:
-    """Values cannot tell any more whether the model's answer v is better: take it, in place, if its gap is smaller."""
+    """When values can no longer show whether the model's minimiser v is better: take it if its gap is smaller."""
     structure, there = problem.structure, w.copy()
     gap = structure.gap(point.value, g, w)[0]
     following = problem.at(working.design.scores(v))

@@ -1,4 +1,4 @@
-"""Newton's steps on a loss whose pair weights follow the ranking: the fixed points of LambdaRank."""
+"""Newton steps on a loss whose pair weights follow the ranking: the fixed points of LambdaRank."""
 
 from collections.abc import Callable
 from itertools import count
@@ -9,7 +9,7 @@ from hingerank.problem.problem import Problem
 from hingerank.solvers.newton import conjugate_gradients, try_step
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
-FULL_STEPS = 10  # before they grow shorter, as they must where the ranking flips to and fro
+FULL_STEPS = 10  # before they get shorter, as they must if the ranking alternates
 
 
 def reranking(
@@ -22,12 +22,12 @@ def reranking(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Look for a w that minimises the problem whose weights come from the ranking by w itself.
+    """Search for a w that minimises the problem whose weights come from the ranking by w itself.
 
-    rank(w) makes the loss take its weights from the ranking by w. Between two such calls the problem is convex, and its
+    rank(w) sets the loss's weights from the ranking by w. Between two such calls the problem is convex, and its
     relative duality gap at w (solvers/run.py), with the weights of w's own ranking, is the certificate: at 0 w is a
-    fixed point. There need not be one, since weights jump where two rows change places; steps then grow shorter as 1/k
-    and settle between.
+    fixed point. There need not be one, since weights jump where two rows swap ranks; steps then shrink as 1/k and
+    settle in between.
     """
     run, radius = Run("gap", tol, max_iter, max_seconds, callback), np.inf
     for iteration in count():

@@ -1,4 +1,4 @@
-"""What every solver returns: the weights, the value reached, and a certificate of how close to optimal they are."""
+"""The result of every solver: the weights, the value reached, and a certificate of how close to optimal they are."""
 
 import time
 from collections.abc import Callable
@@ -11,22 +11,22 @@ from hingerank.arrays import Facts, Given, Vector
 from hingerank.notebook import html_table
 from hingerank.watching import tell
 
-GAP, ABSOLUTE_GAP, STATIONARY = "relative duality gap", "duality gap", "stationarity"  # what certificates are about
-ROUNDING = 1e-14  # of a value that is a sum over many pairs, relative to it
-LITTLE = 0.01  # fraction of the value at 0: a fit that gains less, and is held back by its norm, is next to none
+GAP, ABSOLUTE_GAP, STATIONARY = "relative duality gap", "duality gap", "stationarity"  # kinds of certificates
+ROUNDING = 1e-14  # relative error of a value that is a sum over many pairs
+LITTLE = 0.01  # fraction of the value at 0: a fit that gains less because of its penalty has learned next to nothing
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
-Callback = Callable[[Entry], object] | None  # called with each entry; True stops
+Callback = Callable[[Entry], object] | None  # called with each entry; return True to stop
 
 
 @dataclass(frozen=True)
 class Certificate:
     """How far a fit is from the optimum, in a quantity that can be checked.
 
-    kind: what `value` measures, such as "relative duality gap" (see `relative`); tolerance: what was asked for;
+    kind: what `value` measures, such as "relative duality gap" (see `relative`); tolerance: the requested value;
     status: "converged", or why the solver stopped ("max_iter", "max_seconds", "stalled", "callback", "validation",
-    "overflow" or "rounding" where numbers are too large for double precision), or "trained" for boosters, which make
-    the rounds they were asked for and approach no optimum: their value is a measure of the training rows;
-    n_iter: iterations made; seconds: time spent; gradient: its norm relative to that at 0, where the solver knows it.
+    "overflow" or "rounding" if numbers are too large for double precision), or "trained" for boosters, which run the
+    requested rounds and approach no optimum: their value is a measure on the training rows;
+    n_iter: iterations made; seconds: time spent; gradient: its norm relative to that at 0, if the solver computes it.
 
     >>> Certificate("duality gap", 2e-4, 1e-3, "converged", 12, 0.03).converged
     True
@@ -62,7 +62,7 @@ class Certificate:
     def from_dict(cls, values: Given) -> "Certificate":
         """The inverse of `to_dict`; missing, extra or ill-typed entries are a ValueError."""
         types: Facts = {f.name: f.type for f in fields(cls)}
-        values = {"gradient": None, **values}  # which version 0.1 did not keep
+        values = {"gradient": None, **values}  # version 0.1 did not store the gradient
         if set(values) != set(types):
             raise ValueError(f"a certificate has the entries {sorted(types)}, got {sorted(values)}")
         for name, kind in types.items():
@@ -77,8 +77,8 @@ class Certificate:
 @dataclass(frozen=True)
 class Solution:
     """w: the minimiser found; value: the objective there; certificate; trace: one dict per iteration; extra: the
-    solver's own results, such as dual multipliers; origin: the objective at w = 0, where the solver knows it; weak:
-    whether the norm holds the weights so near 0 that next to nothing is gained (see `Run.relative`)."""
+    solver's own results, such as dual multipliers; origin: the objective at w = 0, if the solver computes it; weak:
+    whether the penalty keeps the weights so near 0 that next to nothing is gained (see `Run.relative`)."""
 
     w: Vector
     value: float
@@ -89,32 +89,31 @@ class Solution:
     weak: bool = False
 
 
-# What every solver's loop does in addition to its mathematics: keep a clock and a trace, and decide when to stop.
+# What every solver's loop does besides its mathematics: keep a clock and a trace, and decide when to stop.
 
 
 def relative(gap: float, value: float, origin: float, least: float = 0.0, nothing: float = 0.0) -> float:
-    """gap / min(f(0) - f(w) + gap, |f(w)|): the rule by which every convex fit ends.
+    """gap / min(f(0) - f(w) + gap, |f(w)|): the stopping rule of every convex fit.
 
-    f(0) - f(w) + gap is what there is to gain. Relative to f(w) alone the gap would say nothing where w = 0 is nearly
-    as good as the optimum, as for small C or features of a small scale: there only the direction of w counts. Relative
-    to the gain alone it would say little where nearly all is gained, as for a large C and data that can be separated:
-    there f(w) is a small part of f(0). The rule is the same for features, C and weights that are scaled to the same
-    problem.
+    f(0) - f(w) + gap bounds the possible gain. Relative to f(w) alone the gap would mean little if w = 0 is nearly as
+    good as the optimum, as for small C or features of small scale: there only the direction of w counts. Relative to
+    the gain alone it would mean little if nearly all is gained, as for a large C and separable data: there f(w) is a
+    small fraction of f(0). The rule is invariant if features, C and weights are rescaled to the same problem.
 
     Parameters
     ----------
-    gap : how far f(w) may be above the optimum
+    gap : upper bound on f(w) minus the optimum
     value, origin : f(w) and f(0)
-    least : what f(0) - f(w) + gap is at least, whatever rounding does to that difference
-        The gap being that of multipliers, f(0) - f(w) + gap is f(0) less their dual value. For a structure R with
+    least : a lower bound on f(0) - f(w) + gap that is free of the rounding of that difference
+        If the gap comes from multipliers, f(0) - f(w) + gap is f(0) minus their dual value. For a structure R with
         R(0) = 0 and a loss whose gradient is -v that is at least R*(v), by Fenchel's inequality for the loss at 0:
         ½‖v‖² for R = ½‖w‖².
-    nothing : the fraction of f(0) below which f(w) is as good as none, where it may fall to 0
+    nothing : the fraction of f(0) below which f(w) counts as zero, if it may fall to 0
 
     Returns
     -------
-    float : infinity where rounding hides what there is to gain; not a number where sums overflow
-        Where not even a gain of the size of rounding is possible, it is relative to f(w) alone: weights of 0 are best.
+    float : infinity if rounding hides the possible gain; NaN if sums overflow
+        If not even a gain of the size of rounding is possible, it is relative to f(w) alone: weights of 0 are optimal.
 
     Examples
     --------
@@ -126,22 +125,22 @@ def relative(gap: float, value: float, origin: float, least: float = 0.0, nothin
         return np.nan
     if gap == 0:
         return 0.0
-    if least == 0 and gain <= ROUNDING * abs(origin):  # nothing to gain that numbers could show: w = 0 is optimal
+    if least == 0 and gain <= ROUNDING * abs(origin):  # any gain is below rounding: w = 0 is optimal
         return gap / abs(value) if value != 0 else np.inf
     size = min(gain, max(abs(value), nothing * abs(origin)))
     return gap / size if size > 0 else np.inf
 
 
 def apart(value: float, lower: float) -> float:
-    """value - lower, and what rounding may have hidden of that difference."""
+    """value - lower, plus a bound on the rounding error of that difference."""
     return value - lower + ROUNDING * abs(value)
 
 
 class Run:
     """One run of a solver: its clock, its trace, and in `status` why it ended, empty while it runs.
 
-    measured: the figure of a trace entry that is to come down to tol. max_iter: entries to make after the first.
-    callback: called with each entry; True stops. origin: f(0), which a solver sets where `relative` is asked.
+    measured: the figure of a trace entry that must fall to tol. max_iter: entries to make after the first.
+    callback: called with each entry; return True to stop. origin: f(0), set by a solver that uses `relative`.
 
     >>> run = Run("gap", tol=0.1, max_iter=10)
     >>> while not run.stops(gap=0.5 ** len(run.trace)):
@@ -172,16 +171,16 @@ class Run:
     ) -> float:
         """The gap `relative` to gain and objective.
 
-        penalty: what the norm costs at w, `least` if not given. Where it is most of a gain that is little, the norm is
-        what holds the weights back, and not that there is nothing to learn.
+        penalty: the penalty at w, `least` if not given. If it is most of a small gain, the penalty keeps the weights
+        small, and not a lack of anything to learn.
         """
         gain, penalty = self.origin - value, least if penalty is None else penalty
         self.weak = bool(gain < LITTLE * abs(self.origin) and penalty > 0 and penalty >= 0.5 * gain)
         return relative(gap, value, self.origin, least, nothing)
 
     def stops(self, *, early: bool = False, w: Vector = None, **figures: Any) -> bool:
-        """Enter the figures into the trace; whether that ends the run. early: too early to have converged; w: the
-        weights here, which the callback sees and the trace does not keep."""
+        """Add the figures to the trace and return whether the run ends. early: too early to have converged; w: the
+        current weights, which the callback gets and the trace does not store."""
         entry = {**figures, "seconds": self.seconds}
         self.trace.append(entry)
         tell(len(self.trace), entry, self.tol, self.measured)
@@ -189,7 +188,7 @@ class Run:
             self.status = "callback"
         elif np.isnan(entry[self.measured]):
             self.status = "overflow"
-        elif entry[self.measured] < -self.tol:  # no gap is negative
+        elif entry[self.measured] < -self.tol:  # a true gap is never negative
             self.status = "rounding"
         elif entry[self.measured] <= self.tol and not early:
             self.status = "converged"
@@ -200,7 +199,7 @@ class Run:
         return self.status != ""
 
     def solution(self, kind: str, w: Vector, value: float, n_iter: int, **extra: object) -> Solution:
-        """What was found, with a certificate of the given kind from the last entry."""
+        """The solution, with a certificate of the given kind from the last entry."""
         last = self.trace[-1]
         certificate = Certificate(
             kind, last[self.measured], self.tol, self.status, n_iter, self.seconds, last.get("gradient")

@@ -1,8 +1,8 @@
 """Alternate between multipliers and matrices of low rank (Reg-RSVM of Xu et al. 2019), accelerated.
 
-The best multipliers for given matrices are found not among the pairs but in w, by Newton's method; the best matrices
-for given multipliers are these with their singular values shrunk. That is proximal gradient descent in the matrices, so
-it is accelerated like one (Nesterov's, with restart); the objective never rises.
+The best multipliers for given matrices are computed not over the pairs but over w, by Newton's method; the best
+matrices for given multipliers are these with their singular values shrunk. That is proximal gradient descent in the
+matrices, so it is accelerated as such (Nesterov, with restart); the objective never increases.
 """
 
 import time
@@ -15,7 +15,7 @@ from hingerank.solvers.newton import newton, newton_from
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.solvers.smoothing import smoothing
 
-GOALS = 1e-7, 1e-9, 1e-11  # relative gradients of the inner problem: sharper until the objective falls
+GOALS = 1e-7, 1e-9, 1e-11  # relative gradients of the inner problem: tighter until the objective falls
 
 
 def shrinkage(
@@ -26,7 +26,7 @@ def shrinkage(
     max_seconds: float = np.inf,
     callback: Callback = None,
 ) -> Solution:
-    """Minimise until the duality gap relative to the value is at most tol; the problem keeps a and A."""
+    """Minimise until the duality gap relative to the value is at most tol; the problem stores a and A."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
     run.origin = 0.0  # at a = 0, A = 0
     if problem.width:
@@ -49,14 +49,14 @@ def shrinkage(
         reached = problem.value()
         if reached <= value or age == 1.0:
             value, last, age = reached, state["A"], older
-        else:  # take the round back, and start the next without a push
+        else:  # undo the round, and start the next without momentum
             problem.come_back(state)
             age = 1.0
     return run.solution(GAP, problem.w, value, iteration)
 
 
 def _respond(problem: RegularizedDual, tol: float) -> None:
-    """a <- the best multipliers for the A there is."""
+    """a <- the best multipliers for the current A."""
     before, value = problem.state(), problem.value()
     inner = problem.response()
     scale = float(np.linalg.norm(inner.at(np.zeros_like(problem.w)).gradient))

@@ -1,7 +1,7 @@
-"""The hinge by Newton: round its kink over a width, solve, narrow the width, until the duality gap is small enough.
+"""The hinge by Newton: round its kink over a width, solve, and narrow the width until the duality gap is small enough.
 
-Every iterate carries a true lower bound (problem/hinge.py). At a smoothed optimum the gap is about C·(pairs within the
-kink)·u/6 for a width u, which shrinks with u²: moderate widths suffice.
+Every iterate has a true lower bound (problem/hinge.py). At a smoothed optimum the gap is about C·(pairs within the
+kink)·u/6 for a width u, which falls as u²: moderate widths suffice.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def smoothing(
         if run.status:
             break
         width *= float(np.clip(np.sqrt(0.3 * tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
-        if not width >= NARROWEST:  # also where sums overflow
+        if not width >= NARROWEST:  # also if sums overflow
             run.status = "stalled"
             break
         smooth = _WatchedRun(smooth.rounded.narrowed(width), gap)
@@ -55,20 +55,20 @@ def smoothing(
 
 
 class _Gap:
-    """The best value and the best lower bound seen so far, the point with the least gap of its own, and what the
-    current width can still achieve."""
+    """The best value and the best lower bound so far, the point with the smallest gap of its own, and what the current
+    width can still achieve."""
 
     def __init__(self, run: Run):
         self.run, self.answer = run, (np.empty(0), np.inf)
         self.best_w, self.best_dual = np.empty(0), None
         self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
-        self.own: tuple[Vector, Bounds] | None = None  # weights with the least gap of their own
-        self.kink = self.here = np.inf  # gap of the width itself; gap at the latest point
+        self.own: tuple[Vector, Bounds] | None = None  # weights with the smallest gap of their own
+        self.kink = self.here = np.inf  # the part of the gap caused by the width; the gap at the latest point
 
     best_dual: Point | None
 
     def see(self, point: Point, bounds: Bounds) -> None:
-        """Take note of what the problem says at a point."""
+        """Record the bounds of a point."""
         self.kink, self.here = bounds.kink, bounds.gap
         if bounds.lower > self.dual:
             self.dual, self.best_dual, self.least = bounds.lower, point, bounds.least
@@ -79,15 +79,15 @@ class _Gap:
 
     @property
     def size(self) -> float:
-        """What the gap is relative to (see solvers/run.py)."""
+        """The denominator of the relative gap (see solvers/run.py)."""
         return min(max(self.run.origin - self.dual, self.least), self.primal)
 
     def enough(self, entry: Entry) -> bool:
-        """Enough of this width: the run stops, or most of the gap left is the width's own."""
+        """Whether to leave this width: the run stops, or most of the remaining gap is caused by the width."""
         run = self.run
         between = apart(self.primal, self.dual)
         self.answer, gap = (self.best_w, self.primal), run.relative(between, self.primal, self.least)
-        if self.own is not None and self.own[1].gap < between:  # values are too close to tell by their difference
+        if self.own is not None and self.own[1].gap < between:  # values are too close for an accurate difference
             w, bounds = self.own
             self.answer, gap = (w, bounds.value), run.relative(bounds.gap, bounds.value, bounds.least)
         narrow_enough = self.kink <= 0.5 * run.tol * self.size
@@ -96,7 +96,7 @@ class _Gap:
 
 
 class _WatchedRun(Objective):
-    """A rounded hinge, every evaluation shown to the gap."""
+    """A rounded hinge whose every evaluation is recorded in the gap."""
 
     def __init__(self, rounded: RoundedHinge, gap: _Gap):
         self.rounded, self.watch, self.dimension = rounded, gap, rounded.dimension

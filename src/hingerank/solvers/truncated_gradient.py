@@ -1,7 +1,7 @@
-"""Truncated gradient descent (Langford, Li & Zhang 2009): gradient steps, and now and then small weights drawn to 0.
+"""Truncated gradient descent (Langford, Li & Zhang 2009): gradient steps that periodically shrink small weights.
 
     w ← T(w - rate · gradient,  every · rate · gravity,  threshold)   in every `every`-th step,
-    T(w, a, t) = 0 drawn nearer by a, but not past 0, for |w| ≤ t;  w itself for |w| > t.
+    T(w, a, t) = w shrunk towards 0 by a, but not past 0, for |w| ≤ t;  w itself for |w| > t.
 
 With every = 1 and no threshold this is proximal gradient descent on loss(w) + gravity ‖w‖₁.
 """
@@ -33,7 +33,7 @@ def truncated_gradient(
     callback: Callback = None,
 ) -> Solution:
     """Descend until certify(run, loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures;
-    origin: the value at w = 0, where it needs that."""
+    origin: the value at w = 0, if `certify` needs it."""
     run, norm = Run("gap", tol, max_iter, max_seconds, callback), L1Norm()
     run.origin = origin
     w = np.array(w, np.float64)
@@ -52,7 +52,7 @@ def truncated_gradient(
 
 
 def largest_eigenvalue(product: Callable[[np.ndarray], np.ndarray], v: np.ndarray, rounds: int = 50) -> float:
-    """The largest eigenvalue of a positive semidefinite operator by power iteration from v, with 5 % on top."""
+    """The largest eigenvalue of a positive semidefinite operator by power iteration from v, plus 5 %."""
     value = 0.0
     for _ in range(rounds):
         size = float(np.sqrt(dot(v, v)))
