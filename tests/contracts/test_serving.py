@@ -211,7 +211,7 @@ def test_a_choice_that_no_export_carries_is_told(sized, asked, tmp_path, capsys)
     """Ranks within queries stay here: a result says so, and which targets to tune for."""
     ranker = hr.tune("rank-svm", sized, folds=2, params={"context": [None, "rank"], "scale": "standard", "C": 0.01})
     assert ranker.context == "rank" and not any(not why_not(ranker, {}, to) for to in FORMATS)
-    words = f"no export carries this setting: to run it elsewhere, tune with serve= one of {', '.join(FORMATS)[:6]}"
+    words = f"no export supports this setting: to run it elsewhere, tune with serve= one of {', '.join(FORMATS)[:6]}"
     if asked == "the command":
         hr.write(sized, tmp_path / "rows.txt")
         given = ["tune", str(tmp_path / "rows.txt"), "--folds", "2", "-o", f"{tmp_path}/m/"]

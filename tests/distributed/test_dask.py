@@ -53,7 +53,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(client, paths):
 def test_a_part_that_kills_its_workers_is_named(client, paths, monkeypatch):
     monkeypatch.setattr("hingerank.distributed.dask_runner.MOST_DEATHS", 1)
     spread = hr.distributed.read(paths[:1], client)
-    with pytest.raises(hr.distributed.ClusterError, match=r"workers died while they worked on .*part0: .* memory"):
+    with pytest.raises(hr.distributed.ClusterError, match=r"workers died while working on .*part0: .* memory"):
         spread.ask(_die)
 
 

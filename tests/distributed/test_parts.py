@@ -120,7 +120,7 @@ def test_a_query_in_two_parts_is_refused_by_its_id_or_brought_together(data, tmp
     hr.write(data.take(np.arange(third)), tmp_path / "a" / "")
     hr.write(data.take(np.arange(third, data.n_rows)), tmp_path / "b" / "")
     query = data.qid[third]
-    with pytest.raises(hr.DataError, match=f"query {query} lies in several parts"):
+    with pytest.raises(hr.DataError, match=f"query {query} is in several parts"):
         hr.distributed.read([tmp_path / "a", tmp_path / "b"])
     joined = hr.distributed.read([tmp_path / "a", tmp_path / "b"], spanning="join")
     assert (joined.n_rows, joined.n_queries) == (data.n_rows, data.n_queries)

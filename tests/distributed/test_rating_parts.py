@@ -117,7 +117,7 @@ def test_a_user_in_two_parts_is_refused(told, tmp_path):
     paths = write_parts(tmp_path, np.where(np.arange(len(users)) % 2, users, users + 100), items, ratings, 2)
     with open(paths[1], "a") as file:
         file.write("3,1,2.0\n")
-    with pytest.raises(hr.DataError, match=r"user 3 lies in several parts .*part0.csv, .*part1.csv"):
+    with pytest.raises(hr.DataError, match=r"user 3 is in several parts .*part0.csv, .*part1.csv"):
         hr.read_rating_parts(paths)
     with pytest.raises(hr.DataError, match=r"gone\.csv"):
         hr.read_rating_parts([str(tmp_path / "gone.csv")])

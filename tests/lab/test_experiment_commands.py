@@ -233,7 +233,7 @@ def test_a_blend_is_tuned_compared_kept_and_explained(text_file, tmp_path, capsy
     assert "exact: the weighted sum" in capsys.readouterr().out
     assert run(["evaluate", str(text_file), str(model)]) == 0
     assert run(["tune", str(text_file), "--blend", "-o", str(tmp_path / "other")]) != 0
-    assert "two rankers or more" in capsys.readouterr().err
+    assert "at least two rankers" in capsys.readouterr().err
     out, kept = tmp_path / "run", tmp_path / "kept"
     members = 'blend.members=["rank-svm", "pointwise-regression"]'
     options = ["--methods", "blend", "--set", members, "--set", "blend.folds=2", "--folds", "3"]

@@ -78,5 +78,5 @@ def test_rows_in_parts_are_refused_in_words(rows, tmp_path):
     parts = read([tmp_path / "rows.txt"], parts=2)
     with pytest.raises(ValueError, match="parts"):
         hr.Blend(MEMBERS).fit(parts)
-    with pytest.raises(ValueError, match="data in parts cannot be blended"):
+    with pytest.raises(ValueError, match="scores of all rows in one place"):
         hr.tune(["rank-svm", "additive-rank-svm"], parts, blend=True)

@@ -167,7 +167,7 @@ def test_mistakes_are_named(data):
         (lambda: hr.tune("rank-svm", data, folds=1), "folds must be"),
         (lambda: hr.tune("mmr", data), "does not learn from graded rows"),
         (lambda: hr.tune("rank-svm", data, measure="ndgc@10"), "ndgc"),
-        (lambda: hr.tune("rank-svm", data.subset(data.blocks.ids[:1].tolist())), "one query only"),
+        (lambda: hr.tune("rank-svm", data.subset(data.blocks.ids[:1].tolist())), "the data have only one"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
@@ -249,7 +249,7 @@ def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
     blend = hr.tune(["rank-svm", "additive-rank-svm"], train, validation=validation, params=grid, blend=True)
     assert blend.fingerprint_["rows"] == data.n_rows and blend.tuning_.folds == 1 and blend.tuning_.chosen.error > 0
     for names, message in [
-        ("rank-svm", "two rankers or more"),
+        ("rank-svm", "at least two rankers"),
         (["personal-rank-svm", "joint"], "learns from ratings"),
     ]:
         with pytest.raises(ValueError, match=message):

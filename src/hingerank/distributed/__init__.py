@@ -1,6 +1,6 @@
-"""Data over many machines: parts of whole queries, each held by a worker, and rankers that learn from their sum.
+"""Data over many machines: parts of whole queries, each held by a worker, and rankers that learn from sums over parts.
 
-`read` gives data for ``ranker.fit(data)``, ``ranker.predict(data)``, ``hingerank.tune(ranker, data)`` and `evaluate`.
+`read` returns data for ``ranker.fit(data)``, ``ranker.predict(data)``, ``hingerank.tune(ranker, data)`` and `evaluate`.
 """
 
 from hingerank.distributed.checkpoint import Checkpoint

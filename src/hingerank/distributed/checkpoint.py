@@ -11,7 +11,7 @@ from hingerank.data.files import DataError, PathLike, draft_of
 
 
 class Checkpoint:
-    """A callback that keeps the weights of every iteration in a file, whole or not at all.
+    """A callback that stores the weights of every iteration in a file, atomically.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class Checkpoint:
         return self.also(entry) if self.also is not None else False
 
     def weights(self) -> np.ndarray:
-        """What was kept last."""
+        """The weights stored last."""
         try:
             return np.asarray(np.load(self.path, allow_pickle=False), np.float64)
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.path}: no weights are stored here ({error})") from None
+            raise DataError(f"{self.path}: no weights are stored here ({error}); fit with it first") from None

@@ -1,8 +1,8 @@
-"""Parts on the workers of a Dask cluster: one task a worker a round, and what to do when workers go.
+"""Parts on the workers of a Dask cluster: one task per worker and round, and recovery when workers die.
 
-Each part stays with its worker, which keeps it in its process; a task carries the parts' paths and the question, so a
-worker that restarted loads what it lacks. Tasks are bound to their workers and never stolen. When a worker is gone
-its parts, and only these, go to the others.
+Each part stays with its worker, which keeps it in its process; a task contains the parts' paths and the function to
+call, so a worker that restarted loads the parts it lacks. Tasks are bound to their workers and never stolen. When a
+worker dies its parts, and only these, move to the others.
 """
 
 import os
@@ -20,7 +20,7 @@ from hingerank.arrays import Facts
 from hingerank.distributed.errors import ClusterError
 from hingerank.distributed.parts import LOADED, Part, Question, Runner, answers, forget
 
-LOOK = 0.5  # seconds between looks at who is still there, while a round takes that long
+LOOK = 0.5  # seconds between checks of which workers are alive, during a round
 PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker
 MOST_DEATHS = 3  # workers that may die over the same parts
 LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError")
@@ -28,10 +28,10 @@ ENDED = ("closed", "closing", "newly-created")
 
 
 class DaskRunner(Runner):
-    """Asks parts on the workers of a client.
+    """Calls functions of parts on the workers of a client.
 
-    rounds, sent, received : how often all parts were asked, and the bytes of arrays that went out and came back
-    loads : how many parts were read by workers
+    rounds, sent, received : number of calls of all parts, and the bytes of arrays sent and received
+    loads : number of parts read by workers
     """
 
     def __init__(self, client: Client):
@@ -53,7 +53,7 @@ class DaskRunner(Runner):
             except Exception as error:
                 if self.client.status in ENDED or type(error).__name__ in LOST:
                     raise ClusterError(
-                        f"the scheduler, or a task of it, is lost ({error}); {self._advice()}"
+                        f"the scheduler, or one of its tasks, is lost ({error}); {self._advice()}"
                     ) from error
                 raise
             finally:
@@ -64,14 +64,14 @@ class DaskRunner(Runner):
             if deaths > MOST_DEATHS:
                 paths = ", ".join(parts[k].path for k in todo[:3])
                 raise ClusterError(
-                    f"{deaths} workers died while they worked on the parts {paths}: most likely these do not fit in a "
-                    "worker's memory (memory_limit of the worker, `dask worker --memory-limit`). Cut the data into "
+                    f"{deaths} workers died while working on the parts {paths}: most likely these do not fit in a "
+                    "worker's memory (memory_limit of the worker, `dask worker --memory-limit`). Split the data into "
                     f"more parts, or use workers with more memory; {self._advice()}"
                 )
         return [found[k] for k in range(len(parts))]
 
     def forget(self, parts: Sequence[Part]) -> None:
-        """Tell the workers, from the client's own loop: this is called while memory is tidied up, in any thread."""
+        """Send the request from the client's own loop: this is called by the garbage collector, in any thread."""
         at = {address for part in parts if (address := self.place.pop(part.key, None)) is not None}
         at &= self._seen
         if at and self.client.status == "running":
@@ -80,10 +80,10 @@ class DaskRunner(Runner):
 
     @staticmethod
     def _advice() -> str:
-        return "weights kept by callback=hingerank.distributed.Checkpoint(path) can be given as init= to a new fit"
+        return "weights stored by callback=hingerank.distributed.Checkpoint(path) can be passed as init= to a new fit"
 
     def _batches(self, parts: Sequence[Part], todo: list[int]) -> dict[str, list[int]]:
-        """The parts of each worker; parts without one, or whose worker is gone, go where fewest are."""
+        """The parts of each worker; parts without a live worker go to the workers with the fewest."""
         known = {self.place.get(parts[k].key) for k in todo}
         if None in known or not known <= self._seen:
             workers = self._workers()
@@ -103,7 +103,7 @@ class DaskRunner(Runner):
     _seen: frozenset[str] = frozenset()
 
     def _workers(self) -> list[str]:
-        """Addresses of the workers there are, in order; waits a while where there is none."""
+        """Addresses of the live workers, sorted; waits a while if there is none."""
         until = time.monotonic() + PATIENCE
         while True:
             found = sorted(self._info())
@@ -121,7 +121,7 @@ class DaskRunner(Runner):
             self.client.sync(self.client._update_scheduler_info, n_workers=-1)
             return dict(self.client._scheduler_identity["workers"])
         except (OSError, TimeoutError) as error:
-            raise ClusterError(f"the scheduler does not answer ({error}); {self._advice()}") from error
+            raise ClusterError(f"the scheduler does not respond ({error}); {self._advice()}") from error
 
     def _submit(self, parts: Sequence[Part], batches: dict[str, list[int]], content: bytes) -> Facts:
         self.sent += len(content) * len(batches)
@@ -133,7 +133,7 @@ class DaskRunner(Runner):
         }
 
     def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, Any]) -> int:
-        """Take over the answers of workers that live; how many died meanwhile."""
+        """Collect the results of live workers; returns how many died meanwhile."""
         lost, waiting = 0, dict(futures)
         while waiting:
             with suppress(TimeoutError):
@@ -151,7 +151,7 @@ class DaskRunner(Runner):
         return lost
 
     def _check_scheduler(self) -> None:
-        """A ClusterError where the scheduler is gone; a short loss of the connection is waited out."""
+        """Raise a ClusterError if the scheduler is gone, after waiting for a lost connection to recover."""
         until = time.monotonic() + 2 * LOOK
         while self.client.status != "running":
             if self.client.status in ENDED or time.monotonic() > until:
@@ -170,13 +170,13 @@ class DaskRunner(Runner):
 
 
 async def _tell(client: Client, parts: list[Part], addresses: list[str]) -> None:
-    with suppress(Exception):  # a worker that is gone, or a cluster that ends, holds nothing
+    with suppress(Exception):  # a worker that is gone, or a cluster that ends, holds no parts
         await client._run(forget, parts, workers=addresses, on_error="ignore")
 
 
 def _answer(parts: list[Part], content: bytes, driver: int) -> tuple[bytes, int]:
-    """The answers of some parts, pickled, and how many of them had to be read for it."""
-    if os.getpid() != driver:  # a process of its own: as many threads as the worker was given
+    """The results of some parts, pickled, and how many parts had to be read."""
+    if os.getpid() != driver:  # in a worker process: use as many threads as the worker was given
         os.environ.setdefault("HINGERANK_NUM_THREADS", str(get_worker().state.nthreads))
     before, (question, arguments) = LOADED[0], pickle.loads(content)
     with np.errstate(over="ignore"):

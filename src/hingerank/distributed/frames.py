@@ -1,4 +1,4 @@
-"""The partitions of a Dask data frame as parts: rows of a query are brought together, and written once."""
+"""The partitions of a Dask data frame as parts: rows are shuffled so that queries are whole, and written once."""
 
 import tempfile
 from pathlib import Path
@@ -10,14 +10,14 @@ from hingerank.data.ranking_data import RankingData
 
 
 def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> list[str]:
-    """Write the partitions of a Dask data frame as binary folders, whole queries each; the folders that hold rows."""
+    """Write the partitions of a Dask data frame as binary folders of whole queries; returns the non-empty ones."""
     try:
         import dask
         from dask.dataframe import DataFrame
     except ImportError:
         raise DataError("a data frame in partitions needs Dask: pip install 'hingerank[dask]'") from None
     if not isinstance(frame, DataFrame):
-        raise DataError(f"paths must name files or folders, or be a Dask data frame, not {type(frame).__name__}")
+        raise DataError(f"paths must be files, folders, or a Dask data frame, not {type(frame).__name__}")
     query = options.get("qid", "qid")
     if query not in frame.columns:
         raise DataError(f"the data frame has no column {query!r} of query ids; name it with qid=")

@@ -1,4 +1,4 @@
-"""Data in parts as rankers, searches and users see them."""
+"""Data in parts, with the interface for rankers, searches and users."""
 
 import hashlib
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ from hingerank.rankers.sources import RowsInParts
 
 
 class PartedData(RowsInParts):
-    """Rows in parts of whole queries: what rankers learn from in place of `RankingData`.
+    """Rows in parts of whole queries, which rankers learn from instead of `RankingData`.
 
     Parameters
     ----------
-    parts : Parts, whose order is that of all sums
-    runner : who asks them
-    facts : of the parts, where they are known
-    leases : of the parts, where others hold them too, and of the parts that these are folds of
+    parts : Parts; all sums are in their order
+    runner : calls functions of the parts
+    facts : of the parts, if known
+    leases : of these parts, if other data share them, and of the parts that these are folds of
     """
 
     def __init__(
@@ -49,18 +49,18 @@ class PartedData(RowsInParts):
     ):
         self.parts, self.runner = list(parts), runner
         if not self.parts:
-            raise DataError("there are no parts to learn from")
+            raise DataError("there are no parts to learn from: name at least one file or folder")
         self.leases = list(leases) or [Lease(runner, self.parts)]
         self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
         self.parts = [replace(part, content=known.content) for part, known in zip(self.parts, self.facts)]
         wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
         if len(wide) > 1:
             raise DataError(
-                f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; give n_features= "
-                "to read text whose last features may be absent"
+                f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; pass n_features= "
+                "if the last features may be absent from text files"
             )
         if len(names) > 1 or len({f.sparse for f in self.facts}) > 1:
-            raise DataError("the parts differ in their feature names, or some are sparse and others dense")
+            raise DataError("the parts differ in their feature names, or some are sparse and some dense: use one form")
         self.n_features, self.feature_names = wide.pop(), names.pop()
         self.n_rows = sum(f.n_rows for f in self.facts)
         self.n_queries = sum(len(f.ids) for f in self.facts)
@@ -68,18 +68,18 @@ class PartedData(RowsInParts):
         self.weights: RowWeights | None = None
 
     def weighted(self, values: np.ndarray) -> "PartedData":
-        """The same rows with a weight each, part after part."""
+        """The same rows with weights, one per row, part after part."""
         other = PartedData(self.parts, self.runner, self.facts, self.leases)
         starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
         other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
         return other
 
     def ask(self, question: Question, *arguments: object) -> list[Any]:
-        """question(held part, *arguments) of every part, in part order."""
+        """question(loaded part, *arguments) of every part, in part order."""
         return self.runner.run(question, self.parts, arguments)
 
     def close(self) -> None:
-        """Let the memory go that the parts take where they are held; whoever asks them again reads them again."""
+        """Release the memory of the parts, which are read again when they are next used."""
         self.runner.forget(self.parts)
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class PartedData(RowsInParts):
 
     @cached_property
     def _looked(self) -> tuple[Any, Facts]:
-        """Figures of the columns and the fingerprint, in one pass that also finds what is not finite."""
+        """Statistics of the columns and the fingerprint, in one pass that also finds values that are not finite."""
         found = self.ask(look_at, self.weights)
         digest = hashlib.sha256(b"".join(digest for _, digest in found))
         sizes = {"rows": self.n_rows, "features": self.n_features}
@@ -101,7 +101,7 @@ class PartedData(RowsInParts):
         return merge_figures([figures for figures, _ in found]), fingerprint
 
     def figures(self) -> Figures:
-        """The columns' figures, as `column_figures` gives them; a value that is not finite is a DataError."""
+        """The columns' statistics, as in `column_figures`; a value that is not finite is a DataError."""
         return self._looked[0]
 
     def fingerprint(self) -> Facts:
@@ -109,11 +109,11 @@ class PartedData(RowsInParts):
         return dict(self._looked[1])
 
     def sample(self, most: int) -> Matrix:
-        """At most about the given number of rows, evenly spaced."""
+        """Evenly spaced rows, about `most` of them."""
         return self.weighted_sample(most)[0]
 
     def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]:
-        """At most about the given number of rows, evenly spaced, without those of weight 0; and their weights."""
+        """Evenly spaced rows, about `most` of them, without those of weight 0; and their weights."""
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
@@ -132,7 +132,7 @@ class PartedData(RowsInParts):
         return PartedData(parts, self.runner, facts, [*self.leases, *other.leases])
 
     def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
-        """The queries whose number in their part is k modulo folds, or all the others."""
+        """The queries whose number in their part is k modulo folds, or all others."""
         counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
         counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
         some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]

@@ -1,8 +1,8 @@
-"""Data in parts of whole queries, each of which loads itself where it is needed: in this process or on a worker.
+"""Data in parts of whole queries, each of which is loaded where it is needed: in this process or on a worker.
 
-A question is a function of a loaded part; `PartedData.ask` puts it to every part and gives the answers in part order,
-so that sums over parts have the same bits wherever the parts are. What was loaded belongs to the data object that it
-was loaded for, and goes with it (`Lease`); a file that was replaced meanwhile is an error, not another answer.
+A question is a function of a loaded part; `PartedData.ask` calls it for every part and returns the results in part
+order, so that sums over parts have the same bits wherever the parts are. What is loaded belongs to the data object that
+it was loaded for, and is released with it (`Lease`); a file that was replaced meanwhile is an error.
 """
 
 import hashlib
@@ -26,23 +26,23 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
 from hingerank.data.view_figures import figures_of
 
-MOST_MADE = 2  # problems that a held part keeps ready
+MOST_MADE = 2  # problems that a loaded part keeps
 
 
 @dataclass(frozen=True)
 class Part:
-    """Whole queries of a data set, as the path that they are read from; pickled, it is no more than that.
+    """Whole queries of a data set, as the path that they are read from; that is all a pickle contains.
 
     Parameters
     ----------
-    path : a file or folder that `hingerank.read` takes, at the same place on every machine
+    path : a file or folder that `hingerank.read` takes, with the same path on every machine
     options : of `hingerank.read`
     rows : first:last rows of a binary folder, None for all
-    without : ids of queries that another part takes over
-    more : (path, options, rows, ids) of queries that this part takes over from others
-    fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all the others
-    owner : what tells parts of the same path apart that were made at different times
-    content : of the files when the part was first read, as `content_of` gives it; None before
+    without : ids of queries that belong to another part
+    more : (part, ids) of queries that this part takes over from others
+    fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all others
+    owner : distinguishes parts of the same path that were made at different times
+    content : of the files when the part was first read, from `content_of`; None before
     """
 
     path: str
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def paths(self) -> list[str]:
-        """All that the part is read from."""
+        """All paths that the part is read from."""
         return [self.path, *(other.path for other, _ in self.more)]
 
     @property
@@ -84,7 +84,7 @@ class Part:
         try:
             data = read(self.path, **options)
         except OSError as error:
-            raise DataError(f"{self.path}: the file of a part is not there, or cannot be read ({error})") from None
+            raise DataError(f"{self.path}: the file of a part is missing or cannot be read ({error})") from None
         if self.rows is not None:
             data = data.take(np.arange(*self.rows))
         if self.without:
@@ -97,9 +97,9 @@ class Part:
 
 
 def written(path: str) -> tuple[int, int] | None:
-    """Size and time of writing of a file, or of the header of a binary folder; None where there is none now.
+    """Size and modification time of a file, or of the header of a binary folder; None if it does not exist now.
 
-    It is asked before every question, and costs microseconds.
+    It is called before every question, and costs microseconds.
     """
     with suppress(OSError):
         status = os.stat(os.path.join(path, BINARY_HEADER) if os.path.isdir(path) else path)
@@ -108,7 +108,7 @@ def written(path: str) -> tuple[int, int] | None:
 
 
 def content_of(path: str) -> str:
-    """What a copy of the file on another machine shares: the checksums of a binary folder, else the size."""
+    """What a copy of the file on another machine has in common: the checksums of a binary folder, else the size."""
     header = os.path.join(path, BINARY_HEADER)
     if os.path.isfile(header):
         with open(header, "rb") as file:
@@ -121,11 +121,11 @@ def _changed(path: str) -> DataError:
 
 
 class LoadedPart:
-    """A part that this process has loaded, and what was made of it."""
+    """A part loaded in this process, and what was computed from it."""
 
     def __init__(self, part: Part):
         self.part, self.written = part, [written(path) for path in part.paths]
-        self.data = part.load()  # RankingData, or what another kind of part is of
+        self.data = part.load()  # RankingData, or the data of another kind of part
         self.content = tuple(map(content_of, part.paths))
         for path, before, now in zip(part.paths, part.content or self.content, self.content):
             if before != now:
@@ -133,14 +133,14 @@ class LoadedPart:
         self.made: OrderedDict[Any, Any] = OrderedDict()
 
     def check(self) -> None:
-        """Raise a DataError if a file was replaced since; one that is gone, or cannot be seen, does no harm."""
+        """Raise a DataError if a file was replaced since; a missing file does no harm."""
         for path, before in zip(self.part.paths, self.written):
             now = written(path)
             if now is not None and now != before:
                 raise _changed(path)
 
     def keep(self, key: object, make: Callable[[], Any]) -> Any:
-        """What was made under this key, or is made now; the least recently used are forgotten."""
+        """The value stored under this key, or computed now; the least recently used are dropped."""
         if key not in self.made:
             self.made[key] = make()
             while len(self.made) > MOST_MADE:
@@ -155,7 +155,7 @@ LOADED = [0]  # parts that this process has read so far
 
 
 def held(part: Part) -> LoadedPart:
-    """The part as this process holds it, read if it does not yet."""
+    """The part as loaded in this process, read if necessary."""
     with _LOCK:
         known = _AT_HAND.get(part.key)
         if known is not None:
@@ -167,7 +167,7 @@ def held(part: Part) -> LoadedPart:
 
 
 def forget(parts: Sequence[Part]) -> None:
-    """Let go of parts that this process holds, whatever else it is doing."""
+    """Release parts loaded in this process; safe to call at any time."""
     for part in parts:
         _AT_HAND.pop(part.key, None)
 
@@ -176,24 +176,24 @@ Question = Callable[..., Any]
 
 
 def answers(question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
-    """question(held part, *arguments) of some parts, one after the other."""
+    """question(loaded part, *arguments) of some parts, one after the other."""
     return [question(held(part), *arguments) for part in parts]
 
 
 class Runner:
-    """Who puts questions to parts, and lets go of parts that nobody will ask again."""
+    """Calls questions of parts, and releases parts that are no longer needed."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
-        """The answers in part order."""
+        """The results in part order."""
         raise NotImplementedError
 
     def forget(self, parts: Sequence[Part]) -> None:
-        """Let the parts go where they are held; this may be called at any time, and does not wait."""
+        """Release the parts where they are loaded; this may be called at any time, and does not wait."""
         raise NotImplementedError
 
 
 class InThisProcess(Runner):
-    """Parts that are all held here, asked one after the other."""
+    """Runs everything in this process, one part after the other."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
         return answers(question, parts, arguments)
@@ -203,11 +203,11 @@ class InThisProcess(Runner):
 
 
 class Lease:
-    """Parts are held as long as something refers to this.
+    """Keeps parts loaded as long as something refers to it.
 
     Parameters
     ----------
-    runner : who asks them
+    runner : calls functions of the parts
     parts : Parts
     """
 
@@ -217,7 +217,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class PartFacts:
-    """What is known of a part before anything is learnt from it."""
+    """What is known of a part before training."""
 
     n_rows: int
     ids: np.ndarray
@@ -238,30 +238,30 @@ def facts_of(part: LoadedPart) -> PartFacts:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """A weight for each row of data in parts; it travels to the parts with the questions that need it.
+    """A weight for each row of data in parts; it is sent to the parts with the questions that need it.
 
     Parameters
     ----------
     values : one for each row, part after part
-    starts : where those of a part begin, by its key
+    starts : index of a part's first weight, by the part's key
     """
 
     values: np.ndarray
     starts: dict[str, int]
 
     def of(self, part: LoadedPart) -> np.ndarray:
-        """Those of a part's rows."""
+        """The weights of a part's rows."""
         first = self.starts[part.part.key]
         return self.values[first : first + part.data.n_rows]
 
 
 def let_go(part: LoadedPart) -> None:
-    """Forget the part."""
+    """Release the part."""
     forget([part.part])
 
 
 def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
-    """The figures of a part's columns and a hash of evenly spaced rows; rows of weight 0 do not count.
+    """Statistics of a part's columns and a hash of evenly spaced rows; rows of weight 0 do not count.
 
     A value that is not finite is a DataError that names the part.
     """
@@ -282,13 +282,13 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
 
 
 def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """The weights of all parts, None where rows have none."""
+    """The weights of all parts, None if rows have none."""
     given = [weight for weight in parts if weight is not None]
     return np.concatenate(given) if given else None
 
 
 def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
-    """Every stride-th row of a part, but for those of weight 0, and their weights."""
+    """Every stride-th row of a part, except those of weight 0, and their weights."""
     rows = np.arange(0, part.data.n_rows, stride)
     if weights is None:
         return part.data.X[rows], None

@@ -1,8 +1,8 @@
-"""Ratings in parts of whole users, and a factorised model learnt from them: U is here, V stays with its users.
+"""Ratings in parts of whole users, and a factorised model learned from them: U is here, V stays with its users.
 
-A part holds its users' ratings and weights, and executes steps; sums over users come back and are added in part order,
-so the bits do not depend on where the parts are. Steps that change a part are recorded: a worker that restarts loads
-its parts and repeats the same steps, which gives the same bits.
+A part has its users' ratings and weights, and executes steps; sums over users are returned and added in part order, so
+the bits do not depend on where the parts are. Steps that change a part are recorded: a worker that restarts loads its
+parts and repeats the same steps, with the same bits.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -38,7 +38,7 @@ from hingerank.personal.problem import (
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
 from hingerank.problem.problem import add_up
 
-ROWS_FOR_PRIOR = 300_000  # ratings of evenly spaced users, from which the prior of new users is learnt
+ROWS_FOR_PRIOR = 300_000  # ratings of evenly spaced users from which the prior of new users is learned
 
 
 class RatingsPart(Part):
@@ -48,7 +48,7 @@ class RatingsPart(Part):
         try:
             return read_ratings(self.path, **dict(self.options))
         except OSError as error:
-            raise DataError(f"{self.path}: the file of a part is not there, or cannot be read ({error})") from None
+            raise DataError(f"{self.path}: the file of a part is missing or cannot be read ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class RatingParts:
 
     Attributes
     ----------
-    parts : what is read where, whose order is that of the users
-    runner : who asks them
+    parts : in the order of the users
+    runner : calls functions of the parts
     users : ids, part after part
-    n_rows : ratings in all
+    n_rows : number of ratings
     item_ids : of the rows of the item features; None if the files name items by row numbers
-    lease : what the parts are held by
+    lease : keeps the parts loaded
     """
 
     parts: list[RatingsPart]
@@ -79,21 +79,21 @@ class RatingParts:
         return f"RatingParts({len(self.parts)} parts, {self.n_rows} ratings by {len(self.users)} users)"
 
     def preferences(self, ranker: Ranker, n_items: int) -> "PartedPreferences":
-        """What the users prefer as a ranker sees it."""
+        """The users' preferences in the form that the ranker needs."""
         return PartedPreferences(self, PartRatings(unfitted(ranker), n_items, self.item_ids))
 
 
 def read_rating_parts(
     paths: object, client: object = None, *, item_ids: object = None, **options: object
 ) -> RatingParts:
-    """Ratings in parts of whole users, for ``PersonalRankSVM.fit_parts``.
+    """Read ratings in parts of whole users, for ``PersonalRankSVM.fit_parts``.
 
     Parameters
     ----------
     paths : path or sequence of paths
-        Files that every worker finds under the same name, or one folder of them; each is a part.
+        Files with the same path on every worker, or one folder of them; each is a part.
     client : dask.distributed.Client, or None
-        Whose workers hold the parts, as in `hingerank.distributed.read`.
+        Its workers hold the parts, as in `hingerank.distributed.read`.
     item_ids : sequence, optional
         Ids of all items in the order of the item features; default: the files name items by row numbers.
     **options
@@ -124,8 +124,8 @@ def read_rating_parts(
         for user in ids.tolist():
             if seen.setdefault(user, k) != k:
                 raise DataError(
-                    f"user {user!r} lies in several parts ({parts[seen[user]].path}, {parts[k].path}); a part holds "
-                    "whole users: sort the ratings by user before they are cut, or number the users of every file again"
+                    f"user {user!r} is in several parts ({parts[seen[user]].path}, {parts[k].path}); a part must have "
+                    "whole users: sort the ratings by user before splitting, or give the users of every file new ids"
                 )
     ids = None if item_ids is None else np.array(item_ids)
     return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)
@@ -138,7 +138,7 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class PartRatings:
-    """What a part makes of its ratings; it travels to the part."""
+    """Makes a part's preferences from its ratings; it is sent to the part."""
 
     ranker: Ranker
     n_items: int
@@ -156,7 +156,7 @@ class PartRatings:
 
 
 class UsersOfPart:
-    """A part's users. Its methods are the steps that it can execute; `steps`: how many changed it so far."""
+    """A part's users. Its methods are the steps that it can execute; `steps`: how many have changed it so far."""
 
     users: LocalUsers
 
@@ -168,7 +168,7 @@ class UsersOfPart:
         return p.users, p.pairs, p.notes, np.unique(p.item)
 
     def features(self, X: Matrix, number: np.ndarray | None) -> None:
-        """Take over the items' features, whose item j is now number[j]; those that nobody here rated are left out."""
+        """Set the items' features, where item j is now number[j]; items that nobody here rated are left out."""
         p = self.preferences if number is None else self.preferences.with_items(number)
         self.X, number = items_in_use(X, p.item)
         self.preferences = p if number is None else p.with_items(number)
@@ -216,12 +216,12 @@ class UsersOfPart:
         return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
-CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # steps that leave a part another than it was
+CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # steps that change a part
 Step = tuple[str, tuple[Any, ...]]
 
 
 class PartedPreferences:
-    """What users in parts prefer: `UserPreferences` as far as a fit asks for it, and steps that all parts take."""
+    """The preferences of users in parts: the part of `UserPreferences` that a fit needs, and steps for all parts."""
 
     def __init__(self, data: RatingParts, meeting: PartRatings):
         self.data, self.meeting, self.token, self.done = data, meeting, new_token(), list[Step]()
@@ -242,7 +242,7 @@ class PartedPreferences:
         return int(self.pairs.sum())
 
     def tell(self, name: str, *arguments: object) -> list[Any]:
-        """The answers of all parts to a step; those that lost what they knew do all steps so far again."""
+        """The results of a step from all parts; parts that lost their state repeat all steps so far."""
         step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
         found = run(_take, parts, (self.token, len(self.done), step))
         lost = [k for k, answer in enumerate(found) if isinstance(answer, Unknown)]
@@ -263,7 +263,7 @@ class PartedPreferences:
         return X, columns
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """As `FirstGradient.power`."""
+        """As in `FirstGradient.power`."""
         found = self.tell("power", v)
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
@@ -273,11 +273,11 @@ class PartedPreferences:
         return UsersInParts(self, C, rank, fixed, width)
 
     def right(self, U: np.ndarray) -> float:
-        """Pairs in the right order."""
+        """Number of pairs in the right order."""
         return float(sum(self.tell("right", U)))
 
     def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
-        """(numbers of some users, what they prefer): all, or evenly spaced ones of every part."""
+        """(numbers of some users, their preferences): all, or evenly spaced ones of every part."""
         stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
         users, items, ratings = (np.concatenate(column) for column in zip(*self.tell("sample", stride)))
         some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
@@ -286,7 +286,7 @@ class PartedPreferences:
 
 
 class UsersInParts:
-    """The users' side of f where V is with the parts (see hingerank.personal.alternating)."""
+    """The users' side of f if V is with the parts (see hingerank.personal.alternating)."""
 
     def __init__(self, rated: PartedPreferences, C: float, rank: int, fixed: int, width: float):
         self.rated, self.C, self.rank, self.free, self.width = rated, C, rank, rank - fixed, width
@@ -324,7 +324,7 @@ def _summed(parts: Sequence[StepSums]) -> StepSums:
 
 
 def _take(part: LoadedPart, token: str, steps: int, step: Step) -> Any:
-    """Take a step, if the part has taken all before it."""
+    """Execute a step, if the part has executed all before it."""
     users = part.made.get(token)
     if users is None or users.steps != steps:
         return Unknown()
@@ -342,7 +342,7 @@ def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Ste
 
 def _do(users: UsersOfPart, step: Step) -> Any:
     name, arguments = step
-    with threadpool_limits(1, "blas"):  # one BLAS thread repeats exactly
+    with threadpool_limits(1, "blas"):  # one BLAS thread gives the same bits each time
         answer = getattr(users, name)(*arguments)
     users.steps += name in CHANGES
     return answer

@@ -17,7 +17,7 @@ from hingerank.distributed.parted_data import PartedData
 from hingerank.distributed.parts import InThisProcess, Lease, Part, PartFacts, Question, Runner, facts_of, let_go
 
 SPANNING = ("error", "join")
-ROWS_A_PART = 1 << 20  # of a single binary folder, where nobody says how many parts to make of it
+ROWS_A_PART = 1 << 20  # default size of the parts of a single binary folder
 
 
 def read(
@@ -29,24 +29,24 @@ def read(
     folder: PathLike | None = None,
     **options: Any,
 ) -> PartedData:
-    """Data in parts of whole queries, for ``ranker.fit(data)``.
+    """Read data in parts of whole queries, for ``ranker.fit(data)``.
 
     Parameters
     ----------
     paths : path, sequence of paths, or Dask data frame
-        Files and folders that every worker finds under the same name: LETOR text, Parquet and other tables, binary
-        folders; or one folder of such files. Each is a part; a binary folder may be cut into several. The partitions of
-        a data frame are brought together by query id, written to `folder` and are parts from then on.
+        Files and folders with the same path on every worker: LETOR text, Parquet and other tables, binary folders; or
+        one folder of such files. Each is a part; a binary folder may be split into several. The partitions of a data
+        frame are shuffled so that queries are whole, and written to `folder` as parts.
     client : dask.distributed.Client, or None
         The cluster whose workers hold the parts. None: this process, part after part. Any object with a method
         ``run(question, parts, arguments)`` works as well.
     parts : int, optional
-        Number of parts into which a single binary folder is cut; by default each has about a million rows.
+        Number of parts into which a single binary folder is split; by default each has about a million rows.
     spanning : {"error", "join"}
-        A query id in several parts is refused, since ids often start again in every file; "join" says that the same id
-        means the same query, whose rows the first of the parts then takes over.
+        A query id in several parts is refused, since ids often start again in every file; "join" means that the same id
+        is the same query, whose rows then go to the first of these parts.
     folder : path, optional
-        For a data frame: where its parts are written, on a disk that all workers see; required with workers on other
+        For a data frame: where its parts are written, on a disk that all workers share; required with workers on other
         machines.
     **options
         Options of `hingerank.read`, or of `RankingData.from_frame` for a data frame.
@@ -85,8 +85,8 @@ def read(
         if spanning == "error":
             query, places = next(iter(spread.items()))
             raise DataError(
-                f"query {query!r} lies in several parts ({', '.join(found[k].path for k in places[:3])}), and "
-                f"{len(spread) - 1} others do; a part holds whole queries: pass spanning='join' if the same id means "
+                f"query {query!r} is in several parts ({', '.join(found[k].path for k in places[:3])}), and so are "
+                f"{len(spread) - 1} others; a part must have whole queries: pass spanning='join' if the same id means "
                 "the same query, or number the queries of every file differently"
             )
         found, facts, leases = _joined(found, spread), None, []
@@ -94,14 +94,14 @@ def read(
 
 
 def evaluate(ranker: Ranker, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> Facts:
-    """Measures of a fitted ranker on data in parts, each part measured where it is.
+    """Measures of a fitted ranker on data in parts, computed where the parts are.
 
     Parameters
     ----------
     ranker : fitted
     data : PartedData
     measures : a name such as "ndcg@10", or several
-    per_query : the values of every query, queries part after part, instead of means
+    per_query : return the values of every query, part after part, instead of means
     """
     names = [measures] if isinstance(measures, str) else list(measures)
     values = data.evaluate([ranker], names)[0]
@@ -109,10 +109,10 @@ def evaluate(ranker: Ranker, data: PartedData, measures: Any = "ndcg@10", per_qu
 
 
 def runner_of(client: Any) -> Runner:
-    """Who asks the parts, of a Dask client, of anything with a method run, or (None) this process."""
+    """The runner for a Dask client, for anything with a method run, or (None) for this process."""
     if client is None:
         return InThisProcess()
-    dask = sys.modules.get("distributed")  # who has a client has imported it
+    dask = sys.modules.get("distributed")  # imported already if there is a client
     if dask is not None and isinstance(client, dask.Client):
         from hingerank.distributed.dask_runner import DaskRunner
 
@@ -120,12 +120,12 @@ def runner_of(client: Any) -> Runner:
     if isinstance(client, Runner):
         return client
     if not callable(getattr(client, "run", None)):
-        raise ValueError(f"client must be a dask.distributed.Client, something with a method run, or None: {client!r}")
+        raise ValueError(f"client must be a dask.distributed.Client, an object with a run method, or None: {client!r}")
     return _Other(client)
 
 
 class _Other(Runner):
-    """Anything with a method run."""
+    """A runner from any object with a method run."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -138,7 +138,7 @@ class _Other(Runner):
 
 
 def listed(paths: Any) -> list[str]:
-    """Absolute paths of the parts: a folder of files is all of them, in the order of their names."""
+    """Absolute paths of the parts: for a folder all of its files, sorted by name."""
     if not isinstance(paths, str | os.PathLike):
         return [os.path.abspath(path) for path in paths]
     top = Path(os.path.abspath(paths))
@@ -151,7 +151,7 @@ def listed(paths: Any) -> list[str]:
 
 
 def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
-    """Rows of the parts of one path, None for all of them: binary folders are cut where a query ends."""
+    """Row ranges of the parts of one path, None for all rows: binary folders are split between queries."""
     if not os.path.exists(path) or not is_binary(Path(path)):
         return [None]
     data = load_binary(path, verify=False)
@@ -164,7 +164,7 @@ def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
 
 
 def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
-    """Query ids that lie in several parts, and in which."""
+    """Query ids that are in several parts, and the numbers of these parts."""
     seen: dict[Hashable, int] = {}
     found: dict[Hashable, list[int]] = {}
     for k, part in enumerate(facts):
@@ -176,7 +176,7 @@ def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
 
 
 def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
-    """Parts of which the first takes over every query that several of them have."""
+    """Parts in which every query of several parts belongs to the first of them."""
     taken: dict[int, dict[int, list[Hashable]]] = {}
     lost: dict[int, list[Hashable]] = {}
     for query, (first, *others) in spread.items():

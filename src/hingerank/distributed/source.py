@@ -1,4 +1,4 @@
-"""Rows in parts as what a ranker learns from: its problem is the sum of what it makes of every part."""
+"""Rows in parts as a training source: a ranker's problem is the sum of its problems on the parts."""
 
 from collections.abc import Callable
 from copy import copy
@@ -28,7 +28,7 @@ from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, SeenRows, Source
 
 
 def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | None) -> TrainingRows:
-    """A part's rows in block order, scaled, those of weight 0 left out."""
+    """A part's rows in block order, scaled, without those of weight 0."""
     taken, blocks = kept_rows(data.blocks, weight)
     y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
     if is_mapped(data.X):
@@ -43,7 +43,7 @@ def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | N
 
 @dataclass(frozen=True)
 class PartProblem:
-    """What is made of the rows of a part, scaled, and what is preferred among them; it travels to the part."""
+    """Makes a design and preferences from the scaled rows of a part; it is sent to the part."""
 
     make: Callable[[Matrix], Design]
     scaler: Scaler | None
@@ -56,7 +56,7 @@ class PartProblem:
 
 
 class PartsSource(Source):
-    """The rows of data in parts, as a ranker's scaler makes them; its preferences are made at the parts."""
+    """The rows of data in parts, scaled by a ranker's scaler; preferences are made at the parts."""
 
     kind = PARTS
 
@@ -72,14 +72,14 @@ class PartsSource(Source):
     def sample(self):
         if self.scaler is not None and self.scaler.per_query:
             raise ValueError(
-                f"scale={self.scaler.name!r} works within queries, and a feature map is learnt from rows of many "
+                f"scale={self.scaler.name!r} works within queries, but a feature map is fitted on rows of many "
                 "parts: scale by columns (standard, deviation, ...)"
             )
         rows, weight = self.data.weighted_sample(ROWS_FOR_A_MAP)
         return rows if self.scaler is None else self.scaler.transform(rows), weight
 
     def see(self):
-        """The same rows that one machine would look at."""
+        """The same sample that would be taken on one machine."""
         seen = see_parts(self.scaler, self.data, SAMPLED_ROWS)
         spread = np.sqrt(seen.figures.square / np.maximum(seen.figures.known, 1e-300))
         width = np.where(seen.figures.high > seen.figures.low, spread, 1.0)
@@ -91,7 +91,7 @@ class PartsSource(Source):
 
 
 class SampledRows(NamedTuple):
-    """Of scaled rows: evenly spaced ones with their weights, whole queries with theirs, and figures of the columns."""
+    """A sample of scaled rows: evenly spaced rows with weights, whole queries with weights, and column statistics."""
 
     X: Matrix
     weight: np.ndarray
@@ -102,8 +102,8 @@ class SampledRows(NamedTuple):
 
 
 def see_parts(scaler: Scaler | None, data: Any, most: int) -> SampledRows:
-    """About `most` rows of data in parts, the same ones that one machine would look at: every n-th of all rows, and
-    those of every n-th query."""
+    """About `most` rows of data in parts, the same ones as on one machine: every n-th of all rows, and those of every
+    n-th query."""
     kept = [facts.n_rows for facts in data.facts]
     if data.weights is not None:
         borders = np.concatenate(([0], np.cumsum(kept)))
@@ -133,7 +133,7 @@ def see_part(
     wanted: np.ndarray,
     stride: int,
 ) -> SampledRows:
-    """What `see_parts` looks at, of one part; starts: the numbers of its first row and query among all."""
+    """The part of the sample of `see_parts` in one part; starts: the indices of its first row and query among all."""
     X, _, blocks, weight = scaled_rows(part.data, None if weights is None else weights.of(part), scaler)
     first_row, first_query = starts[part.part.key]
     m = np.ones(X.shape[0]) if weight is None else weight
@@ -152,7 +152,7 @@ def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
 
 
 def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
-    """Every query's measures of a part, for each of some rankers."""
+    """Every query's measures in a part, for each of some rankers."""
     from hingerank.metrics import evaluate  # a fit needs no measures
 
     data = part.data
@@ -160,7 +160,7 @@ def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) ->
 
 
 def unfitted(ranker: Ranker) -> Ranker:
-    """A ranker of the same parameters, but for those that only steer training here."""
+    """A ranker with the same parameters, except those that only steer training here."""
     return type(ranker)(**ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only))
 
 

@@ -1,7 +1,7 @@
-"""Problems over data in parts: loss, gradient and Hessian are sums over queries, so over parts of whole queries too.
+"""Problems over data in parts: loss, gradient and Hessian are sums over queries, and so over parts of whole queries.
 
-Solvers see an ordinary problem. Every evaluation asks all parts once and adds up their answers in part order: the bits
-of a fit do not depend on where the parts are, nor on how many workers hold them.
+Solvers see an ordinary problem. Every evaluation asks all parts once and adds their results in part order: the bits of
+a fit do not depend on where the parts are, nor on the number of workers.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
-SAMPLE_BYTES = 1 << 28  # of a sample of queries that is fetched, and solved where the solver is
+SAMPLE_BYTES = 1 << 28  # largest sample of queries that is fetched, and solved where the solver is
 STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems ask for
 
 _numbers = count()
 
 
 class MakeProblem(Protocol):
-    """What is made of the rows of a part; it is pickled and sent to where the part is.
+    """Makes a problem from the rows of a part; it is pickled and sent to where the part is.
 
     weights: of the rows of all parts, or None.
     """
@@ -39,25 +39,25 @@ class MakeProblem(Protocol):
 
 
 class PartsDesign(Design):
-    """The rows of data in parts, seen through what `make` makes of every part."""
+    """The rows of data in parts, as designs that `make` makes of every part."""
 
     def __init__(self, data: Any, make: MakeProblem, width: int):
         self.data, self.make, self.shape = data, make, (data.n_rows, width)
         self.numbers = data.n_rows * width
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        raise ValueError("scores of all rows are not kept in one place where the rows are not: sweep them")
+        raise ValueError("scores of data in parts are not gathered in one place: sweep them")
 
     def back(self, z: np.ndarray) -> np.ndarray:
         raise ValueError("the rows of parts are swept where they are")
 
     def sweep(self, loss: Loss, preferences: Any) -> Pass:
-        """The sum over parts, whose own preferences `make` gives."""
+        """The sum over parts, with preferences that `make` makes at the parts."""
         return PartsPass(self.data, self.make, self.shape[1], preferences, loss)
 
 
 class PartsQueries:
-    """What problems ask of preferences, as sums over parts; width: weights of the problem."""
+    """What problems need of preferences, as sums over parts; width: weights of the problem."""
 
     pairs_differ, item_weight, query_weight = False, None, None
 
@@ -80,17 +80,17 @@ class PartsQueries:
 
 
 class PartsPass(Pass):
-    """The sum of the parts' passes. `latest`: the weights last evaluated, from which a fit can be taken up again."""
+    """The sum of the parts' passes. `latest`: the last evaluated weights, from which a fit can be resumed."""
 
     def __init__(self, data: Any, make: MakeProblem, width: int, queries: Any, loss: Loss, stride: int = 1):
         self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
         self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
-        swept = isinstance(loss, WindowLoss)  # by queries, of which a part can take some
+        swept = isinstance(loss, WindowLoss)  # swept by query, so that a part can leave some out
         self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
         self.latest: np.ndarray | None = None
 
     def _bytes(self, stride: int) -> int:
-        """Of a sample of the rows."""
+        """Bytes of a sample of the rows."""
         return self.data.n_rows * self.data.n_features * self.data.dtype.itemsize // stride
 
     def at(self, w: np.ndarray) -> LossPoint:
@@ -108,7 +108,7 @@ class PartsPass(Pass):
         return add_up([part.copy() for part in self._ask(_hessian, w, stride)])
 
     def every(self, stride: int) -> Pass:
-        """The loss of every stride-th query of every part: fetched where that is little, else asked like the whole."""
+        """The loss of every stride-th query of every part: fetched if that is little, else computed at the parts."""
         if self._bytes(stride) > SAMPLE_BYTES:
             return PartsPass(self.data, self.make, self.width, self.queries, self.loss, stride)
         found = self.data.ask(queries_of, stride, self.make.weights)
@@ -119,25 +119,25 @@ class PartsPass(Pass):
     def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
         token, about = self.queries.token, (self.key, self.loss, self.stride)
         found = self.data.ask(question, token, None, about, *arguments)
-        if any(isinstance(part, Unknown) for part in found):  # where a worker restarted
+        if any(isinstance(part, Unknown) for part in found):  # a worker has restarted
             found = self.data.ask(question, token, self.make, about, *arguments)
         return found
 
 
 class Unknown:
-    """The answer of a part that does not know the problem yet, or has lost it."""
+    """The result of a part that does not have the problem yet, or has lost it."""
 
 
 def new_token() -> str:
-    """A name for a problem that no other has."""
+    """A unique name for a problem."""
     return f"{uuid4().hex}-{next(_numbers)}"
 
 
-About = tuple[str, Loss, int]  # which loss, by its key, and of every how many-th query
+About = tuple[str, Loss, int]  # the key of the loss, the loss, and the stride of its queries
 
 
 class _Kept:
-    """A part's design and preferences; of the loss asked for last, the pass and the point last evaluated."""
+    """A part's design and preferences; for the last loss, its pass and the last point evaluated."""
 
     def __init__(self, design: Design, preferences: QueryPreferences):
         self.design, self.preferences = design, preferences
@@ -163,14 +163,14 @@ class _Kept:
 
 
 def _kept(part: LoadedPart, token: str, make: MakeProblem | None) -> _Kept | None:
-    """What the part has made of the problem; None if it neither has the problem nor was sent it."""
+    """The part's design and preferences; None if it neither has the problem nor was sent it."""
     if make is None:
         return part.made.get(token)
     return _made(part, token, make)
 
 
 def _made(part: LoadedPart, token: str, make: MakeProblem) -> _Kept:
-    """What the part has made of the problem, or makes now."""
+    """The part's design and preferences, made now if necessary."""
     weights = make.weights
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data, None if weights is None else weights.of(part))))
     return kept
@@ -184,7 +184,7 @@ def _pairs(part: LoadedPart, token: str, make: MakeProblem) -> tuple[int, dict[i
 
 
 def sums_of(part: LoadedPart, token: str, make: MakeProblem) -> Sums:
-    """The sums of the part's rows that regression needs."""
+    """The sums over the part's rows that regression needs."""
     kept = _made(part, token, make)
     return Sums.of(kept.design, kept.preferences)
 
@@ -215,5 +215,5 @@ def _hessian(part: LoadedPart, token: str, make: MakeProblem | None, about: Abou
         return Unknown()
     passed = kept.passed(about)
     if kept.point is not None and np.array_equal(kept.point[1], w):
-        w = kept.point[1]  # the same array: the pass knows its last point by it
+        w = kept.point[1]  # the same array, by which the pass recognises its last point
     return passed.hessian(w, often)

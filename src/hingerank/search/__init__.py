@@ -1,1 +1,1 @@
-"""One engine for settings: what is worth trying, which settings come next, folds to try them on, and what won."""
+"""The one search engine for settings: grids worth trying, proposals, folds to try them on, and the best setting."""

@@ -1,4 +1,4 @@
-"""A blend of tuned rankers: its scales and weights from the held-out scores that tuning has made."""
+"""A blend of tuned rankers: its scales and weights come from the held-out scores of the tuning."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.watching import tell_task
 
-PARTS = 5  # of a validation set, for the stack's cross-fitting
+PARTS = 5  # of a validation set, for cross-fitting the stack
 
 
 class Studied(Protocol):
@@ -30,18 +30,18 @@ class Studied(Protocol):
 
 
 def check_blend(names: Sequence[str], rated: bool, data: Any) -> None:
-    """A ValueError where rankers cannot be blended."""
+    """Raise a ValueError if rankers cannot be blended."""
     if len(names) < 2:
-        raise ValueError(f"a blend needs two rankers or more, and {names[0]} is one: name more, or leave out blend")
+        raise ValueError(f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend")
     if rated:
-        raise ValueError(f"{names[0]} learns from ratings: rankers of rows can be blended")
+        raise ValueError(f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend")
     if isinstance(data, ClickedRows):
         raise ValueError(
-            "tune blends rankers of graded rows: of clicks tune one ranker at a time, and blend what it chose by "
+            "tune blends rankers of graded rows: on clicks tune one ranker at a time, and blend the results by "
             "hr.Blend([...]).fit_clicks(data)"
         )
     if isinstance(data, RowsInParts):
-        raise ValueError("a blend needs the scores of all rows in one place: data in parts cannot be blended")
+        raise ValueError("a blend needs the scores of all rows in one place: read the data with hingerank.read")
 
 
 def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, simplest: bool) -> Blend:
@@ -49,19 +49,19 @@ def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, sim
 
     Parameters
     ----------
-    studies : the rankers with what was tried; two or more
+    studies : the rankers with the settings tried; at least two
     parts : the folds
     measure : to compare by
     seed : of the blend's own folds, if it is fitted again
     simplest : take the simplest setting within one standard error of the best
     """
     if len(studies) < 2:
-        raise ValueError(f"only {studies[0].name} could be fitted: a blend needs two rankers or more")
+        raise ValueError(f"only {studies[0].name} could be fitted: a blend needs at least two rankers")
     chosen = [study.best(simplest) for study in studies]
     members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
     for study, member in zip(studies, members):
         if not isinstance(member, BaseRanker):
-            raise ValueError(f"{study.name} is no ranker of this library or of a class of yours on BaseRanker")
+            raise ValueError(f"{study.name} cannot be blended: it is not a ranker derived from BaseRanker")
     found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
     tell_task("tuning a blend, the last fits")
     blend = Blend(members, "auto", folds=max(2, len(parts)), measure=measure, random_state=seed)
@@ -78,7 +78,7 @@ def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, sim
 
 
 def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: Any) -> OutOfFold:
-    """The held-out scores of members, fold after fold, queries together."""
+    """The held-out scores of members, fold after fold, with the rows of a query together."""
     columns, grades, sizes, part = [], [], [], []
     for k in range(len(parts)):
         held = parts.held(k)

@@ -1,4 +1,4 @@
-"""Folds of queries with clicks to try settings on: what a setting is worth is estimated from clicks alone."""
+"""Folds of queries with clicks to try settings on: the value of a setting is estimated from clicks only."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,18 +16,18 @@ from hingerank.search.settings import LIMITS, Stage
 
 
 class ClickFolds(QueryFolds):
-    """Folds of queries, of which a held-out one is worth  Σ over rows of worth(place) · weight / lists.
+    """Folds of queries; the value of a held-out one is  Σ over rows of discount(rank) · weight / lists.
 
-    The weights are those that a fit learns from (`click_weights`), estimated once: a query's own come from its own
-    clicks, and from other queries where the correction regresses relevance on features.
+    The weights are those that a fit learns from (`click_weights`), estimated once: a query's weights come from its own
+    clicks, and also from other queries if the correction regresses relevance on features.
 
     Parameters
     ----------
     data : ClickData
     measure : "dcg@10", "average-rank", ... (`hingerank.metrics.places`)
     validation : clicks to choose on instead of folds
-    folds, seed, tol_factor : as of QueryFolds
-    propensities, correction, clip, around : as of `fit_clicks`
+    folds, seed, tol_factor : as in QueryFolds
+    propensities, correction, clip, around : as in `fit_clicks`
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ClickFolds(QueryFolds):
     ) -> None:
         given = [part for part in (data, validation) if part is not None]
         if not all(isinstance(part, ClickedRows) for part in given):
-            raise ValueError("validation must be clicks joined with features (log.join(data)), as the data are")
+            raise ValueError("validation must be clicks joined with features (log.join(data)), like the data")
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
         super().__init__(rows[0], measure, rows[1] if validation is not None else None, folds, seed, tol_factor)
         self.places, self.around = parse_place_measure(measure), around
@@ -60,7 +60,7 @@ class ClickFolds(QueryFolds):
         return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
 
     def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """For each ranker every query's worth, in units whose mean over queries is that over lists; its scores."""
+        """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
         if not found:
             return
         blocks, known = there.blocks, self.lists[-1]
@@ -71,7 +71,7 @@ class ClickFolds(QueryFolds):
             yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
 
     def rescaled(self, ranker: Ranker, stages: Sequence[Stage], given: Given) -> list[Stage]:
-        """Grids of a C that multiplies a sum over clicks, for pairs of the weight that they have here."""
+        """Grids of a C that multiplies a sum over clicks, scaled to the weight of the pairs here."""
         if "C" in given or isinstance(ranker, SparseRanker):
             return list(stages)
         return [{name: self._scaled(name, values) for name, values in stage.items()} for stage in stages]
@@ -82,7 +82,7 @@ class ClickFolds(QueryFolds):
 
     @property
     def usual_C(self) -> float:
-        """A power of ten near one over the mean weight of winners: what 1 is where pairs weigh 1."""
+        """A power of ten near 1 / the mean weight of winners: it corresponds to 1 for pairs of weight 1."""
         u: np.ndarray = self.everything.y
         return 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
 

@@ -1,8 +1,8 @@
-"""Fits of several settings: along one path where the ranker has one, else one at a time.
+"""Fits of several settings: along one path if the ranker has one, else one at a time.
 
 Searches fit many settings by one ``fit_path``, scale rows once for several fits and score several rankers at once. A
-user's class that overrides `fit` or `predict` alone inherits these ways from a class that knows nothing of it. They are
-then not taken: every setting is fitted and scored as the class says.
+user's class that overrides only `fit` or `predict` inherits these shortcuts from a class that does not know it. They
+are then not used: every setting is fitted and scored by the class's own methods.
 """
 
 import time
@@ -15,13 +15,13 @@ from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.search.settings import Setting
 
-FITS = ("fit", "_fit", "_fit_parts")  # what a path replaces
-SCORES = ("predict", "_predict", "_scores", "_scaled")  # what scoring several rankers at once replaces
-SCALED = ("fit", "predict", "_learning_rows", "_predict", "_scaled")  # what scaling the rows beforehand replaces
+FITS = ("fit", "_fit", "_fit_parts")  # methods that a path replaces
+SCORES = ("predict", "_predict", "_scores", "_scaled")  # methods that scoring several rankers at once replaces
+SCALED = ("fit", "predict", "_learning_rows", "_predict", "_scaled")  # methods that scaling in advance replaces
 
 
 class SettingFit(NamedTuple):
-    """A fitted ranker, or the error that stopped it; the seconds it took; the warnings it gave."""
+    """A fitted ranker, or the error that stopped it; its seconds; its warnings."""
 
     setting: Setting
     ranker: Ranker
@@ -31,7 +31,7 @@ class SettingFit(NamedTuple):
 
 
 def path_batches(settings: Sequence[Setting], path: str | tuple[str, ...] | None) -> list[list[Setting]]:
-    """Settings to fit together: those that differ in the path's parameters alone; otherwise one at a time.
+    """Settings to fit together: those that differ only in the path's parameters; otherwise one at a time.
 
     >>> path_batches([{"C": 1, "loss": "a"}, {"C": 2, "loss": "a"}, {"C": 1, "loss": "b"}], "C")
     [[{'C': 1, 'loss': 'a'}, {'C': 2, 'loss': 'a'}], [{'C': 1, 'loss': 'b'}]]
@@ -46,7 +46,7 @@ def path_batches(settings: Sequence[Setting], path: str | tuple[str, ...] | None
 
 
 def _of_path(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The path's parameters that a setting has: all of them, or the first alone."""
+    """The path's parameters that a setting has: all of them, or only the first."""
     return names if all(name in setting for name in names) else tuple(name for name in names[:1] if name in setting)
 
 
@@ -59,17 +59,17 @@ def fit_settings(
     caught: tuple[type[Exception], ...] = (Exception,),
     stop_on: object = None,
 ) -> Iterator[SettingFit]:
-    """Fit each setting; along a path in one go if there are several, else, or if that fails, one at a time.
+    """Fit each setting; along a path in one call if there are several, else, or if that fails, one at a time.
 
     Parameters
     ----------
-    make : gives an unfitted ranker for a setting
-    settings : those of a batch of `path_batches`
-    path : the parameter whose values ``fit_path`` fits in one go; or several, whose values it takes together
-    rows : X, y and qid; data in parts, None and None
+    make : returns an unfitted ranker for a setting
+    settings : a batch from `path_batches`
+    path : the parameter whose values ``fit_path`` fits in one call; or several, whose values it takes together
+    rows : X, y and qid; or data in parts, None and None
     learn : fits a ranker; by default its `fit` takes the rows
     caught : errors that belong to a setting; all others are raised
-    stop_on : rows to stop on early, for rankers whose paths do that
+    stop_on : rows for early stopping, for rankers whose paths support it
     """
     names = _of_path(settings[0], (path,) if isinstance(path, str) else path or ())
     if names and (len(settings) > 1 or stop_on is not None):
@@ -83,18 +83,18 @@ def fit_settings(
                 more = {} if stop_on is None else {"eval_set": [stop_on]}
                 rankers = list(make(settings[0]).fit_path(*rows, values, **more))
             if len(rankers) != len(values):
-                raise ValueError(f"fit_path gave {len(rankers)} rankers for {len(values)} values of {path}")
+                raise ValueError(f"fit_path returned {len(rankers)} rankers for {len(values)} values of {path}")
             seconds = (time.perf_counter() - start) / len(settings)
             for setting, ranker in zip(settings, rankers):
                 yield SettingFit(setting, ranker, seconds, None, _texts(warned))
             return
-        except caught:  # find out below which of the settings it was
+        except caught:  # the loop below finds out which setting failed
             pass
     for setting in settings:
         start, ranker, error = time.perf_counter(), None, None
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            if len(settings) > 1:  # one of which is to be the best: that others are weak is no news
+            if len(settings) > 1:  # only the best will be used, so weak fits of others need no warning
                 warnings.simplefilter("ignore", WeakFitWarning)
             try:
                 ranker = make(setting)
@@ -109,9 +109,9 @@ def _texts(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
-    """Whether a quicker way that the class `home` has is also that of `kind`: no user's class overrides `methods`.
+    """Whether a shortcut of the class `home` is valid for `kind`: no user's class overrides `methods`.
 
-    Classes of this package override methods and keep the ways true, which their tests check.
+    Classes of this package override methods and keep the shortcuts valid, which their tests check.
 
     >>> from hingerank import RankSVM
     >>> Mine = type("Mine", (RankSVM,), {"fit": lambda self, X: self, "__module__": "mine"})
@@ -126,7 +126,7 @@ def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
 
 
 def paths_of(ranker: Ranker) -> tuple[str, ...]:
-    """The parameters whose values one call of ``fit_path`` fits together; none: fit settings one by one."""
+    """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""
     path = path_of(ranker)
     return () if path is None else getattr(ranker, "path_parameters", (path,))
 

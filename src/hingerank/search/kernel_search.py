@@ -13,12 +13,12 @@ from hingerank.search.query_folds import QueryFolds
 from hingerank.search.study import Study
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
-WIDTHS = tuple(4.0**k for k in range(-4, 2))  # of gamma="scale"
+WIDTHS = tuple(4.0**k for k in range(-4, 2))  # multiples of gamma="scale"
 
 
 @dataclass(frozen=True)
 class KernelSearch:
-    """What ``search_kernel`` found.
+    """The result of ``search_kernel``.
 
     Attributes
     ----------
@@ -37,15 +37,15 @@ def search_kernel(
     """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
 
     For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
-    small to large. Validation rows are mapped once for all values of C as well. Of equals the smaller C is taken.
-    (`hingerank.tune` does this over folds, with the scaling among what it tries.)
+    small to large. Validation rows are also mapped once for all values of C. Ties go to the smaller C.
+    (`hingerank.tune` does this over folds, and also tries scalings.)
 
     Parameters
     ----------
-    ranker : with the other settings
+    ranker : with the other parameters set
     train, validation : RankingData
     Cs : values of C
-    gammas : values of gamma; by default 4^-4, ..., 4 times what ``gamma="scale"`` gives for the scaled rows
+    gammas : values of gamma; by default 4^-4, ..., 4 times that of ``gamma="scale"`` for the scaled rows
     measure : what to maximise
 
     Examples
@@ -63,7 +63,7 @@ def search_kernel(
         gammas = [scale * width for width in WIDTHS]
     grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
     if not all(grid.values()):
-        raise ValueError("there is nothing to choose from: give values for Cs and gammas")
+        raise ValueError("there are no settings to try: give at least one value each for Cs and gammas")
     study = Study(type(ranker).__name__, ranker, QueryFolds(train, measure, validation, tol_factor=1.0), measure)
     study.run(Grid(grid), 0)
     if not study.known:

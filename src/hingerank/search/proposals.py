@@ -4,12 +4,12 @@ A search proposes batches of settings and receives their validation values, thro
 
     proposals = search.propose(seed)
     batch = next(proposals)                  # settings to try, all at once if you like
-    batch = proposals.send(values)           # their values, None where the ranker failed; StopIteration when done
+    batch = proposals.send(values)           # their values, None if the fit failed; StopIteration when done
 
-The same seed and values give the same settings, which is why a killed run can simply be run again: what is already in
-the results file is not computed a second time. For that reason settings are not scikit-learn's `ParameterGrid` and
-`ParameterSampler`: these sort the parameters (the first of equally good settings is chosen, so order counts), and
-sampling there depends on the library's version and draws lists without replacement.
+The same seed and values give the same settings, so a killed run can simply be run again: what is already in the results
+file is not recomputed. For that reason settings do not come from scikit-learn's `ParameterGrid` and `ParameterSampler`:
+these sort the parameters (ties go to the first setting, so order matters), and sampling there depends on the library's
+version and draws lists without replacement.
 """
 
 import itertools
@@ -27,7 +27,7 @@ Proposals = Generator[list[Setting], list[float | None], None]
 
 @runtime_checkable
 class Distribution(Protocol):
-    """Values of one parameter: `draw` takes one from a generator, `suggest` has an Optuna trial choose."""
+    """Values of one parameter: `draw` takes one from a generator, `suggest` lets an Optuna trial choose."""
 
     def draw(self, rng: np.random.Generator) -> Any: ...
 
@@ -36,7 +36,7 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """A number drawn evenly from [low, high]."""
+    """A number drawn uniformly from [low, high]."""
 
     low: float
     high: float
@@ -50,7 +50,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogUniform:
-    """A number from [low, high] whose logarithm is drawn evenly: for C, gamma and the like."""
+    """A number from [low, high] whose logarithm is drawn uniformly: for parameters such as C and gamma."""
 
     low: float
     high: float
@@ -68,7 +68,7 @@ class LogUniform:
 
 @dataclass(frozen=True)
 class Integers:
-    """A whole number drawn evenly from low, low+1, ..., high."""
+    """A whole number drawn uniformly from low, low+1, ..., high."""
 
     low: int
     high: int
@@ -82,7 +82,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values, each as likely."""
+    """One of some values with equal probability."""
 
     values: tuple[Any, ...]
 
@@ -94,7 +94,7 @@ class Choice:
 
 
 class Search(Protocol):
-    """size: how many settings will be tried."""
+    """Proposes settings to try. size: how many in all."""
 
     @property
     def size(self) -> int: ...
@@ -105,7 +105,7 @@ class Search(Protocol):
 
 
 class FirstOfEquals:
-    """Takes the setting of the largest value, and the first of equals."""
+    """Chooses the setting with the largest value, the first of ties."""
 
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
         return max(tried, key=lambda pair: pair[1])[0]
@@ -113,7 +113,7 @@ class FirstOfEquals:
 
 @dataclass(frozen=True)
 class Grid(FirstOfEquals):
-    """Every combination of the listed values; an empty grid is the one setting {}.
+    """Every combination of the listed values; an empty grid has the one setting {}.
 
     >>> Grid({"C": [1, 10], "loss": ["hinge"]}).settings()
     [{'C': 1, 'loss': 'hinge'}, {'C': 10, 'loss': 'hinge'}]
@@ -139,18 +139,18 @@ class Grid(FirstOfEquals):
 
 @dataclass(frozen=True)
 class Staged:
-    """Grids one after another, each around the best setting of those before.
+    """Grids one after another, each around the best setting so far.
 
-    A grid grows, a few times at most, where the best setting has a number at its edge: by the grid's own steps, and
-    only the best setting's numbers, one at a time.
+    If the best setting has a number at the edge of its grid, the grid is extended, a few times at most, by its own
+    steps, with the other parameters of the best setting fixed, one parameter at a time.
 
     Parameters
     ----------
-    stages : parameter -> values, for each stage; AROUND stands for values around the best one so far
-    start : what parameters of later stages are set to before their turn
-    widen : whether grids may grow
-    limits : of parameters that have others than usual
-    choosing : which of equals is the best; default the simpler one
+    stages : parameter -> values, for each stage; AROUND means values around the best one so far
+    start : values of later stages' parameters before their stage
+    widen : whether grids may be extended
+    limits : of parameters whose limits are not the usual ones
+    choosing : breaks ties; by default the simpler setting wins
     allowed : which settings may be tried
 
     Examples
@@ -182,7 +182,7 @@ class Staged:
         return (self.choosing or best_setting)(tried)
 
     def propose(self, seed: int, widened: dict[str, list[Any]] | None = None) -> Proposals:
-        """widened: takes the values that were added beyond the edges, by parameter."""
+        """Propose settings; widened: receives the values added beyond the edges, by parameter."""
         tried: list[tuple[Setting, float]] = []
         best = dict(self.start)
         for stage in self.stages:
@@ -211,7 +211,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class WideningGrid(Grid):
-    """A grid that grows where the best setting has a number at its edge: `Staged` with one stage.
+    """A grid that is extended if the best setting has a number at its edge: `Staged` with one stage.
 
     >>> proposals = WideningGrid({"C": [1.0, 2.0]}).propose(0)
     >>> next(proposals), proposals.send([0.3, 0.5])
@@ -223,7 +223,7 @@ class WideningGrid(Grid):
 
 
 def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
-    """The setting of the largest value; of equals the simpler one, then the first.
+    """The setting with the largest value; ties go to the simpler one, then the first.
 
     >>> best_setting([({"C": 10.0}, 0.5), ({"C": 0.1}, 0.5), ({"C": 1.0}, 0.4)])
     {'C': 0.1}
@@ -234,7 +234,7 @@ def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
 
 
 def complexity(setting: Setting, tried: Iterable[Setting]) -> float:
-    """How complicated a setting is: the sum over its numbers of their places among the values tried."""
+    """The complexity of a setting: the sum over its numbers of their ranks among the values tried."""
     total, tried = 0.0, list(tried)
     for name, value in setting.items():
         own = size_of(value)
@@ -246,7 +246,7 @@ def complexity(setting: Setting, tried: Iterable[Setting]) -> float:
 
 @dataclass(frozen=True)
 class NearestFirst(WideningGrid):
-    """A grid that grows one value at a time, the nearest first: once one is worse, the farther are not tried.
+    """A grid that is extended one value at a time, the nearest first; it stops once a value is worse.
 
     >>> proposals = NearestFirst({"C": [1.0, 2.0]}).propose(0)
     >>> next(proposals), proposals.send([0.3, 0.5])
@@ -324,7 +324,7 @@ class OptunaSearch(_Trials):
 
 
 def describe_search(search: Search) -> Facts:
-    """What the search is, in words and numbers that can be stored and compared."""
+    """A description of the search, in strings and numbers that can be stored and compared."""
     words: Facts = {"kind": type(search).__name__}
     for name, value in vars(search).items():
         words[name] = {k: _words(v) for k, v in value.items()} if isinstance(value, Mapping) else value

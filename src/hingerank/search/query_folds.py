@@ -27,9 +27,8 @@ OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError,
 
 
 class FoldOutcome(NamedTuple):
-    """A setting on one fold: its value, the standard error of that over queries, seconds, what went wrong, scores of
-    held-out rows where they are asked for, where a fit may stop early how far it went along the path, and the value of
-    every query."""
+    """A setting on one fold: its value, the standard error of that over queries, seconds, the error, the scores of
+    held-out rows if wanted, how far a fit that may stop early went along the path, and the value of every query."""
 
     setting: Setting
     value: float
@@ -42,17 +41,17 @@ class FoldOutcome(NamedTuple):
 
 
 class QueryFolds:
-    """Parts of the queries, each held out once, or one validation set.
+    """Folds of the queries, each held out once, or one validation set.
 
     Parameters
     ----------
-    data : RankingData, or data in parts, of which every part is cut into folds
-    measure : to judge by
+    data : RankingData, or data in parts, of which every part is split into folds
+    measure : to compare by
     validation : data to choose on instead of folds
-    folds : how many
-    seed : of the parts
-    tol_factor : by how much fits that are only tried may stop farther from the optimum
-    keep_scores : whether outcomes have the scores of held-out rows
+    folds : their number
+    seed : of the folds
+    tol_factor : factor of the tolerance for fits that are only tried
+    keep_scores : whether outcomes include the scores of held-out rows
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class QueryFolds:
         return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
 
     def possible(self, stages: Sequence[Stage]) -> list[Stage]:
-        """The stages without what needs all rows at once, where they are in a mapped file or in parts."""
+        """The stages without settings that need all rows at once, if rows are in a mapped file or in parts."""
         stay = isinstance(self.data, RowsInParts) or is_mapped(self.data.X)
         left = {"context", "interactions"} if stay else set()
         return [{name: values for name, values in stage.items() if name not in left} for stage in stages]
@@ -83,7 +82,7 @@ class QueryFolds:
         raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """How far grids may grow that have other limits than usual."""
+        """Limits of grids other than the usual ones."""
         return {"n_features": (1, self.data.n_features)}
 
     def fit(self, ranker: Ranker) -> Any:
@@ -92,15 +91,15 @@ class QueryFolds:
         return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
 
     def held(self, k: int) -> Any:
-        """The rows that fold k holds out."""
+        """The rows held out in fold k."""
         _, _, other, choose = self.parts[k]
         return _taken(other, choose)
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
-        """What every setting is worth on fold k."""
+        """The outcome of every setting on fold k."""
         data, learn, _, _ = self.parts[k]
         train, held = _taken(data, learn), self.held(k)
-        # rows that stay where they are, in a mapped file or with their workers, are scaled by the ranker itself
+        # rows in a mapped file or on workers are scaled by the ranker itself
         stay = self.separate or isinstance(train, RowsInParts) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
         scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
@@ -129,7 +128,7 @@ class QueryFolds:
     def _measured(
         self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
     ) -> Iterator[FoldOutcome]:
-        """Fit settings that differ in the path parameter alone, and measure them."""
+        """Fit settings that differ only in the path parameter, and measure them."""
 
         def make(setting: Setting) -> Any:
             made = clone(ranker).set_params(**setting | fixed)
@@ -153,11 +152,11 @@ class QueryFolds:
             yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
 
     def _learn(self, here: object) -> Any:
-        """What fits a ranker to rows, where that is not its own `fit`."""
+        """A function that fits a ranker to rows, if that is not its own `fit`."""
         return None
 
     def _judge(self, found: list[Any], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Every held-out query's value for each ranker, and the scores where they are in one place."""
+        """Every held-out query's value for each ranker, and the scores if they are in one place."""
         return held_out(found, there, self.measure)
 
 
@@ -170,24 +169,24 @@ def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spe
 
 
 def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
-    """(data, rows to learn from, data, rows to choose on) of every fold, None for all rows; and everything.
+    """(data, training rows, data, validation rows) of every fold, None for all rows; and all data.
 
-    The rows of data in parts are named as `RowsInParts.fold` takes them: a fold is in memory while it is tried.
+    Rows of data in parts are given as arguments of `RowsInParts.fold`: a fold is in memory only while it is used.
     """
     if validation is not None:
         if validation.n_features != data.n_features:
-            raise DataError(f"validation has {validation.n_features} features but the data have {data.n_features}")
+            raise DataError(
+                f"validation has {validation.n_features} features but the data have {data.n_features}: use the same"
+            )
         if isinstance(data, RowsInParts):
             return [(data, None, validation, None)], data.joined(validation)
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
-        qids = numbers[0], numbers[1] + data.n_queries  # files often count their queries from 1 again
+        qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
         return [(data, None, validation, None)], RankingData.concatenate(renamed)
     check_count(folds)
     if data.n_queries < 2:
-        raise DataError(
-            "tuning holds out whole queries, and the data have one query only: give query ids or validation="
-        )
+        raise DataError("tuning holds out whole queries, but the data have only one: give query ids or validation=")
     folds = min(folds, data.n_queries)
     if isinstance(data, RowsInParts):
         return [(data, (k, folds, False), data, (k, folds, True)) for k in range(folds)], data
@@ -206,13 +205,13 @@ def _taken(data: Any, rows: Any) -> Any:
 
 
 def check_count(folds: object) -> None:
-    """A ValueError unless the number of folds is a whole number of at least 2."""
+    """Raise a ValueError unless the number of folds is a whole number of at least 2."""
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 
 def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Every query's value for each ranker, and the scores where the rows are here."""
+    """Every query's value for each ranker, and the scores if the rows are in this process."""
     if not found:
         return
     if isinstance(data, RowsInParts):
@@ -223,7 +222,7 @@ def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.nda
 
 
 def path_scores(path: list[Any], X: Matrix, qid: Any = None) -> list[np.ndarray]:
-    """The scores of every ranker of one path; rankers that share a feature map have the rows mapped once."""
+    """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):

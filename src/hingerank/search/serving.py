@@ -1,4 +1,4 @@
-"""Settings for a target: which ones another program can run, by what `export` itself carries."""
+"""Settings for a target: which ones another program can run, by the rules of `export` itself."""
 
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -17,9 +17,9 @@ from hingerank.search.settings import Setting
 
 
 def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) -> str:
-    """Why a format cannot carry what a ranker with a setting will be after its fit; empty where it can.
+    """Why a format cannot express a ranker fitted with a setting; empty if it can.
 
-    blended: as one of several rankers whose scores are added up, the others being of its kind.
+    blended: as one of several rankers of its kind whose scores are added.
 
     >>> from hingerank import RankSVM
     >>> why_not(RankSVM(), {"scale": "standard"}, "solr")
@@ -29,24 +29,24 @@ def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) ->
     """
     name = type(ranker).__name__
     if not isinstance(ranker, BaseRanker):
-        return f"{name} has no form that another program could take over"
+        return f"{name} has no form that another program could run"
     parts = _parts(ranker, setting)
     return refusal(to, joined_parts(parts * 2) if blended else parts, "Blend" if blended else name)
 
 
 def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
-    """What a ranker with a setting will be a sum of."""
+    """The parts whose sum a ranker with a setting will be."""
     return list(clone(ranker).set_params(**setting)._form_parts())
 
 
 def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool, blended: bool = False) -> None:
-    """A ValueError before any fit where the target can run nothing of what would be tried.
+    """Raise a ValueError before any fit if the target can run nothing that would be tried.
 
     Parameters
     ----------
     to : the target
-    tried : name of a ranker -> the ranker and the settings to begin with
-    only : whether every ranker needs one that runs there, as the members of a blend do
+    tried : name of a ranker -> the ranker and its first settings
+    only : whether every ranker needs a setting that runs there, as the members of a blend do
     blended : whether the scores of all rankers are added up
     """
     reasons = {
@@ -55,7 +55,7 @@ def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: 
     }
     nowhere = [name for name, each in reasons.items() if all(each)]
     if len(nowhere) == len(reasons) or (only and nowhere):
-        raise ValueError(f"serve={to!r} leaves nothing to try of {nowhere[0]}: {reasons[nowhere[0]][0]}")
+        raise ValueError(f"serve={to!r} leaves nothing to try for {nowhere[0]}: {reasons[nowhere[0]][0]}")
     if blended:
         able = {name: [s for s, why in zip(tried[name][1], reasons[name]) if not why] for name in tried}
         outlines = [dict.fromkeys(tuple(_parts(tried[name][0], s)) for s in able[name]) for name in tried]
@@ -66,7 +66,7 @@ def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: 
 
 
 def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
-    """Where the free choice can run, and how, if it is better than the chosen setting by more than twice the error."""
+    """Formats that can run the unrestricted choice, if it beats the chosen setting by more than twice the error."""
     cost, error = difference(free.scores, chosen.scores)
     if free.served or not cost > 2 * np.nan_to_num(error):
         return ""
@@ -78,7 +78,7 @@ def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
 
 
 def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
-    """That no format carries the chosen setting, if one carries another that was tried, and how to choose that."""
+    """A hint that no format supports the chosen setting, if one supports another that was tried; else empty."""
     if not isinstance(ranker, BaseRanker) or carriers(_parts(ranker, chosen.setting)):
         return ""
     able = max((t for t in tried if carriers(_parts(ranker, t.setting))), key=lambda t: t.mean, default=None)
@@ -86,13 +86,13 @@ def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
         return ""
     targets = ", ".join(carriers(_parts(ranker, able.setting)))
     return (
-        f"no export carries this setting: to run it elsewhere, tune with serve= one of {targets} "
-        f"(the best that one can run has {able.mean:.4f})"
+        f"no export supports this setting: to run it elsewhere, tune with serve= one of {targets} "
+        f"(the best setting that one of them can run has {able.mean:.4f})"
     )
 
 
 def target_name(serve: str, rated: bool) -> str:
-    """The format that is meant by `serve`; a ValueError where there is none."""
+    """The format named by `serve`; a ValueError if there is none."""
     if rated or serve == "vectors":
-        raise ValueError("serve is for rankers of rows; personal rankers of any setting are exported as vectors")
+        raise ValueError("serve is for rankers of rows: personal rankers are exported as vectors, whatever the setting")
     return format_name(serve)

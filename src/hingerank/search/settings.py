@@ -1,9 +1,9 @@
-"""What is worth trying for every ranker: the one table that `tune`, `compare` and the papers' tables begin with.
+"""The settings worth trying for every ranker: the one table for `tune`, `compare` and the papers' tables.
 
 A search goes through the stages of a ranker, each around the best setting of the stages before, the cheap ones first.
-In a stage SCALES means the scalings that suit the data, CONTEXTS none and ranks within queries where rows are dense,
-NATURAL values of C around the one that a personal ranker takes by itself, AROUND values around the best one so far, and
-`After` values that have a turn only where another one has won.
+In a stage SCALES means the scalings that suit the data, CONTEXTS none and, if rows are dense, ranks within queries,
+NATURAL values around the default C of a personal ranker, AROUND values around the best one so far, and `After` values
+that are tried only if another one was best.
 """
 
 import inspect
@@ -28,13 +28,13 @@ Stage = Mapping[str, Sequence[Any]]
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
 CONTEXTS = ["none, and ranks within queries"]
-NATURAL = ["around what the ranker takes by itself"]
-STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # of NATURAL
+NATURAL = ["around the ranker's default"]
+STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # factors of NATURAL
 MOST_WIDENINGS = 4
 
 
 class After(list[Any]):
-    """Values that are tried only where another one is the best so far."""
+    """Values that are tried only if another one is the best so far."""
 
     def __init__(self, values: Iterable[Any], best: object) -> None:
         super().__init__(values)
@@ -47,13 +47,13 @@ GAMMAS = ["0.25*scale", "scale", "4*scale"]
 
 LINEAR: list[Stage] = [{"scale": SCALES, "C": CS}]
 KERNEL: list[Stage] = [{"scale": SCALES, "C": [1e-4, 1e-2, 1.0]}, {"gamma": GAMMAS, "C": AROUND}]
-TREES = [50, 100, 200, 400, 800]  # of one training, which stops where held-out queries are ranked no better
+TREES = [50, 100, 200, 400, 800]  # of one training, which stops when held-out queries no longer improve
 LIGHTGBM: list[Stage] = [
     {"num_leaves": [7, 31], "n_estimators": TREES},
     {"learning_rate": [0.05, 0.1], "n_estimators": TREES[1:]},
     {"min_child_samples": [5, 20, 100]},
 ]
-TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # of relevance and diversity
+TRADE_OFF: list[Stage] = [{"lam": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0]}]  # between relevance and diversity
 
 STAGES: dict[str, list[Stage]] = {
     "rank-svm": [
@@ -121,7 +121,7 @@ STAGES: dict[str, list[Stage]] = {
     "struct-svm-div": [{"C": [1.0, 10.0], "candidates": [20, 50]}],
 }  # fmt: skip
 
-# how far a grid may grow
+# how far a grid may be extended
 LIMITS: dict[str, tuple[float, float]] = {
     "C": (1e-9, 1e6), "radius": (1e-2, 1e5), "lam": (1e-4, 1e4), "gamma": (1e-9, 1e9), "rank": (1, 100),
     "alpha": (0.01, 0.99), "max_iter": (1, 2000), "n_estimators": (5, 1000), "num_leaves": (3, 255),
@@ -131,7 +131,7 @@ LIMITS: dict[str, tuple[float, float]] = {
 
 
 def stages_of(ranker: Ranker) -> list[Stage]:
-    """The stages of a ranker, or of its class; for a class of the user's own those of a linear one.
+    """The stages of a ranker, or of its class; those of a linear one for a class of the user's own.
 
     A class that inherits from a registered one is searched like that one, as far as it has the parameters.
     """
@@ -141,12 +141,12 @@ def stages_of(ranker: Ranker) -> list[Stage]:
 
 
 def limits_of(ranker: Ranker) -> dict[str, tuple[float, float]]:
-    """How far grids of a ranker may grow, where that is not what `LIMITS` says."""
+    """Limits of a ranker's grids that differ from `LIMITS`."""
     return {"lam": (0.0, 1.0)} if _registered_base(ranker) in ("mmr", "xquad", "pm2") else {}
 
 
 def _registered_base(ranker: Ranker) -> str:
-    """The registered name of a ranker, of its class, or of the next class that it inherits from; "" without one."""
+    """The registered name of a ranker, of its class, or of its nearest registered base class; "" if there is none."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     homes = {place: name for name, place in RANKERS.items()}
     names = (homes.get(f"{base.__module__}:{base.__qualname__}") for base in kind.__mro__)
@@ -154,7 +154,7 @@ def _registered_base(ranker: Ranker) -> str:
 
 
 def parameters_of(ranker: Ranker) -> Facts:
-    """The parameters of a ranker and what they are set to; of a class its defaults."""
+    """The parameters of a ranker and their values; for a class its defaults."""
     if not isinstance(ranker, type):
         return ranker.get_params(deep=False)
     every = inspect.signature(ranker).parameters.values()
@@ -167,15 +167,15 @@ def resolved(
     scales: Callable[[], list[Any]],
     natural: Callable[[], float | None],
 ) -> tuple[list[Stage], Setting]:
-    """The stages to go through: what is given as one stage, else the ranker's usual ones without what is fixed.
+    """(Stages to go through, values of later stages' parameters before their stage).
 
-    With them what parameters of later stages are set to before their turn.
+    The given grid is one stage; otherwise the ranker's usual stages, without fixed parameters.
 
     Parameters
     ----------
     ranker : or its class
-    given : parameter -> values, one to fix it, several to try instead of what is usual
-    scales, natural : give what stands for SCALES and NATURAL, nothing where that is not to be tried
+    given : parameter -> values: one to fix it, several to try instead of the usual ones
+    scales, natural : return the values for SCALES and NATURAL, or nothing if these are not to be tried
     """
     known = parameters_of(ranker)
     unknown = next((name for name in given if name not in known), None)
@@ -192,7 +192,7 @@ def resolved(
             return scales()
         if values is CONTEXTS:
             suited = scales()
-            return [None, "rank"] if suited and "deviation" not in suited else []  # which is what sparse rows get
+            return [None, "rank"] if suited and "deviation" not in suited else []  # sparse rows get "deviation"
         if values is NATURAL:
             own = natural()
             return [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]
@@ -208,7 +208,7 @@ def resolved(
 
 
 def scales_for(X: Matrix) -> list[str | None]:
-    """Scalings worth a try: none at all where the columns' spreads are alike, bent ones where columns have long tails.
+    """Scalings worth trying: also none if the columns' spreads are similar, nonlinear ones if columns have long tails.
 
     >>> scales_for(np.array([[0.0, 1.0], [1.0, 0.0]]))
     [None, 'standard', 'query-minmax']
@@ -223,7 +223,7 @@ def scales_for(X: Matrix) -> list[str | None]:
 
 
 def size_of(value: Any) -> float | None:
-    """How large a number or a rule of gamma is; None for words.
+    """The size of a number or of a rule of gamma; None for other strings.
 
     >>> [size_of(value) for value in (0.1, "4*scale", "hinge", None)]
     [0.1, 4.0, None, None]
@@ -239,7 +239,7 @@ def size_of(value: Any) -> float | None:
 
 
 def near(value: float, tried: Iterable[Any] = ()) -> list[float]:
-    """A value and its neighbours to both sides, by the steps of what was tried, at most a factor of ten.
+    """A value and its neighbours on both sides, by the steps of the values tried, at most a factor of ten.
 
     >>> near(0.01), near(1.0, [0.1, 0.3, 1.0, 3.0, 10.0])
     ([0.001, 0.01, 0.1], [0.316, 1.0, 3.17])
@@ -271,7 +271,7 @@ def farther(values: list[Any], best: object, limit: tuple[float, float] | None) 
     found: list[Any] = []
     for power in (1, 2):
         size = min(max(edge * (edge / inner) ** power, low), high)
-        if (size > edge) != up:  # the grid was given beyond the limit
+        if (size > edge) != up:  # the given grid is already beyond the limit
             continue
         if isinstance(best, str):
             found.append(f"{size:g}*{gamma_rule(best)[1]}")
@@ -281,7 +281,7 @@ def farther(values: list[Any], best: object, limit: tuple[float, float] | None) 
 
 
 def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, float] | None = None) -> list[Any]:
-    """Values of a parameter beyond the edge of those tried with the rest of the best setting, if the best is there.
+    """Values beyond the edge of those tried with the other parameters of the best setting, if the best is at the edge.
 
     >>> beyond("C", {"C": 10.0, "rank": 2}, [{"C": 1.0, "rank": 2}, {"C": 10.0, "rank": 2}, {"C": 99.0, "rank": 5}])
     [100.0, 1000.0]
@@ -292,7 +292,7 @@ def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, f
 
 
 def listed(name: str, values: object) -> list[Any]:
-    """The values of a parameter that a grid gives: one, or several to try."""
+    """The values of a parameter in a grid: one, or several to try."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return [values]
     values = list(values)

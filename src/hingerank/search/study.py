@@ -1,4 +1,4 @@
-"""Settings of one ranker, tried over folds until the search has no more; which are stopped, and which is the best."""
+"""The settings of one ranker, tried over folds until the search ends; poor ones are stopped early."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from hingerank.search.serving import why_not
 from hingerank.search.settings import Setting, Stage
 from hingerank.watching import describe_time, tell_outlook, tell_task
 
-FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # that tell enough about a setting to stop it
-WORTH = 1e-3  # the part of the best value that a better setting should add
+FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # evidence needed to stop a setting
+WORTH = 1e-3  # fraction of the best value that a better setting should add
 Progress = Callable[[int, int, str], None]
 
 
@@ -42,7 +42,7 @@ class Folds(Protocol):
 
 @dataclass
 class Study:
-    """Settings of one ranker and what they gave."""
+    """Settings of one ranker and their results."""
 
     name: str
     ranker: Ranker
@@ -60,17 +60,17 @@ class Study:
     began: float = field(default_factory=time.perf_counter)
 
     def runs(self, setting: Setting) -> bool:
-        """Whether the target can run a setting; without a target all are as good."""
+        """Whether the target can run a setting; always True without a target."""
         return self.target is None or not why_not(self.ranker, setting, self.target, self.blended)
 
     def run(self, search: Search, seed: int, widened: dict[str, list[Any]] | None = None) -> None:
-        """Try what the search proposes, until it has no more.
+        """Try the settings that the search proposes, until it ends.
 
         Parameters
         ----------
         search : proposes settings
         seed : of the proposals
-        widened : takes the values beyond the edges of grids; by default the study's own
+        widened : receives the values beyond the edges of grids; by default the study's own
         """
         grown = self.widened if widened is None else widened
         proposals = search.propose(seed, grown) if isinstance(search, Staged) else search.propose(seed)
@@ -84,7 +84,7 @@ class Study:
                 batch = None
 
     def _worth(self, trial: Trial) -> float | None:
-        """A setting's value for the search: its mean; as far behind the best as on its folds, if it was stopped."""
+        """A setting's value for the search: its mean; if it was stopped, the best mean minus its lag on its folds."""
         if not np.isnan(trial.mean):
             return trial.mean
         if not self.known or not trial.scores or np.isnan(trial.scores).any():
@@ -100,16 +100,16 @@ class Study:
 
     @property
     def served(self) -> list[Trial]:
-        """Those of them that the target can run."""
+        """Those of `known` that the target can run."""
         return [trial for trial in self.known if trial.served]
 
     def best(self, simplest: bool = False, free: bool = False) -> Trial:
-        """The setting with the largest mean, the simpler of equals.
+        """The setting with the largest mean, ties going to the simpler one.
 
         Parameters
         ----------
         simplest : take the simplest of all within a standard error
-        free : also of those that the target cannot run
+        free : include settings that the target cannot run
         """
         among = self.known if free else self.served
         settings = [trial.setting for trial in among]
@@ -120,7 +120,7 @@ class Study:
         return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
 
     def _attempt(self, settings: list[Setting]) -> None:
-        """Try settings that have not been tried, on every fold."""
+        """Try new settings on every fold."""
         todo = {canonical(s): s for s in settings if canonical(s) not in self.trials}
         if not todo:
             return
@@ -147,10 +147,10 @@ class Study:
         self._keep_scores(found)
 
     def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
-        """Settings to leave out of the other folds: stopped before, or on the first k folds not worth going on with.
+        """Settings to leave out of the remaining folds: stopped before, or not promising on the first k folds.
 
-        That is where the values of queries, less those of the best setting so far, are on average below WORTH of it
-        even with their error added; and if a simpler setting may win, where it is behind by two errors of its own too.
+        That is if the values of queries, minus those of the best setting so far, are on average below WORTH of it even
+        with their error added; and, if a simpler setting may win, also if it is behind by two of its own errors.
         """
         here = {key: _all_queries(outcomes) for key, outcomes in found.items() if len(outcomes) == k}
         behind, whole = {key for key, outcomes in found.items() if len(outcomes) < k}, self.by_query or here
@@ -172,7 +172,7 @@ class Study:
         return behind
 
     def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
-        """Keep values of queries, and held-out scores of the best setting so far, where the folds give them."""
+        """Store values of queries, and held-out scores of the best setting so far, if the folds provide them."""
         for key, outcomes in found.items():
             if len(outcomes) == len(self.folds) and (values := _all_queries(outcomes)):
                 self.by_query[key] = values
@@ -184,14 +184,14 @@ class Study:
         self.scores = {key: scores for key, scores in self.scores.items() if key == best}
 
     def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
-        """The scores of every fold's held-out rows; fits that are not known any more are made again."""
+        """The scores of every fold's held-out rows; fits that are no longer stored are repeated."""
         if canonical(setting) not in self.scores:
             outcomes = [next(iter(self.folds.outcomes(k, self.ranker, [setting]))) for k in range(len(self.folds))]
             return [outcome.scores for outcome in outcomes if outcome.scores is not None]
         return self.scores[canonical(setting)]
 
     def _reached(self, setting: Setting, outcomes: list[FoldOutcome]) -> Setting:
-        """The setting with as many trees as folds that stopped early had on average, for the last fit does not stop."""
+        """The setting with the folds' average number of trees, since the last fit does not stop early."""
         path, grown = path_of(self.ranker), [outcome.reached for outcome in outcomes if outcome.reached is not None]
         if path not in setting or len(grown) < len(outcomes):
             return setting
@@ -210,7 +210,7 @@ class Study:
 
 
 def _all_queries(outcomes: Sequence[FoldOutcome]) -> list[np.ndarray]:
-    """The value of every query, fold by fold; empty where a fold does not say, or has none."""
+    """The value of every query, fold by fold; empty if a fold has none."""
     each = [outcome.by_query for outcome in outcomes]
     known = [values for values in each if values is not None and not np.isnan(values).all()]
     return known if len(known) == len(each) else []

@@ -1,4 +1,4 @@
-"""`tune`: the settings worth trying for a ranker, tried over folds; the best one, fitted on everything."""
+"""`tune`: try the settings worth trying for a ranker over folds, and fit the best one on everything."""
 
 import inspect
 import time
@@ -29,12 +29,12 @@ from hingerank.search.settings import listed, resolved
 from hingerank.search.study import Folds, Progress, Study
 from hingerank.watching import tell_task
 
-RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # that rankers learn from
+RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # kinds of training data
 
 
 @runtime_checkable
 class RatingsRanker(Protocol):
-    """A ranker that learns from ratings of many users, and makes the folds that it is tried on."""
+    """A ranker that learns from ratings of many users, and makes its own folds for tuning."""
 
     def _rating_folds(self, data: object, measure: str, **options: object) -> Folds: ...
 
@@ -65,44 +65,43 @@ def tune(
 ) -> Any:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
-    Settings that differ in the ranker's path parameter alone are fitted as one path, scaled and mapped rows are
-    shared (unless a class of your own overrides `fit` or `predict`), queries are never cut, and tries may stop ten
-    times as far from the optimum as the last fit. From two folds on, a setting is left out of the others if its values
-    of the same queries, less those of the best setting so far, are on average below a thousandth of it even with their
-    standard error added (with ``one_standard_error`` only if it is far behind). Trees stop growing where the held-out
-    queries are no longer ranked better; the last fit has as many as the folds had on average. Where the best value of a
-    number is at the edge of its grid the grid grows that way. Of equal settings the simpler one is taken (smaller C,
-    radius, rank, fewer and smaller trees).
+    Settings that differ only in the ranker's path parameter are fitted as one path, scaled and mapped rows are shared
+    (unless a class of your own overrides `fit` or `predict`), queries are never split, and trial fits have ten times
+    the tolerance of the last fit. From two folds on, a setting is left out of the others if its values on the same
+    queries, minus those of the best setting so far, are on average below a thousandth of it even with their standard
+    error added (with ``one_standard_error`` only if it is far behind). Trees stop growing when the held-out queries no
+    longer improve; the last fit has their average number. If the best value of a number is at the edge of its grid, the
+    grid is extended that way. Ties go to the simpler setting (smaller C, radius, rank, fewer and smaller trees).
 
     Parameters
     ----------
     ranker_or_name : a ranker, its class, its name ("rank-svm"), or several of them, of which the best is kept
-        What its parameters are set to stays, unless it is tried.
-    data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is cut into folds
+        Its parameters keep their values, unless they are tried.
+    data : RankingData, or data in parts (`hingerank.distributed.read`), of which every part is split into folds
         For personal rankers ratings with features of their items, which are held out by `hold_out`. Clicks joined with
         features (``log.join(data)``): rankers learn by ``fit_clicks``, and held-out queries are judged by their clicks.
-    measure : what to maximise; "ndcg@10" if not given, of clicks "dcg@10", of `EASE` and `ListRanker` "list_ndcg@10"
-        Of ratings "ndcg@10" and the like are about the order of the items that a user rated, and "list_ndcg@10",
-        "list_recall@10" and the like about lists over all items but those learnt from (see `hr.evaluate_top`), which
+    measure : what to maximise; default "ndcg@10", for clicks "dcg@10", for `EASE` and `ListRanker` "list_ndcg@10"
+        For ratings, "ndcg@10" and similar measure the order of the items that a user rated; "list_ndcg@10",
+        "list_recall@10" and similar measure lists over all items but those trained on (see `hr.evaluate_top`), which
         should find the items rated at least as high as half of all ratings.
-        Of clicks it is what a list is worth, corrected as the fit is: "dcg@10", "p@5" or "average-rank", of which less
-        is better and which is listed with a minus.
+        For clicks it is the value of a list, with the same correction as the fit: "dcg@10", "p@5" or "average-rank", of
+        which less is better and which is listed with a minus.
     validation : data to choose on instead of folds; the last fit is on both
-    folds : parts of the queries, each held out once
-    params : parameter -> a value to fix, or a list of values to try instead of what is usual for this ranker
+    folds : number of folds of the queries, each held out once
+    params : parameter -> a value to fix, or a list of values to try instead of the usual ones for this ranker
     random_state : seed of the folds, and of rankers given by name
     one_standard_error : take the simplest setting whose mean is within one standard error of the best
-    widen : whether grids may grow
-    hold_out : of ratings: "ratings", a part of every user's, or "items", a part of them that training never sees
-    sample_weight : of ratings: how much each counts in fits; judging counts all alike, but those of weight 0
+    widen : whether grids may be extended
+    hold_out : for ratings: "ratings", some of every user's, or "items", some items that training never sees
+    sample_weight : for ratings: the weight of each in fits; the measure counts all alike, except those of weight 0
     serve : a format of `export` ("solr", "opensearch", "vespa", "onnx", "sql", "c", …) that the ranker is chosen for
         Scales, maps and forms that it cannot run are never chosen, so that `export` can write the ranker. They are
-        tried all the same, to say what the target costs in the measure.
-    serve_only : do not try what the target cannot run: fewer fits, but what it costs stays unknown
-    blend : answer a `Blend` of all rankers, each with its best setting, instead of the best one
-        Scales and weights come from the scores that the folds have made anyway: no member is fitted to a fold again.
-    progress : called with (settings done, settings known so far, the best so far in words) after every fit
-    propensities, correction, clip, around : of clicks: as ``fit_clicks`` takes them; correction is "ips" if not given
+        tried all the same, to report what the target costs in the measure.
+    serve_only : do not try what the target cannot run: fewer fits, but the cost of the target stays unknown
+    blend : return a `Blend` of all rankers, each with its best setting, instead of the best one
+        Scales and weights come from the scores of the folds: no member is fitted to a fold again.
+    progress : called with (settings done, settings known so far, a description of the best so far) after every fit
+    propensities, correction, clip, around : for clicks: as in ``fit_clicks``; correction is "ips" by default
 
     Returns
     -------
@@ -147,10 +146,10 @@ def tune(
 
 @dataclass
 class Plan:
-    """Rankers with their searches, the folds they are tried on, and what the best one is for.
+    """Rankers with their searches, the folds they are tried on, and the requirements on the best one.
 
-    simplest: take the simplest setting within one standard error. target: the format that is to run it; target_only:
-    what it cannot run is not tried. blend: all rankers are wanted.
+    simplest: take the simplest setting within one standard error. target: the format that must run it; target_only:
+    do not try what it cannot run. blend: return a blend of all rankers.
     """
 
     folds: Folds
@@ -166,7 +165,7 @@ class Plan:
     def add(
         self, name: str, ranker: Ranker, params: Given, widen: bool, progress: Progress | None
     ) -> None:  # fmt: skip
-        """Take a ranker in, with what is worth trying for it."""
+        """Add a ranker with the settings worth trying for it."""
         tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
         given, folds = present_names(ranker, tried, warn=True, stacklevel=3), self.folds
         stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
@@ -178,8 +177,8 @@ class Plan:
         )
 
     def turns(self) -> Iterator[tuple[Study, Staged, dict[str, list[Any]]]]:
-        """Each study with what it is to try and what takes values beyond the edges: first what the target can run, then
-        what else there is, to know what the target costs."""
+        """Each study with the settings to try and the store for values beyond the edges: first what the target can run,
+        then the rest, to know what the target costs."""
         if self.target is not None:
             begun = {study.name: (study.ranker, search.first) for study, search in zip(self.studies, self.searches)}
             check_target(self.target, begun, self.target_only or self.blend, self.blend)
@@ -206,7 +205,7 @@ class Plan:
             more |= {"advice": advice(other.ranker, free, chosen)}
         tell_task(f"tuning {winner.name}, the last fit")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
+            warnings.simplefilter("ignore", WeakFitWarning)  # validation has chosen this setting
             found = self.folds.fit(clone(winner.ranker).set_params(**chosen.setting))
         trials = [trial for study in self.studies for trial in study.trials.values()]
         found.tuning_ = Tuning(
@@ -215,35 +214,35 @@ class Plan:
         return found
 
     def _winner(self, studies: Sequence[Study], free: bool = False) -> tuple[Study, Trial]:
-        """The study with the best setting, the first of equals, and that setting; free: whatever a target can run."""
+        """The study with the best setting, the first of ties, and that setting; free: ignoring the target."""
         best = [(study, study.best(self.simplest, free)) for study in studies]
         return max(best, key=lambda pair: pair[1].mean)
 
 
 def _kind(rankers: Sequence[Any], data: object, clicks: Given, sample_weight: object) -> str:
-    """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError where rankers, data and arguments disagree."""
+    """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError if rankers, data and arguments disagree."""
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
     clicked, names = isinstance(data, ClickedRows), names_of_rankers(rankers)
     rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
     if clicks and not clicked:
         first = next(iter(clicks))
-        raise ValueError(f"{first} is for clicks joined with features (log.join(data)), which the data are not")
+        raise ValueError(f"{first} is only for clicks joined with features (log.join(data)): leave it out otherwise")
     if any(rated) and not all(rated):
         pair = names[rated.index(True)], names[rated.index(False)]
         raise ValueError(f"{pair[0]} learns from ratings and {pair[1]} from rows: tune one kind at a time")
     if sample_weight is not None and not any(rated):
-        raise ValueError("sample_weight is for ratings; queries of graded rows count alike")
+        raise ValueError("sample_weight is only for ratings, as queries of graded rows count alike: leave it out")
     if any(rated) and clicked:
-        raise ValueError(f"{names[0]} learns from ratings of users, and the data are clicks on rows of queries")
+        raise ValueError(f"{names[0]} learns from ratings of users, but the data are clicks on rows of queries")
     for ranker in rankers if clicked else ():
         check_winners(ranker)
     return RATINGS if any(rated) else CLICKS if clicked else ROWS
 
 
 def _checked_measure(measure: str | None, rankers: Sequence[Any], kind: str) -> str:
-    """The measure to maximise; if none is given what all rankers are usually judged by, else "ndcg@10"."""
-    if kind == RATINGS:  # whose folds know measures of lists besides, and check them
+    """The measure to maximise; by default the usual one of all rankers if they agree, else "ndcg@10"."""
+    if kind == RATINGS:  # its folds also have measures of lists, and check them
         usual = {ranker._usual_measure() for ranker in rankers}
         return measure or (usual.pop() if len(usual) == 1 else "ndcg@10")
     measure = measure or ("dcg@10" if kind == CLICKS else "ndcg@10")
@@ -258,6 +257,6 @@ def _ranker(item: object, seed: int) -> Any:
     if not inspect.isclass(item):
         return clone(item)
     if not issubclass(item, BaseRanker | RatingsRanker):
-        raise ValueError(f"{item.__name__} does not learn from graded rows of queries: tune tunes rankers that do")
+        raise ValueError(f"{item.__name__} does not learn from graded rows of queries, as rankers for tune must")
     make: Any = item
     return make(random_state=seed) if "random_state" in inspect.signature(make).parameters else make()
