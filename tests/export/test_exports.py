@@ -134,7 +134,7 @@ def test_refusals_name_formats_that_can(fitted, tmp_path):
         fitted("query-minmax").export(tmp_path / "m.c", "c")
     with pytest.raises(hr.ExportError, match=r"known ones are: .*python"):
         fitted("linear").export(tmp_path / "m", "cobol")
-    with pytest.raises(hr.ExportError, match="has no option colour; it has precision"):
+    with pytest.raises(hr.ExportError, match="has no option colour; its options: precision"):
         fitted("linear").export(tmp_path / "m", "onnx", colour=1)
     with pytest.raises(hr.ExportError, match="laplacian"):
         hr.KernelRankSVM(kernel="laplacian", gamma=1.0, C=0.1).fit(DATA).export(tmp_path / "m.py", "python")
