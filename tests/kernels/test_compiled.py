@@ -36,7 +36,7 @@ def walk(tmp_path, monkeypatch):
     seconds: when the helper's file was changed, by which Python tells whether its bytecode is old; default: by step.
     """
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(KernelCache, "_told", False)
+    monkeypatch.setattr(KernelCache, "_warned", False)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it tells changes within a second by size only
 
     def load(name, text, seconds):

@@ -239,9 +239,9 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment) -> list[Any]:
     from hingerank.lab.rating_folds import rating_folds
 
-    told, catalogue = read_rated(path, ratings, time=ratings.time_column if ratings.hold_out == "time" else None)
+    rated, catalogue = read_rated(path, ratings, time=ratings.time_column if ratings.hold_out == "time" else None)
     features = catalogue.X, catalogue.names
-    return rating_folds(told, features, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
+    return rating_folds(rated, features, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
 
 
 def _print_curves(results: Any) -> None:

@@ -14,7 +14,7 @@ from hingerank.cli.rating_files import (
     known_user,
     open_model,
     read_pairs,
-    read_told,
+    read_rating_file,
     rows_of_items,
     save_with_items,
     seen_pairs,
@@ -186,7 +186,7 @@ def add_users(
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")
-    rated = read_told(ratings, columns)
+    rated = read_rating_file(ratings, columns)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
     if not replace and (ranker._users().numbers(rated.users) >= 0).any():
@@ -223,7 +223,7 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
 
 def _judged(ranker: Any, catalogue: object, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
     """(users, rows of the catalogue, ratings) to judge by, of users that the model knows."""
-    rated = read_told(data, columns)
+    rated = read_rating_file(data, columns)
     test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
     known = ranker._users().numbers(rated.users) >= 0
     if not known.any():

@@ -123,7 +123,7 @@ def known_user(ranker: Any, text: str) -> Any:
     raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
 
 
-def read_told(path: Path, how: RatingColumns) -> Any:
+def read_rating_file(path: Path, how: RatingColumns) -> Any:
     """Ratings of any users and items."""
     from hingerank.personal.ratings import read_ratings
 

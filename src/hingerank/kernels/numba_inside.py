@@ -188,12 +188,12 @@ class KernelCache(caching.FunctionCache):
 
     def _start_again(self, error: Exception) -> None:
         what = type(error).__name__
-        self._tell(f"a file of compiled kernels in {self.cache_path} is damaged ({what}): compiling again")
+        self._warn_once(f"a file of compiled kernels in {self.cache_path} is damaged ({what}): compiling again")
         with contextlib.suppress(OSError), _alone(self.cache_path):
             self.flush()
 
     @staticmethod
-    def _tell(line: str) -> None:
+    def _warn_once(line: str) -> None:
         """Log a warning once per process: damaged files rarely come alone."""
         if not KernelCache._told:
             KernelCache._told = True

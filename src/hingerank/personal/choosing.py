@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hingerank.personal.fold_in import LEAST_USERS, begins, told_and_rest
+from hingerank.personal.fold_in import LEAST_USERS, begins, few_and_rest
 from hingerank.personal.preferences import UserPreferences, rows_of
 
 MULTIPLES, USUAL = (5.0, 25.0, 125.0, 625.0, 3125.0), 25.0  # the usual one where too little can be held back
@@ -44,7 +44,7 @@ def held_back(
     place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
     rank = np.empty(len(rows), np.int64)
     rank[np.lexsort((rng.random(len(rows)), users))] = place  # a random order of each user's own
-    learnt, _ = told_and_rest(p, some, users, rows, rank >= held[users], build)
+    learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
     return learnt, (p.judged or p).take(some)
 
 

@@ -189,10 +189,10 @@ def _parts(
     count = [len(rows) for rows in some]
     users, rows = np.repeat(np.arange(len(able)), count), np.concatenate(some)
     few = np.concatenate([np.arange(n) for n in count]) < size
-    return told_and_rest(p, able, users, rows, few, build)
+    return few_and_rest(p, able, users, rows, few, build)
 
 
-def told_and_rest(
+def few_and_rest(
     p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, few: np.ndarray,
     build: Callable[..., UserPreferences],
 ) -> tuple[UserPreferences, UserPreferences]:  # fmt: skip

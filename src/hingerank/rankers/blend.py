@@ -263,7 +263,7 @@ class Blend(BaseRanker):
         self.members_, self.weights_, self.scales_ = fitted, blending.weights, blending.scales
         if not np.isfinite(self.scales_).all():
             raise DataError("the members' scores overflow: divide the features first (scale=... of the members)")
-        self.out_of_fold_ = _told(blending, measure)
+        self.out_of_fold_ = _summary(blending, measure)
         if blending.stack is not None:
             self.certificate_, self.trace_ = blending.stack.certificate, blending.stack.trace
         else:
@@ -374,7 +374,7 @@ def _average(blending: Blending) -> float:
     return float(known.mean()) if len(known) else 0.0
 
 
-def _told(blending: Blending, measure: str) -> dict[str, Any]:
+def _summary(blending: Blending, measure: str) -> dict[str, Any]:
     return {
         "measure": measure,
         "kind": blending.kind,

@@ -26,7 +26,7 @@ def weighted_rounds(ranker: Ranker, problem: Any, solution: Solution) -> Solutio
     if not isinstance(problem.preferences, GradedPreferences):
         raise ValueError("pair_weight='ndcg' ranks the graded rows of queries, all in this process")
     scores = problem.design.scores(solution.w)
-    rounds, trace = [_told(solution, None)], [{"round": 1, **entry} for entry in solution.trace]
+    rounds, trace = [_summary(solution, None)], [{"round": 1, **entry} for entry in solution.trace]
     for number in range(2, whole("rounds", ranker.rounds, 2) + 1):
         loss = RankDistanceLoss(problem.loss, problem.preferences, scores)
         if loss.empty:  # no grade is above 0: there is nothing that NDCG could gain
@@ -34,12 +34,12 @@ def weighted_rounds(ranker: Ranker, problem: Any, solution: Solution) -> Solutio
         solve, options = ranker._how(problem, solution)
         solution = solve(problem.with_loss(loss), **options)
         before, scores = scores, problem.design.scores(solution.w)
-        rounds.append(_told(solution, _moved(before, scores, problem.preferences.offsets)))
+        rounds.append(_summary(solution, _moved(before, scores, problem.preferences.offsets)))
         trace += [{"round": number, **entry} for entry in solution.trace]
     return replace(solution, trace=trace, extra={**solution.extra, "rounds": rounds})
 
 
-def _told(solution: Solution, moved: float | None) -> Facts:
+def _summary(solution: Solution, moved: float | None) -> Facts:
     """How a fit ended; moved: the fraction of neighbours in the ranking before that have changed places."""
     return {**solution.certificate.to_dict(), "objective": float(solution.value), "moved": moved}
 

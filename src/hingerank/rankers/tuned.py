@@ -109,8 +109,8 @@ class Tuning:
             f"{self.ranker}: {_words(self.best)}; {self.measure} {chosen.mean:.4f} ± {chosen.error:.4f} over "
             f"{self.folds} fold{'s' * (self.folds > 1)}, {len(self.trials)} settings in {self.seconds:.1f} s"
         )
-        told = self._cost() if self.serve is not None else self.advice
-        return f"{words}; {told}" if told else words
+        remark = self._cost() if self.serve is not None else self.advice
+        return f"{words}; {remark}" if remark else words
 
     def _cost(self) -> str:
         """What the target costs, in words."""
