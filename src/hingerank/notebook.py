@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
-from typing import Any
 
 _CELL = 'style="text-align:{side}"'
 
 
-def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table with a title; numbers stand to the right, an empty row of names leaves the head out.
 
     >>> html_table("<data>", ["", ""], [["rows", 3]]).count("&lt;data&gt;")

@@ -230,7 +230,7 @@ def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
     return ids
 
 
-def _check_alike(distinct: Collection[Any], name: str) -> None:
+def _check_alike(distinct: Collection[object], name: str) -> None:
     """A DataError about ids that differ but look alike, such as 1 and "1": they are one id to every file."""
     seen: Facts = {}
     for value in distinct:

@@ -139,7 +139,7 @@ def fetch(
         local = Path(origin)
         if not str(origin).lower().startswith(_WEB) and local.is_dir():
             _copy_folder(local, work)
-            record: dict[str, Any] = {"folder": str(local)}
+            record: dict[str, object] = {"folder": str(local)}
         else:
             archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
             unpack(archive, work)
@@ -163,7 +163,7 @@ def manual_steps(entry: PublicSet) -> str:
 
 def _archive(
     entry: PublicSet, origin: str, folder: Path, checksum: str | None, progress: Progress | None, transfer: dict
-) -> tuple[Path, dict[str, Any]]:
+) -> tuple[Path, dict[str, object]]:
     """The verified archive and what to record about it."""
     expected = checksum or entry.checksum or _recorded(folder, entry.name)
     if not origin.lower().startswith(_WEB):

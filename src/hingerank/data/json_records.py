@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 from hingerank.arrays import Facts
 from hingerank.data.files import PathLike
@@ -17,7 +16,7 @@ class BrokenRecord(ValueError):
     """A line that is not JSON; its text says why."""
 
 
-def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, Any]]:
+def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, object]]:
     """Place ("line 3", "record 3 (line 40)") and value of each record; a `BrokenRecord` where something is not JSON.
 
     A file that begins with a list, or whose first line is not JSON by itself, is read as JSON texts one after the
@@ -35,7 +34,7 @@ def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, An
     yield from ((f"{noun} {number} (line {line})", value) for number, (line, value) in enumerate(records, 1))
 
 
-def _texts(text: str) -> Iterator[tuple[int, Any]]:
+def _texts(text: str) -> Iterator[tuple[int, object]]:
     """Line and value of each JSON text; a `BrokenRecord` ends them."""
     decoder, at, line = json.JSONDecoder(), 0, 1
     while (begin := BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
@@ -61,7 +60,7 @@ def _first_line(path: PathLike) -> bytes:
     return next((line for line in lines if line), b"")
 
 
-def _parsed(text: bytes | str) -> Any:
+def _parsed(text: bytes | str) -> object:
     try:
         return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:

@@ -47,7 +47,7 @@ class MissingValues:
         """Columns of filled rows."""
         return len(self.values) + len(self.marked)
 
-    def filled(self, X: Matrix) -> Any:
+    def filled(self, X: Matrix) -> Matrix:
         """The rows without missing values, of the same kind."""
         if sp.issparse(X):
             return self._filled_csr(X)
@@ -56,7 +56,7 @@ class MissingValues:
             X = np.where(absent, self.values.astype(X.dtype), X)
         return np.hstack((X, absent[:, self.marked].astype(X.dtype))) if len(self.marked) else X
 
-    def _filled_csr(self, X: Matrix) -> Any:
+    def _filled_csr(self, X: Matrix) -> Matrix:
         absent = np.isnan(X.data)
         data = np.where(absent, self.values.astype(X.dtype)[X.indices], X.data)
         full = sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)

@@ -71,7 +71,7 @@ class Scaler(TransformerMixin, BaseEstimator):
         self._learn_figures(figures, sample)
         return self
 
-    def scale_rows(self, X: Matrix, query: np.ndarray | None) -> Matrix:
+    def scale_rows(self, X: Matrix, query: ArrayLike | None) -> Matrix:
         """`transform` of rows that were checked before; query: the number of each row's query."""
         return self._scale(X, query)
 

@@ -18,7 +18,7 @@ from distributed.worker import get_worker
 
 from hingerank.arrays import Facts
 from hingerank.distributed.errors import ClusterError
-from hingerank.distributed.parts import LOADED, Part, Question, Runner, answers, forget
+from hingerank.distributed.parts import LOADED, Answers, Arguments, Part, Question, Runner, answers, forget
 
 LOOK = 0.5  # seconds between checks of which workers are alive, during a round
 PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker
@@ -39,7 +39,7 @@ class DaskRunner(Runner):
         self.place: dict[str, str] = {}  # part -> worker
         self.rounds = self.sent = self.received = self.loads = 0
 
-    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+    def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         self.rounds += 1
         found: dict[int, Any] = {}
         content, deaths = pickle.dumps((question, arguments), protocol=5), 0
@@ -132,7 +132,7 @@ class DaskRunner(Runner):
             for address, of in batches.items()
         }
 
-    def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, Any]) -> int:
+    def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, object]) -> int:
         """Collect the results of live workers; returns how many died meanwhile."""
         lost, waiting = 0, dict(futures)
         while waiting:
@@ -158,7 +158,7 @@ class DaskRunner(Runner):
                 raise ClusterError(f"the scheduler is lost; {self._advice()}")
             time.sleep(0.05)
 
-    def _take(self, answer: tuple[bytes, int], of: list[int], found: dict[int, Any]) -> None:
+    def _take(self, answer: tuple[bytes, int], of: list[int], found: dict[int, object]) -> None:
         content, loads = answer
         self.received += len(content)
         self.loads += loads

@@ -173,9 +173,11 @@ def forget(parts: Sequence[Part]) -> None:
 
 
 Question = Callable[..., Any]
+Arguments = tuple[Any, ...]  # of a question
+Answers = list[Any]  # one of every part
 
 
-def answers(question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+def answers(question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
     """question(loaded part, *arguments) of some parts, one after the other."""
     return [question(held(part), *arguments) for part in parts]
 
@@ -183,7 +185,7 @@ def answers(question: Question, parts: Sequence[Part], arguments: tuple[Any, ...
 class Runner:
     """Calls questions of parts, and releases parts that are no longer needed."""
 
-    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+    def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         """The results in part order."""
         raise NotImplementedError
 
@@ -195,7 +197,7 @@ class Runner:
 class InThisProcess(Runner):
     """Runs everything in this process, one part after the other."""
 
-    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+    def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         return answers(question, parts, arguments)
 
     def forget(self, parts: Sequence[Part]) -> None:

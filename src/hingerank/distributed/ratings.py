@@ -132,7 +132,7 @@ def read_rating_parts(
 
 
 def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
-    rated: Any = part.data
+    rated = part.data
     return number_ids(rated.users, len(rated), "users")[0], len(rated), part.content
 
 
@@ -323,7 +323,7 @@ def _summed(parts: Sequence[StepSums]) -> StepSums:
     return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
 
-def _take(part: LoadedPart, token: str, steps: int, step: Step) -> Any:
+def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
     """Execute a step, if the part has executed all before it."""
     users = part.made.get(token)
     if users is None or users.steps != steps:
@@ -331,7 +331,7 @@ def _take(part: LoadedPart, token: str, steps: int, step: Step) -> Any:
     return _do(users, step)
 
 
-def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> Any:
+def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> object:
     """Restart, repeat all steps so far, and execute one more."""
     part.made.pop(token, None)
     users = part.keep(token, lambda: meeting(part))
@@ -340,7 +340,7 @@ def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Ste
     return _do(users, step)
 
 
-def _do(users: UsersOfPart, step: Step) -> Any:
+def _do(users: UsersOfPart, step: Step) -> object:
     name, arguments = step
     with threadpool_limits(1, "blas"):  # one BLAS thread gives the same bits each time
         answer = getattr(users, name)(*arguments)

@@ -14,7 +14,18 @@ from hingerank.arrays import Facts, Ranker
 from hingerank.data.binary import load_binary
 from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
 from hingerank.distributed.parted_data import PartedData
-from hingerank.distributed.parts import InThisProcess, Lease, Part, PartFacts, Question, Runner, facts_of, let_go
+from hingerank.distributed.parts import (
+    Answers,
+    Arguments,
+    InThisProcess,
+    Lease,
+    Part,
+    PartFacts,
+    Question,
+    Runner,
+    facts_of,
+    let_go,
+)
 
 SPANNING = ("error", "join")
 ROWS_A_PART = 1 << 20  # default size of the parts of a single binary folder
@@ -130,7 +141,7 @@ class _Other(Runner):
     def __init__(self, client: Any):
         self.client = client
 
-    def run(self, question: Question, parts: Sequence[Part], arguments: tuple[Any, ...]) -> list[Any]:
+    def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         return list(self.client.run(question, parts, arguments))
 
     def forget(self, parts: Sequence[Part]) -> None:

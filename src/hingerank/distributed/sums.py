@@ -194,7 +194,7 @@ def _weight(part: LoadedPart, token: str, make: MakeProblem, stride: int) -> flo
     return kept.preferences.weight_of(stride)
 
 
-def _at(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray) -> Any:
+def _at(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray) -> object:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()

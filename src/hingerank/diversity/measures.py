@@ -266,7 +266,7 @@ def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[Dive
     return [measure(J, order, ideals.get(measure.alpha)) for measure in measures]
 
 
-def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[Any]) -> list[float]:
+def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[object]) -> list[float]:
     """Measures of a ranking of a query's candidates, given as row numbers, best first, and followed by its `rest`.
 
     The ideal ranking is over all judged documents if the query has them (``judged``), else over its candidates.
@@ -285,7 +285,7 @@ def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[Any])
     return _topic_values(query.judged, [*docids, *query.rest], parsed)
 
 
-def _listed(measures: Any) -> list[Any]:
+def _listed(measures: Any) -> list[object]:
     return [measures] if isinstance(measures, str | DiversityMeasure) else list(measures)
 
 

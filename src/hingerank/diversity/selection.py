@@ -203,7 +203,7 @@ class MMR(DiverseRanker):
                 "candidate) or relation= (n x n distances)"
             )
         scores = unit_scores(query)
-        parts: Any = [cosine_relation(embeddings)] if relation is None else np.asarray(relation, np.float64)
+        parts = [cosine_relation(embeddings)] if relation is None else np.asarray(relation, np.float64)
         found = Relations(parts)
         if found.n != len(scores):
             raise DataError(f"{len(scores)} scores but distances for {found.n} candidates: give one of each")

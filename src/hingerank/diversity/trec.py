@@ -136,7 +136,7 @@ def _qrels_lines(path: PathLike) -> Iterator[tuple[str, str, str, int]]:
         yield fields[0], fields[1], fields[2], judgment
 
 
-def group_qrels(rows: Iterable[tuple[Any, Any, Any, int]], source: str = "qrels") -> Qrels:
+def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str = "qrels") -> Qrels:
     """Judgments by topic from (topic, subtopic, document, judgment) tuples.
 
     Examples

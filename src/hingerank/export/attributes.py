@@ -177,7 +177,7 @@ class Of(Attribute):
 def check_shape(words: str, shape: tuple[int, ...], sizes: Sizes) -> None:
     """Raise a ValueError unless a shape matches the words; words without a number get theirs from it."""
     names, found = [word.strip() for word in words.split(",")], dict(sizes)
-    wanted: list[Any] = []
+    wanted: list[object] = []
     for name, length in zip(names, shape):
         word, sign, more = name.partition("+") if "+" in name else name.partition("-")
         extra = int(sign + more) if sign else 0

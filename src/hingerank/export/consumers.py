@@ -129,13 +129,13 @@ def _fill_duckdb(connection: Any, table: str, rows: np.ndarray) -> None:
     connection.execute(f"INSERT INTO {table} SELECT {columns} FROM given")
 
 
-def _sqlite() -> Any:
+def _sqlite() -> object:
     import sqlite3
 
     return sqlite3.connect(":memory:")
 
 
-def _duckdb() -> Any:
+def _duckdb() -> object:
     import duckdb
 
     return duckdb.connect(":memory:")

@@ -203,7 +203,7 @@ def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
         return np.asarray(ranker.predict(X, qid), np.float64)
 
 
-def sample_rows(form: Form) -> tuple[np.ndarray, Any, np.ndarray]:
+def sample_rows(form: Form) -> tuple[np.ndarray, object, np.ndarray]:
     """A few rows made up from the form, in the format of `rows_of`."""
     qid = np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
     return form.sample(EXAMPLE_ROWS), qid, qid

@@ -7,7 +7,6 @@ it is enough to check that each inner node comes before its children.
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -226,7 +225,7 @@ def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tupl
     return order, np.bincount(tree, minlength=len(counts))
 
 
-def _single(X: Matrix) -> Any:
+def _single(X: Matrix) -> Matrix:
     """X in single precision; a ValueError if its numbers are too large for that."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32, copy=False)

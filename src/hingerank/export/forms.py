@@ -295,7 +295,7 @@ def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
     return body._replace(feature=feature, number=number, missing=missing)
 
 
-def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> Any:
+def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> object:
     """The body whose score of x equals this body's score of (x - centre) / width."""
     if isinstance(body, Affine):
         weights = body.weights / width

@@ -28,7 +28,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
-from hingerank.arrays import Facts, Given, Ranker
+from hingerank.arrays import Facts, Given, Matrix, Ranker
 from hingerank.data.files import draft_of
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
@@ -110,13 +110,13 @@ class SavedModel:
         check_is_fitted(self)
         return make_scorer(self)
 
-    def _form(self) -> Any:
+    def _form(self) -> object:
         """The score as a plain form (see hingerank.export.forms)."""
         from hingerank.export.forms import ExportError
 
         raise ExportError(f"{type(self).__name__} has no form that another program could run")
 
-    def _vectors(self, items: object) -> Any:
+    def _vectors(self, items: object) -> object:
         """Ids of users, their vectors, and those of items; scores are inner products of the two."""
         from hingerank.export.forms import ExportError
 
@@ -311,7 +311,7 @@ def decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
     raise ModelFileError(f"unknown kind of value {kind!r}")
 
 
-def _decode_csr(value: Facts, arrays: dict[str, np.ndarray]) -> Any:
+def _decode_csr(value: Facts, arrays: dict[str, np.ndarray]) -> Matrix:
     parts = tuple(decode(value[part], arrays) for part in ("data", "indices", "indptr"))
     matrix = sparse.csr_matrix(parts, shape=tuple(value["shape"]))
     matrix.check_format(full_check=True)
@@ -333,7 +333,7 @@ def decode_ranker(entry: Facts, arrays: dict[str, np.ndarray]) -> Any:
     return ranker
 
 
-def _decode_attribute(name: str, value: object, arrays: dict[str, np.ndarray]) -> Any:
+def _decode_attribute(name: str, value: object, arrays: dict[str, np.ndarray]) -> object:
     try:
         return decode(value, arrays)
     except Exception as error:  # a forged value can raise anything

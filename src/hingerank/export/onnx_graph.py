@@ -39,8 +39,8 @@ class Graph:
             raise ExportError(f"precision must be 'double' or 'float', not {precision!r}")
         self.onnx, self.dtype = onnx, PRECISIONS[precision]
         self.type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype))
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[object] = []
+        self.constants: list[object] = []
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add a constant and return its name."""
@@ -159,7 +159,7 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
 
 
 def _scores(graph: Graph, form: Form, x: str) -> str:
-    body: Any = form.body
+    body = form.body
     if isinstance(body, Affine):
         return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
     if isinstance(body, Curves):

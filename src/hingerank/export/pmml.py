@@ -185,7 +185,7 @@ def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> n
     )
 
 
-def _value(element: ET.Element, rows: dict[str, np.ndarray]) -> Any:
+def _value(element: ET.Element, rows: dict[str, np.ndarray]) -> object:
     """The value of an expression."""
     tag = element.tag.rpartition("}")[2]
     if tag == "NormContinuous":

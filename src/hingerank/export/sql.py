@@ -105,7 +105,7 @@ def refuse_names(form: Form, key: str, query: str) -> None:
 
 
 def _scaled(
-    keys: list[str], columns: dict[Any, str], ranges: list[str], query: str, source: str, end: str
+    keys: list[str], columns: dict[object, str], ranges: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
     """Steps that compute each query's ranges, and divide by them; 0 where a column is constant."""
     scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
@@ -163,7 +163,7 @@ def _curve(body: Curves, column: int, x: str) -> str:
     return f"CASE {' '.join(cases)} ELSE {number(heights[-1])} + {slope} * ({x} - {number(knots[-1])}) END"
 
 
-def _products(body: Surfaces, columns: dict[Any, str]) -> Iterator[str]:
+def _products(body: Surfaces, columns: dict[object, str]) -> Iterator[str]:
     """Products of two ramps."""
     for k, weight in enumerate(body.weights):
         ramps = []
@@ -176,7 +176,7 @@ def _products(body: Surfaces, columns: dict[Any, str]) -> Iterator[str]:
         yield " * ".join((number(weight), *ramps))
 
 
-def _tree(body: Trees, node: int, columns: dict[Any, str]) -> str:
+def _tree(body: Trees, node: int, columns: dict[object, str]) -> str:
     """Nested CASEs; missing values go to the ELSE of each."""
     if body.feature[node] < 0:
         return number(body.number[node])

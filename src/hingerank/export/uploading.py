@@ -219,7 +219,7 @@ class EngineCheck(NamedTuple):
                 f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
             )
 
-    def _warn(self, X: np.ndarray, compared: Given) -> None:
+    def _warn(self, X: np.ndarray, result: Given) -> None:
         empty = [self.form.names[j] for j in self.form.used() if not X[:, j].any()]
         if empty:
             warnings.warn(

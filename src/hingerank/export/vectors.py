@@ -11,7 +11,11 @@ from hingerank.export.forms import ExportError
 
 
 def write_vectors(
-    path: Any, users: tuple[list[Any], np.ndarray], items: tuple[list[Any], np.ndarray], about: str, kind: str = "npy"
+    path: Any,
+    users: tuple[list[object], np.ndarray],
+    items: tuple[list[object], np.ndarray],
+    about: str,
+    kind: str = "npy",
 ) -> list[Path]:
     """Write vectors and ids into a folder.
 
@@ -42,7 +46,7 @@ def write_vectors(
     return [*files, folder / "ids.json"]
 
 
-def _write_table(path: Path, ids: list[Any], vectors: np.ndarray) -> None:
+def _write_table(path: Path, ids: list[object], vectors: np.ndarray) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -147,7 +147,7 @@ def _curve(body: Curves, column: int, x: str) -> str:
     return choice(0, len(knots))
 
 
-def _products(body: Surfaces, terms: dict[Any, str]) -> Iterator[str]:
+def _products(body: Surfaces, terms: dict[object, str]) -> Iterator[str]:
     """Products of two ramps."""
     for k, weight in enumerate(body.weights):
         ramps = []
@@ -157,7 +157,7 @@ def _products(body: Surfaces, terms: dict[Any, str]) -> Iterator[str]:
         yield " * ".join((literal(weight), *ramps))
 
 
-def _tree(body: Trees, k: int, terms: dict[Any, str]) -> str:
+def _tree(body: Trees, k: int, terms: dict[object, str]) -> str:
     """Nested ifs: a comparison with a missing value, which is NaN, is false."""
     if body.feature[k] < 0:
         return literal(body.number[k])
@@ -174,7 +174,7 @@ def _by_query(form: Form, terms: dict[Any, str], rerank: int) -> list[str]:
     return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
 
 
-def _by_onnx(form: Form, terms: dict[Any, str], name: str, phase: str) -> list[str]:
+def _by_onnx(form: Form, terms: dict[object, str], name: str, phase: str) -> list[str]:
     rows = f"tensor<float>(d0[1],d1[{form.n_features}]):[[{', '.join(terms.values())}]]"
     lines = ["file: files/model.onnx", "input features: ranker_features", "output scores: scores"]
     lines = [f"    onnx-model {name} {{", *(f"        {line}" for line in lines), "    }"]

@@ -4,7 +4,7 @@ score(x) = Σ_f h_f(x_f) with h_f linear between knots at quantiles of the train
 beyond the outermost knots. Compiled parts: kernels/curves.py.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,7 +86,7 @@ class Curves(NamedTuple):
         run_shards(add, shards)
         return out
 
-    def _in_order(self) -> tuple[Any, ...]:
+    def _in_order(self) -> tuple[object, ...]:
         return self.knots, self.heights, self.slopes, self.starts
 
 

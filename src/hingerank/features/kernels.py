@@ -9,7 +9,6 @@ over memory.) Kernels without such a form call scikit-learn. ``choose_gamma`` de
 import re
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -286,7 +285,7 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
     """
     match = _RULE.fullmatch(gamma) if isinstance(gamma, str) else None
     try:
-        number: Any = float(match[1] or 1.0) if match else gamma
+        number = float(match[1] or 1.0) if match else gamma
     except ValueError:
         number = None
     if not isinstance(number, Real) or isinstance(number, bool) or not 0 < float(number) < np.inf:

@@ -163,7 +163,7 @@ def learn_and_measure(run: Path, shop: Any, places: Any) -> Demo:
     return Demo(run, shop, places, rankers, ndcg, values, query, before, after, explained, exported)
 
 
-def _telling_search(shop: Any, held: np.ndarray, scores: dict[str, np.ndarray]) -> Any:
+def _telling_search(shop: Any, held: np.ndarray, scores: dict[str, np.ndarray]) -> object:
     """The held-out search whose first products improve most."""
 
     def first_grades(of: np.ndarray, rows: np.ndarray) -> float:

@@ -236,10 +236,10 @@ def _train(fold: Any) -> Any:
 
 
 def make_search(
-    stages: Sequence[Mapping[str, Sequence[Any]]], kind: str, trials: int, grid: Search | None = None
+    stages: Sequence[Mapping[str, Sequence[object]]], kind: str, trials: int, grid: Search | None = None
 ) -> Search:
     """`grid`, by default one of all the values that does not grow, or a search over the ranges of all values."""
-    space: dict[str, list[Any]] = {}
+    space: dict[str, list[object]] = {}
     for stage in stages:
         for name, values in stage.items():
             space.setdefault(name, []).extend([] if values is AROUND else values)
@@ -259,7 +259,7 @@ def _range(values: Sequence[Any]) -> Distribution:
     return Choice(tuple(values))
 
 
-def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
+def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[object]]]:
     """``["hinge.C=0.1,1", "loss=hinge"]`` as ``{method: {parameter: values}}``; "" stands for every method.
 
     Values are read by `read_value`; a value may be a list.
@@ -267,7 +267,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
     >>> parse_settings(["hinge.C=0.1,1", "loss=hinge", "weights=[1, 2],[3, 4]"])
     {'hinge': {'C': [0.1, 1]}, '': {'loss': ['hinge'], 'weights': [[1, 2], [3, 4]]}}
     """
-    found: dict[str, dict[str, list[Any]]] = {}
+    found: dict[str, dict[str, list[object]]] = {}
     for text in texts:
         head, equals, values = text.partition("=")
         method, _, parameter = head.strip().rpartition(".")
@@ -279,7 +279,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
     return found
 
 
-def _values(text: str) -> list[Any]:
+def _values(text: str) -> list[object]:
     """Values with commas between them; those within the brackets of a list do not count."""
     try:
         return json.loads(f"[{text}]")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[
     rows = {fold: load_arrays(results.folder / _rows_file(fold)) for fold in results.folds}
     if not any(rows.values()):
         raise ValueError(f"{results.folder} does not say which rows were tested: run the same `compare` to its end")
-    seen: list[Any] = [query for found in rows.values() for query in set(found.get("queries", ()))]
+    seen: list[object] = [query for found in rows.values() for query in set(found.get("queries", ()))]
     alone = [[fold] for fold in results.folds] if len(set(seen)) < len(seen) else [results.folds]
     target.mkdir(parents=True, exist_ok=True)
     written = []

@@ -11,7 +11,6 @@ an accident of the seed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +75,7 @@ def wilcoxon(first: ArrayLike, second: ArrayLike) -> TestResult:
     d = np.round(differences(first, second), 12)
     if len(d) < 2 or not d.any():
         return TestResult(0.0, 1.0, len(d))
-    answer: Any = stats.wilcoxon(d)
+    answer = stats.wilcoxon(d)
     return TestResult(float(answer.statistic), float(answer.pvalue), len(d))
 
 
@@ -209,7 +208,7 @@ def bootstrap_interval(
         return float("nan"), float("nan")
     if (v == v[0]).all():
         return float(v[0]), float(v[0])
-    how: Any = {"confidence_level": confidence, "n_resamples": rounds, "batch": max(1, 1_000_000 // len(v))}
+    how = {"confidence_level": confidence, "n_resamples": rounds, "batch": max(1, 1_000_000 // len(v))}
     rng = np.random.default_rng(seed)
     found = stats.bootstrap((v,), np.mean, method="percentile", vectorized=True, random_state=rng, **how)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)

@@ -170,7 +170,7 @@ def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
     return int(text)
 
 
-def _option(kind: MeasureKind, option: str, text: str, name: str) -> Any:
+def _option(kind: MeasureKind, option: str, text: str, name: str) -> object:
     if option not in kind.options:
         hint, takes = did_you_mean(option, kind.options), ", ".join(kind.options) or "no options"
         raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} takes {takes}")

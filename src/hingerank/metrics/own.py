@@ -1,7 +1,6 @@
 """User-defined measures: functions of the grades and scores of one query's rows."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
     """
     name, values = measure_name(measure), np.empty(len(blocks))
     for q, (first, last) in enumerate(zip(blocks.offsets[:-1], blocks.offsets[1:])):
-        found: Any = measure(y[first:last].copy(), scores[first:last].copy())
+        found = measure(y[first:last].copy(), scores[first:last].copy())
         try:
             values[q] = float(found)
         except (TypeError, ValueError):

@@ -52,7 +52,7 @@ class RankedLists:
             self._averaging |= ties == "average"
         self._deepest = max(self._depth.values(), default=self.longest)
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
-        self._made: dict[Hashable, Any] = {}
+        self._made: dict[Hashable, object] = {}
 
     @property
     def known(self) -> "RankedLists":

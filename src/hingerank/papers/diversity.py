@@ -202,7 +202,7 @@ def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Fa
     Three folds to train, one to choose, one to test, rotating.
     """
     turned = [(DiverseData([q for part in train for q in part]), *others) for train, *others in turns(folds)]
-    parts: Iterable[Any] = turned
+    parts: Iterable[object] = turned
     if name in ("MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
         parts = scored_folds(turned, _method("ListMLE", methods["ListMLE"]), NDCG)
     method = Method(name, OneFeature) if name == "One feature" else _method(name, methods[name])

@@ -8,7 +8,6 @@ is not available, and the results say so (`Found.share`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -188,7 +187,7 @@ def _one_fold(files: Mapping[str, Path]) -> FoldParts:
 
 def _drop_huge(data: RankingData) -> None:
     """Set missing values, marked by huge numbers, to 0 in place."""
-    values: Any = data.X if isinstance(data.X, np.ndarray) else data.X.data
+    values = data.X if isinstance(data.X, np.ndarray) else data.X.data
     values[np.abs(values) > HUGE] = 0.0
 
 

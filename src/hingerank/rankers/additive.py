@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
@@ -262,9 +262,9 @@ class AdditiveRankSVM(PairwiseRanker):
     # Paths over C and smoothness: a value is C, or (C, smoothness)
 
     def fit_path(
-        self, X: Matrix, y: Any = None, qid: Any = None, Cs: Iterable[float] = (), sample_weight: Any = None, *,
-        smoothness: Iterable[float] | None = None, group: Any = None,
-    ) -> list[Any]:  # fmt: skip
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (),
+        sample_weight: PerRow = None, *, smoothness: Iterable[float] | None = None, group: PerRow = None,
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every C, or for every C with every smoothness (C varies slowest), in the order given.
 
         Values are sorted into bins once, and each fit starts from the curves of the previous fit.
@@ -375,7 +375,7 @@ class AdditiveRankSVM(PairwiseRanker):
         total = self.deviations_.sum()
         return self.deviations_ / total if total > 0 else self.deviations_.copy()
 
-    def plot(self, features: Iterable[Any] | None = None, top: int = 12, figure: object = None) -> Any:
+    def plot(self, features: Iterable[object] | None = None, top: int = 12, figure: object = None) -> Any:
         """Plot the curves as small multiples: heights over values, ticks at the data, and weights beside the names.
 
         All panels have the same height scale: a flat curve matters little. Needs matplotlib.

@@ -365,7 +365,7 @@ class UnweightedRanker(BaseRanker):
         group: PerRow = None,
         eval_set: object = None,
         eval_group: object = None,
-    ) -> Any:
+    ) -> Self:
         """As every ranker's fit, without sample_weight."""
         return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
 
@@ -446,7 +446,7 @@ def warn_not_converged(certificate: Certificate, stacklevel: int = 3) -> None:
     )
 
 
-def take_over(leader: Any, ranker: Ranker) -> Any:
+def take_over(leader: Ranker, ranker: Ranker) -> Ranker:
     """The ranker with all that the leader's fit has set, but with its own parameters."""
     parameters = leader.get_params()
     ranker.__dict__.update({name: state for name, state in leader.__dict__.items() if name not in parameters})

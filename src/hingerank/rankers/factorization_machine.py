@@ -1,12 +1,12 @@
 """Ranking FM: a factorization machine under a loss of pairs."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
@@ -107,7 +107,9 @@ class RankingFM(UnweightedRanker, ProblemRanker):
             raise DataError("scores overflow: they have products of features; rescale these (scale=...)")
         keep_account(self, solution)
 
-    def fit_path(self, X: Matrix, y: Any = None, qid: Any = None, Cs: Any = (), *, group: Any = None) -> list[Any]:
+    def fit_path(
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (), *, group: PerRow = None
+    ) -> list[Self]:
         """One fitted ranker for every C, in the order given, each from the same start.
 
         Parameters

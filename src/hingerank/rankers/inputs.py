@@ -245,7 +245,7 @@ def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]
     return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
 
 
-def _evaluation_set(number: int, item: object, group: Any) -> tuple[Any, Any, Any]:
+def _evaluation_set(number: int, item: object, group: Any) -> tuple[object, object, object]:
     if isinstance(item, RankingData):
         if group is not None:
             raise ValueError(

@@ -26,7 +26,7 @@ from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.rankers.sources import PARTS
+from hingerank.rankers.sources import PARTS, RowsSource
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
 WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
@@ -139,7 +139,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _fitted_scaler(self, X, weight=None):
         return None if self._given else super()._fitted_scaler(X, weight)
 
-    def _gram(self, source: Any) -> GramMatrix:
+    def _gram(self, source: RowsSource) -> GramMatrix:
         if self._given:
             return GivenGram(self._square(source.X, source.blocks))
         X = source.X

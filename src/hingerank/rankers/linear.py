@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import fingerprint_rows
 from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
@@ -81,7 +81,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     @renamed
     def fit_pairs(
         self, X: RowsLike, winners: ArrayLike, losers: ArrayLike, sample_weight: PerRow = None, qid: PerRow = None
-    ) -> Any:
+    ) -> Self:
         """Learn from explicit comparisons: row ``winners[k]`` of X should be above row ``losers[k]``.
 
         Parameters
@@ -95,7 +95,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
         return self._fit_explicitly(X, pairs)
 
-    def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Any:
+    def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Self:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
 
         For clicks with known propensities use `fit_clicks`. It compares each clicked row with all other rows of its
@@ -117,7 +117,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (),
         sample_weight: PerRow = None, *, group: PerRow = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller C.
 
         Parameters
@@ -127,7 +127,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         """
         return self._fit_path(list(Cs), X, y, qid, sample_weight, group)
 
-    def _plain_rows(self, X: RowsLike) -> Any:
+    def _plain_rows(self, X: RowsLike) -> Matrix:
         """Rows for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_fit()
@@ -144,7 +144,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         self.scaler_ = self._scaler_of_view(X, X.shape[0], None)
         return X if self.scaler_ is None else X.scaled(self.scaler_, None)
 
-    def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Any:
+    def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Self:
         self._solve(RowsSource(X, preferences))
         return self
 

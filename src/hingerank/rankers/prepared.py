@@ -10,7 +10,7 @@ from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.rows_view import RowsView, check_memory, read_ahead
-from hingerank.data.scaling import SAMPLED_ROWS, Figures, make_scaler
+from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.view_figures import look_through
 from hingerank.features.context import beside_context
 from hingerank.rankers.inputs import column_spreads, names_of_features, warn_spreads
@@ -21,13 +21,13 @@ class PreparedRows:
 
     n_features_in_: int
     missing_: MissingValues
-    scaler_: Any
+    scaler_: Scaler | None
     context: str | None
-    _sees_spreads: Any
+    _sees_spreads: bool
     _scaled_type: Any
     _bytes_a_row: Any
 
-    def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Any:
+    def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Matrix:
         """Training rows without missing values and scaled; how that is done is learnt from them."""
         how = getattr(self, "missing", "error")
         if how != "error":
@@ -43,12 +43,12 @@ class PreparedRows:
         """Of the rows that are learnt from: the features, and marks of missing values."""
         return self.missing_.width if "missing_" in vars(self) else self.n_features_in_
 
-    def _scaled(self, X: Matrix, qid: PerRow) -> Any:
+    def _scaled(self, X: Matrix, qid: PerRow) -> Matrix:
         """Checked rows as `_scores` takes them: without missing values, and scaled."""
         missing = getattr(self, "missing_", None)
         return self._by_scaler(X if missing is None else missing.filled(X), qid)
 
-    def _by_scaler(self, X: Matrix, qid: PerRow) -> Any:
+    def _by_scaler(self, X: Matrix, qid: PerRow) -> Matrix:
         scaler = self._scaler_for(qid)
         rows = X if scaler is None else scaler.scale_rows(X.astype(self._scaled_type or X.dtype, copy=False), qid)
         if self.context is None:
@@ -60,7 +60,7 @@ class PreparedRows:
             )
         return beside_context(rows, qid, self.context)
 
-    def _scaler_for(self, qid: PerRow) -> Any:
+    def _scaler_for(self, qid: PerRow) -> Scaler | None:
         """The scaler of the fit, or None; one that works within queries needs their ids."""
         scaler = getattr(self, "scaler_", None)
         if scaler is not None and qid is None and scaler.per_query:
@@ -70,7 +70,7 @@ class PreparedRows:
             )
         return scaler
 
-    def _fitted_scaler(self, X: Matrix, weight: np.ndarray | None = None) -> Any:
+    def _fitted_scaler(self, X: Matrix, weight: np.ndarray | None = None) -> Scaler | None:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
         name = self._scaling()
         if name is None:
@@ -79,7 +79,7 @@ class PreparedRows:
             return None
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
 
-    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Any:
+    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Scaler | None:
         """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
 
         A machine without the memory that a fit takes beside the file is a DataError.
@@ -89,7 +89,7 @@ class PreparedRows:
         figures = look_through(view, weight, names_of_features(self, view.shape[1]))
         return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
 
-    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Any]) -> Any:
+    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Matrix]) -> Scaler | None:
         """The scaler of columns with these figures; sample(n) gives about n of the rows."""
         name = self._scaling()
         if name is None:
@@ -99,7 +99,7 @@ class PreparedRows:
         rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
         return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))
 
-    def _finite_scaler(self, name: str, learn: Callable[[], Any]) -> Any:
+    def _finite_scaler(self, name: str, learn: Callable[[], Scaler]) -> Scaler:
         with np.errstate(over="ignore", invalid="ignore"):
             scaler = learn()
         learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")

@@ -73,7 +73,7 @@ class ProblemRanker(BaseRanker):
         self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
 
     def _source(
-        self, X: Matrix, y: Any, qid: Any, sample_weight: Any, group: Any,
+        self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
         prefer: Callable[..., QueryPreferences] | None = None,
     ) -> Source:  # fmt: skip
         """What to learn from: checked and scaled rows, and who should beat whom.

@@ -55,7 +55,7 @@ class Source(ABC):
     learnt: Any = None
 
     @abstractmethod
-    def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, Any]:
+    def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, object]:
         """The design that `make` makes of the rows, and the preferences; make is pickled for rows elsewhere."""
 
     @abstractmethod

@@ -74,7 +74,7 @@ class TreeRanker(BaseRanker):
         """The model as arrays, without the library; a ValueError where the text is no such model."""
         raise NotImplementedError
 
-    def _open(self, text: str) -> Any:
+    def _open(self, text: str) -> object:
         """The library's model of a text that comes from the library itself."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class TreeRanker(BaseRanker):
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_estimators: Iterable[int] = (), *,
         group: PerRow = None, eval_set: object = None,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[object]:  # fmt: skip
         """One fitted ranker for every number of trees, in the order given, all from one training.
 
         Parameters
@@ -211,7 +211,7 @@ class TreeRanker(BaseRanker):
         return gains / gains.sum() if gains.sum() > 0 else gains
 
     @property
-    def boosters_(self) -> list[Any]:
+    def boosters_(self) -> list[object]:
         """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
         if not getattr(self, "_texts", None):
             raise AttributeError("boosters_ exist only after fit: model files hold the trees, not the library's models")
@@ -465,7 +465,7 @@ class XGBoostRanker(TreeRanker):
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
         return xgboost_text(model if held is None or held.keep_all else model[: model.best_iteration + 1])
 
-    def _rows(self, X: RowsLike, threads: int, **about: object) -> Any:
+    def _rows(self, X: RowsLike, threads: int, **about: object) -> object:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
     def _read(self, text, n_features):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.arrays import Given, Ranker
+from hingerank.arrays import Given, Ranker, RowsLike
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.corrections import ClickedRows, click_weights
 from hingerank.rankers.sparse import SparseRanker
@@ -53,13 +53,13 @@ class ClickFolds(QueryFolds):
         self.lists = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
         self.separate = self.separate or around is not None
 
-    def fit(self, ranker: Ranker) -> Any:
+    def fit(self, ranker: Ranker) -> Ranker:
         return check_winners(ranker).fit_winners(self.everything, around=self.around)
 
     def _learn(self, here: object) -> Any:
         return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
 
-    def _judge(self, found: list[Any], there: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _judge(self, found: list[Ranker], there: RowsLike) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
         if not found:
             return

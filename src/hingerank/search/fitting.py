@@ -8,9 +8,9 @@ are then not used: every setting is fitted and scored by the class's own methods
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hingerank.arrays import Ranker
+from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.search.settings import Setting
@@ -51,11 +51,11 @@ def _of_path(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def fit_settings(
-    make: Callable[[Setting], Any],
+    make: Callable[[Setting], Ranker],
     settings: Sequence[Setting],
     path: str | tuple[str, ...] | None,
-    rows: tuple[Any, Any, Any],
-    learn: Callable[[Any], Any] | None = None,
+    rows: tuple[RowsLike, PerRow, PerRow],
+    learn: Callable[[Ranker], object] | None = None,
     caught: tuple[type[Exception], ...] = (Exception,),
     stop_on: object = None,
 ) -> Iterator[SettingFit]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from sklearn.base import clone
 
@@ -26,7 +25,7 @@ class KernelSearch:
     table : one dict of gamma, C, value and seconds for every fit
     """
 
-    best: Any
+    best: Ranker
     table: list[dict[str, float]]
 
 

@@ -15,13 +15,14 @@ version and draws lists without replacement.
 import itertools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.search.settings import AROUND, MOST_WIDENINGS, After, Setting, Stage, beyond, near, size_of
+from hingerank.search.settings import AROUND, MOST_WIDENINGS, After, Setting, Stage, Values, beyond, near, size_of
 
+OptunaTrial: TypeAlias = Any  # which need not be installed
 Proposals = Generator[list[Setting], list[float | None], None]
 
 
@@ -31,7 +32,7 @@ class Distribution(Protocol):
 
     def draw(self, rng: np.random.Generator) -> Any: ...
 
-    def suggest(self, trial: object, name: str) -> Any: ...
+    def suggest(self, trial: OptunaTrial, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Uniform:
     def draw(self, rng: np.random.Generator) -> float:
         return float(rng.uniform(self.low, self.high))
 
-    def suggest(self, trial: Any, name: str) -> float:
+    def suggest(self, trial: OptunaTrial, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high)
 
 
@@ -62,7 +63,7 @@ class LogUniform:
     def draw(self, rng: np.random.Generator) -> float:
         return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
 
-    def suggest(self, trial: Any, name: str) -> float:
+    def suggest(self, trial: OptunaTrial, name: str) -> float:
         return trial.suggest_float(name, self.low, self.high, log=True)
 
 
@@ -76,7 +77,7 @@ class Integers:
     def draw(self, rng: np.random.Generator) -> int:
         return int(rng.integers(self.low, self.high, endpoint=True))
 
-    def suggest(self, trial: Any, name: str) -> int:
+    def suggest(self, trial: OptunaTrial, name: str) -> int:
         return trial.suggest_int(name, self.low, self.high)
 
 
@@ -89,7 +90,7 @@ class Choice:
     def draw(self, rng: np.random.Generator) -> Any:
         return self.values[int(rng.integers(len(self.values)))]
 
-    def suggest(self, trial: Any, name: str) -> Any:
+    def suggest(self, trial: OptunaTrial, name: str) -> Any:
         return trial.suggest_categorical(name, self.values)
 
 
@@ -119,7 +120,7 @@ class Grid(FirstOfEquals):
     [{'C': 1, 'loss': 'hinge'}, {'C': 10, 'loss': 'hinge'}]
     """
 
-    space: Mapping[str, Sequence[Any]]
+    space: Stage
 
     def __post_init__(self) -> None:
         for name, values in self.space.items():
@@ -181,7 +182,7 @@ class Staged:
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
         return (self.choosing or best_setting)(tried)
 
-    def propose(self, seed: int, widened: dict[str, list[Any]] | None = None) -> Proposals:
+    def propose(self, seed: int, widened: dict[str, Values] | None = None) -> Proposals:
         """Propose settings; widened: receives the values added beyond the edges, by parameter."""
         tried: list[tuple[Setting, float]] = []
         best = dict(self.start)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from hingerank.arrays import Matrix, Ranker
+from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
@@ -20,7 +20,7 @@ from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.trees import TreeRanker
 from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_settings, follows, path_batches, paths_of
-from hingerank.search.settings import Setting, Stage, scales_for
+from hingerank.search.settings import Setting, Stage, Values, scales_for
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
@@ -68,7 +68,7 @@ class QueryFolds:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def scales(self) -> list[Any]:
+    def scales(self) -> Values:
         """The scalings that suit the data."""
         return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
 
@@ -85,12 +85,12 @@ class QueryFolds:
         """Limits of grids other than the usual ones."""
         return {"n_features": (1, self.data.n_features)}
 
-    def fit(self, ranker: Ranker) -> Any:
+    def fit(self, ranker: Ranker) -> Ranker:
         """The ranker, fitted on everything."""
         whole = self.everything
         return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
 
-    def held(self, k: int) -> Any:
+    def held(self, k: int) -> RowsLike:
         """The rows held out in fold k."""
         _, _, other, choose = self.parts[k]
         return _taken(other, choose)
@@ -106,7 +106,7 @@ class QueryFolds:
         scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
         # missing values are filled before scaling
         scaled = scaled and all({**known, **each}.get("missing", "error") == "error" for each in settings)
-        by_scale: dict[Any, list[Setting]] = {}
+        by_scale: dict[str | None, list[Setting]] = {}
         for setting in settings:
             scale = clone(ranker).set_params(**setting)._scaling() if scaled else None
             by_scale.setdefault(scale, []).append(setting)
@@ -126,11 +126,11 @@ class QueryFolds:
                 yield from self._measured(ranker, batch, fixed, here, there, spent)
 
     def _measured(
-        self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: Any, there: Any, spent: float
+        self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: RowsLike, there: RowsLike, spent: float
     ) -> Iterator[FoldOutcome]:
         """Fit settings that differ only in the path parameter, and measure them."""
 
-        def make(setting: Setting) -> Any:
+        def make(setting: Setting) -> Ranker:
             made = clone(ranker).set_params(**setting | fixed)
             tol = made.get_params(deep=False).get("tol")
             if tol is not None and "tol" not in setting:
@@ -155,7 +155,7 @@ class QueryFolds:
         """A function that fits a ranker to rows, if that is not its own `fit`."""
         return None
 
-    def _judge(self, found: list[Any], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _judge(self, found: list[Ranker], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Every held-out query's value for each ranker, and the scores if they are in one place."""
         return held_out(found, there, self.measure)
 
@@ -168,7 +168,9 @@ def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spe
     return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores, by_query=values)
 
 
-def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[Any, Any, Any, Any]], Any]:
+def _cut(
+    data: RowsLike, validation: RowsLike, folds: int, seed: int
+) -> tuple[list[tuple[RowsLike, Any, RowsLike, Any]], RowsLike]:
     """(data, training rows, data, validation rows) of every fold, None for all rows; and all data.
 
     Rows of data in parts are given as arguments of `RowsInParts.fold`: a fold is in memory only while it is used.
@@ -198,7 +200,7 @@ def _cut(data: Any, validation: Any, folds: int, seed: int) -> tuple[list[tuple[
     return [(data, np.flatnonzero(of_row != k), data, np.flatnonzero(of_row == k)) for k in range(folds)], data
 
 
-def _taken(data: Any, rows: Any) -> Any:
+def _taken(data: RowsLike, rows: Any) -> RowsLike:
     if rows is None:
         return data
     return data.fold(*rows) if isinstance(data, RowsInParts) else data.take(rows)
@@ -210,7 +212,7 @@ def check_count(folds: object) -> None:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 
-def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+def held_out(found: list[Ranker], data: RowsLike, measure: str) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
     """Every query's value for each ranker, and the scores if the rows are in this process."""
     if not found:
         return
@@ -221,7 +223,7 @@ def held_out(found: list[Any], data: Any, measure: str) -> Iterator[tuple[np.nda
         yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure], scores
 
 
-def path_scores(path: list[Any], X: Matrix, qid: Any = None) -> list[np.ndarray]:
+def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))

@@ -24,6 +24,7 @@ from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
 from hingerank.registry import RANKERS
 
 Setting = dict[str, Any]
+Values = list[Any]  # of a parameter, to be tried
 Stage = Mapping[str, Sequence[Any]]
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
@@ -163,8 +164,8 @@ def parameters_of(ranker: Ranker) -> Facts:
 
 def resolved(
     ranker: Ranker,
-    given: Mapping[str, Sequence[Any]],
-    scales: Callable[[], list[Any]],
+    given: Stage,
+    scales: Callable[[], Values],
     natural: Callable[[], float | None],
 ) -> tuple[list[Stage], Setting]:
     """(Stages to go through, values of later stages' parameters before their stage).
@@ -238,7 +239,7 @@ def size_of(value: Any) -> float | None:
         return None
 
 
-def near(value: float, tried: Iterable[Any] = ()) -> list[float]:
+def near(value: float, tried: Iterable[object] = ()) -> list[float]:
     """A value and its neighbours on both sides, by the steps of the values tried, at most a factor of ten.
 
     >>> near(0.01), near(1.0, [0.1, 0.3, 1.0, 3.0, 10.0])
@@ -250,7 +251,7 @@ def near(value: float, tried: Iterable[Any] = ()) -> list[float]:
     return [float(f"{value / step:.3g}"), value, float(f"{value * step:.3g}")]
 
 
-def farther(values: list[Any], best: object, limit: tuple[float, float] | None) -> list[Any]:
+def farther(values: Values, best: object, limit: tuple[float, float] | None) -> Values:
     """One or two values beyond the edge of a grid, if the best one is its smallest or largest; none beyond the limit.
 
     >>> farther([0.01, 0.1, 1.0], 1.0, None), farther([5, 10, 20], 5, (1, 100)), farther([1, 2, 4], 2, None)
@@ -268,7 +269,7 @@ def farther(values: list[Any], best: object, limit: tuple[float, float] | None) 
     if edge <= 0 or inner <= 0 or edge == inner:
         return []
     low, high = limit or (0.0, float("inf"))
-    found: list[Any] = []
+    found: Values = []
     for power in (1, 2):
         size = min(max(edge * (edge / inner) ** power, low), high)
         if (size > edge) != up:  # the given grid is already beyond the limit
@@ -280,7 +281,7 @@ def farther(values: list[Any], best: object, limit: tuple[float, float] | None) 
     return [value for value in dict.fromkeys(found) if value not in values and size_of(value) != 0]
 
 
-def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, float] | None = None) -> list[Any]:
+def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, float] | None = None) -> Values:
     """Values beyond the edge of those tried with the other parameters of the best setting, if the best is at the edge.
 
     >>> beyond("C", {"C": 10.0, "rank": 2}, [{"C": 1.0, "rank": 2}, {"C": 10.0, "rank": 2}, {"C": 99.0, "rank": 5}])
@@ -291,7 +292,7 @@ def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, f
     return farther(alike, best[name], limit or LIMITS.get(name))
 
 
-def listed(name: str, values: object) -> list[Any]:
+def listed(name: str, values: object) -> Values:
     """The values of a parameter in a grid: one, or several to try."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return [values]

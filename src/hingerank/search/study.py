@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hingerank.search.fitting import path_of
 from hingerank.search.proposals import Search, Staged, complexity
 from hingerank.search.query_folds import FoldOutcome
 from hingerank.search.serving import why_not
-from hingerank.search.settings import Setting, Stage
+from hingerank.search.settings import Setting, Stage, Values
 from hingerank.watching import describe_time, tell_outlook, tell_task
 
 FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # evidence needed to stop a setting
@@ -29,9 +29,9 @@ class Folds(Protocol):
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
 
-    def fit(self, ranker: Ranker) -> Any: ...
+    def fit(self, ranker: Ranker) -> Ranker: ...
 
-    def scales(self) -> list[Any]: ...
+    def scales(self) -> Values: ...
 
     def possible(self, stages: Sequence[Stage]) -> list[Stage]: ...
 
@@ -52,7 +52,7 @@ class Study:
     target: str | None = None
     blended: bool = False
     trials: dict[str, Trial] = field(default_factory=dict)
-    widened: dict[str, list[Any]] = field(default_factory=dict)
+    widened: dict[str, Values] = field(default_factory=dict)
     problem: str | None = None
     simplest: bool = False
     scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Study:
         """Whether the target can run a setting; always True without a target."""
         return self.target is None or not why_not(self.ranker, setting, self.target, self.blended)
 
-    def run(self, search: Search, seed: int, widened: dict[str, list[Any]] | None = None) -> None:
+    def run(self, search: Search, seed: int, widened: dict[str, Values] | None = None) -> None:
         """Try the settings that the search proposes, until it ends.
 
         Parameters

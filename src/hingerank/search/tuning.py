@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sklearn.base import clone
 
-from hingerank.arrays import Facts, Given, Ranker
+from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
 from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
@@ -25,7 +25,7 @@ from hingerank.search.click_folds import ClickFolds
 from hingerank.search.proposals import Staged
 from hingerank.search.query_folds import QueryFolds
 from hingerank.search.serving import advice, check_target, stays_here, target_name
-from hingerank.search.settings import listed, resolved
+from hingerank.search.settings import Values, listed, resolved
 from hingerank.search.study import Folds, Progress, Study
 from hingerank.watching import tell_task
 
@@ -43,7 +43,7 @@ class RatingsRanker(Protocol):
 
 def tune(
     ranker_or_name: object,
-    data: Any,
+    data: RowsLike,
     *,
     measure: str | None = None,
     validation: object = None,
@@ -62,7 +62,7 @@ def tune(
     correction: str | None = None,
     clip: float | None = None,
     around: object = None,
-) -> Any:
+) -> Ranker:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
     Settings that differ only in the ranker's path parameter are fitted as one path, scaled and mapped rows are shared
@@ -176,7 +176,7 @@ class Plan:
             Study(name, ranker, folds, self.measure, progress, self.target, self.blend, simplest=self.simplest)
         )
 
-    def turns(self) -> Iterator[tuple[Study, Staged, dict[str, list[Any]]]]:
+    def turns(self) -> Iterator[tuple[Study, Staged, dict[str, Values]]]:
         """Each study with the settings to try and the store for values beyond the edges: first what the target can run,
         then the rest, to know what the target costs."""
         if self.target is not None:
@@ -187,7 +187,7 @@ class Plan:
             if self.target is not None and not self.target_only and not self.blend:
                 yield study, search, {}
 
-    def fitted(self) -> Any:
+    def fitted(self) -> Ranker:
         """The best ranker with its best setting, or a blend of all, fitted on everything."""
         worked = [study for study in self.studies if study.served]
         if not worked:
@@ -219,7 +219,7 @@ class Plan:
         return max(best, key=lambda pair: pair[1].mean)
 
 
-def _kind(rankers: Sequence[Any], data: object, clicks: Given, sample_weight: object) -> str:
+def _kind(rankers: Sequence[Ranker], data: object, clicks: Given, sample_weight: object) -> str:
     """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError if rankers, data and arguments disagree."""
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
@@ -240,7 +240,7 @@ def _kind(rankers: Sequence[Any], data: object, clicks: Given, sample_weight: ob
     return RATINGS if any(rated) else CLICKS if clicked else ROWS
 
 
-def _checked_measure(measure: str | None, rankers: Sequence[Any], kind: str) -> str:
+def _checked_measure(measure: str | None, rankers: Sequence[Ranker], kind: str) -> str:
     """The measure to maximise; by default the usual one of all rankers if they agree, else "ndcg@10"."""
     if kind == RATINGS:  # its folds also have measures of lists, and check them
         usual = {ranker._usual_measure() for ranker in rankers}
@@ -250,7 +250,7 @@ def _checked_measure(measure: str | None, rankers: Sequence[Any], kind: str) -> 
     return measure
 
 
-def _ranker(item: object, seed: int) -> Any:
+def _ranker(item: object, seed: int) -> Ranker:
     """An unfitted ranker for a name, a class or a ranker."""
     if isinstance(item, str):
         item = ranker_class(registered_name(item))

@@ -19,7 +19,7 @@ def click_page(
     data: object,
     values: object = None,
     curves: object = None,
-    models: Sequence[Sequence[Any]] = (),
+    models: Sequence[Sequence[object]] = (),
 ) -> str:
     """The page of a click run.
 
@@ -44,7 +44,7 @@ def click_page(
     return whole_page(f"{title} – clicks", title, parts)
 
 
-def held_out_models(log: Any, seed: int = 0) -> list[list[Any]]:
+def held_out_models(log: Any, seed: int = 0) -> list[list[object]]:
     """Rows of (click model, perplexity, log-likelihood): fitted to three lists in four, measured on the others.
 
     Empty where the log has no sessions, or too few.
@@ -83,7 +83,7 @@ def places_part(log: Any, curves: Any) -> str:
     c = np.bincount(log.place, weight * log.clicks, log.n_places + 1)[1:]
     rate = np.divide(c, n, out=np.full(len(n), np.nan), where=n > 0)
     header: list[str] = ["position", "showings", "clicks", "click rate"]
-    rows: list[list[Any]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
+    rows: list[list[object]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
     low = high = middle = None
     if curves is not None and curves.context_names is None:
         middle = np.asarray(curves.values, np.float64)[: len(n)]

@@ -7,7 +7,6 @@ a report needs neither the data nor the rankers.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -83,10 +82,10 @@ def read_examples(folder: Path | None) -> Facts:
         raise ValueError(f"{path} is damaged: delete it, and `hingerank compare` makes it again") from error
 
 
-def _most_different(results: Results, count: int) -> list[tuple[str, Any]]:
+def _most_different(results: Results, count: int) -> list[tuple[str, object]]:
     """(first fold, query) by max − min of the choosing measure over the methods that have it; earlier ones win ties."""
     measure = results.header["measure"]
-    values: dict[Any, list[float]] = {}
+    values: dict[object, list[float]] = {}
     for method in results.methods:
         for query, value in results.per_query(method, measure).items():
             values.setdefault(query, []).append(value)

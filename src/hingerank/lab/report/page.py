@@ -298,7 +298,7 @@ def basis(results: Results, method: str) -> Facts | None:
     return None
 
 
-def _words(column: np.ndarray, rows: np.ndarray, names: list[str]) -> list[list[Any]]:
+def _words(column: np.ndarray, rows: np.ndarray, names: list[str]) -> list[list[object]]:
     """[name, weight] of those rows whose sign is that of the first one."""
     return [[names[j], float(f"{column[j]:.4g}")] for j in rows.tolist() if column[j] * column[rows[0]] > 0]
 

@@ -49,8 +49,8 @@ def personal_page(
     ranker: PersonalRanker,
     catalogue: Catalogue,
     *,
-    users: Sequence[Any] | None = None,
-    exclude: tuple[Any, Any] | None = None,
+    users: Sequence[object] | None = None,
+    exclude: tuple[object, object] | None = None,
     top: int = 10,
     title: str = "personal model",
 ) -> str:
@@ -119,7 +119,7 @@ def user_map(ranker: Ranker) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]
     return points, axes if basis is None else axes @ basis.T, (points**2).sum(axis=0) / spread
 
 
-def _far_apart(ranker: Ranker, points: np.ndarray | None) -> list[Any]:
+def _far_apart(ranker: Ranker, points: np.ndarray | None) -> list[object]:
     """Some users: the one nearest to the middle of the map, then always the one farthest from those chosen."""
     if points is None:
         return ranker.users_[:EXAMPLES].tolist()
@@ -231,7 +231,12 @@ def _map(
 
 
 def _lists(
-    ranker: Ranker, catalogue: Catalogue, names: list[str], chosen: list, exclude: tuple[Any, Any] | None, top: int
+    ranker: Ranker,
+    catalogue: Catalogue,
+    names: list[str],
+    chosen: list,
+    exclude: tuple[object, object] | None,
+    top: int,
 ) -> str:
     """For each user the best items, and the features that set each apart from the mean item of the catalogue."""
     rows, scores = ranker.top_k(chosen, catalogue.X, top, exclude=exclude)
