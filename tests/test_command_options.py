@@ -421,10 +421,10 @@ MISFITS = {
     "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
     "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items {OF_CLICKS} {LEARNT}",
     "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
-    "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings time-column=when {OF_TOPICS}",
+    "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings time-column=when relevant=3 {OF_TOPICS}",
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
-    "hold-out=ratings",
+    "hold-out=ratings relevant=3",
     "evaluate rows.txt scores.txt": f"complete exclude=ratings.csv relevant=3 items=items.csv {OF_CLICKS} {VALUED}",
     "evaluate rows.txt run.txt": "pad user-column=u separator=tab exclude=ratings.csv relevant=3 items=items.csv",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "

@@ -158,8 +158,11 @@ def test_a_fold_without_anything_to_test_says_so():
 
 def test_personal_rankers_need_ratings(tmp_path):
     hr.write(hr.make_letor(n_queries=9, seed=0), tmp_path / "data.txt")
-    told = CliRunner().invoke(app, ["compare", str(tmp_path / "data.txt"), "--methods", "personal", "-o", "run"])
+    line = ["compare", str(tmp_path / "data.txt"), "-o", "run", "--methods"]
+    told = CliRunner().invoke(app, [*line, "personal,rank-svm"])
     assert told.exit_code != 0 and "personal learns a function for each user" in str(told.exception)
+    told = CliRunner().invoke(app, [*line, "personal,popularity"])  # which learn from nothing else
+    assert told.exit_code != 0 and "data.txt is read as ratings of users" in str(told.exception)
 
 
 def test_popularity_and_item_mean_are_methods_to_compare():

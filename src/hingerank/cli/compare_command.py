@@ -23,6 +23,7 @@ IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # meas
 RATED = "popularity,item-mean,item-knn,ease,joint,mean-variance,personal-rank-svm"  # compared by default
 RATED += ",shared=personal-rank-svm"
 RATED_SETTINGS = ["shared.shared=true"]
+LISTED = "popularity,item-knn,ease,list-ranker"  # compared by default by measures of lists, and what is installed
 
 
 class Methods(Group, panel="Train"):
@@ -30,7 +31,8 @@ class Methods(Group, panel="Train"):
 
     methods: str | None = option(
         "A,B,…",
-        "Rankers. NAME=RANKER sets a display name; NAME=module:Class and NAME=file.py:Class are your own. "
+        "Rankers. NAME=RANKER sets a display name; NAME=module:Class and NAME=file.py:Class are your own. Ratings: "
+        "also popularity, item-mean, item-knn, als, bpr and lightfm. "
         "Default: rank-svm; for ratings, baselines and rankers; for topics, the methods that the files allow.",
         autocompletion=RANKER_NAMES,
     )
@@ -62,7 +64,9 @@ class Experiment(Group, panel="Experiment"):
     """Folds, measure and test."""
 
     measure: str | None = option(
-        "NAME", "Measure that chooses settings and sorts. Default: ndcg@10, for topics alpha-ndcg@20."
+        "NAME",
+        "Measure that chooses settings and sorts, such as list_ndcg@10 for lists over all items. "
+        "Default: ndcg@10, for topics alpha-ndcg@20.",
     )
     folds: int | None = option("N", "Folds over queries. Default: those of the folder, else 5.", min=3)
     baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
@@ -77,8 +81,13 @@ class Experiment(Group, panel="Experiment"):
 class ComparedRatings(RatingOptions):
     """How ratings are cut."""
 
-    hold_out: str = choice(
-        "items|ratings|time", "Test on new items, on some ratings of each user, or on the latest ratings.", "items"
+    hold_out: str | None = choice(
+        "items|ratings|time",
+        "Test on new items, on some ratings of each user, or on the latest ratings. Default: items, for lists ratings.",
+        None,
+    )
+    relevant: float | None = option(
+        "X", "Smallest rating that a list should find, for measures such as list_ndcg@10. Default: the median."
     )
     time_column: str = option("COLUMN", "Column of times for --hold-out time.", "timestamp")
 
@@ -108,29 +117,36 @@ def compare(
     Settings are chosen on validation queries, and test queries are measured once. Each result is saved as it is
     computed: run the same command again to resume.
 
-    Ratings (a MovieLens folder, or --items) have one query per user, and personal rankers can be compared too. Topics
-    (--qrels) are for methods that diversify, compared by alpha-NDCG and ERR-IA.
+    Ratings (a MovieLens folder, or --items) have one query per user, and personal rankers can be compared too: by the
+    order of the items that each user rated, or by lists over all items (--measure list_ndcg@10, list_recall@10, …).
+    Topics (--qrels) are for methods that diversify, compared by alpha-NDCG and ERR-IA.
 
     Example: hingerank compare MQ2008/ --methods rank-svm,lightgbm --measure ndcg@10 -o run/
 
     Example: hingerank compare ratings.csv --items items.csv --measure pair_accuracy -o run/
 
+    Example: hingerank compare ratings.csv --methods popularity,item-knn,ease,als --measure list_ndcg@10 -o run/
+
     Example: hingerank compare run.txt --qrels qrels.txt --features features.txt --methods mmr,pamm -o run/
     """
     from hingerank.lab.learning_curves import check_sizes, parse_sizes
+    from hingerank.personal.top_n import parse_list_measure
 
-    rated = is_ratings(data, ratings)
+    lists = how.measure is not None and parse_list_measure(how.measure) is not None
+    rated = topics.qrels is None and (lists or is_ratings(data, ratings, what.methods))
     kind = "topics" if topics.qrels is not None else "ratings" if rated else "rows"
     check_kind(kind, rows, ratings, topics, out)
     how = replace(how, measure=how.measure or ("alpha-ndcg@20" if kind == "topics" else "ndcg@10"))
     turns = topics.folds(data, how.folds, how.seed, rows) if kind == "topics" else None
-    what = _with_defaults(what, kind, turns)
+    if ratings.relevant is not None and not lists:
+        raise ValueError("--relevant is for lists over all items: add --measure list_ndcg@10")
+    what = _with_defaults(what, kind, turns, lists)
     fractions = check_sizes(parse_sizes(how.sizes))
     _check_before(what.made(), how, kind)
     if out.keep is not None:
         check_target(out.keep, data, out.force, "--keep")
     if turns is None:
-        turns = _rating_folds(data, ratings, how) if rated else _folds(data, how, rows)
+        turns = _rating_folds(data, ratings, how, lists) if rated else _folds(data, how, rows)
     methods = what.made(turns[0])
     methods = for_topics(methods, turns, str(how.measure)) if kind == "topics" else methods
     left_out = ("--output", "--keep", "--force", "--json", "--retry-failed")
@@ -148,11 +164,15 @@ def compare(
     note(f"hingerank report {shlex.quote(str(out.output))} makes a page of it")
 
 
-def _with_defaults(what: Methods, kind: str, turns: list[Any] | None) -> Methods:
+def _with_defaults(what: Methods, kind: str, turns: list[Any] | None, lists: bool) -> Methods:
+    from hingerank.personal.peers import PEERS, is_installed
+
     if what.methods is not None:
         return what
     if turns is not None:
         return replace(what, methods=usual_methods(turns))
+    if lists:
+        return replace(what, methods=",".join([LISTED, *filter(is_installed, PEERS)]))
     if kind == "ratings":
         return replace(what, methods=RATED, settings=[*RATED_SETTINGS, *(what.settings or [])])
     return replace(what, methods="rank-svm")
@@ -236,12 +256,16 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
     return query_folds(data, 5 if how.folds is None else how.folds, how.seed)
 
 
-def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment) -> list[Any]:
-    from hingerank.lab.rating_folds import rating_folds
+def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: bool) -> list[Any]:
+    """Folds to judge the order of rated items by, or lists over all items, which are then known each by itself."""
+    from hingerank.lab.rating_folds import list_folds, rating_folds
 
-    rated, catalogue = read_rated(path, ratings, time=ratings.time_column if ratings.hold_out == "time" else None)
-    features = catalogue.X, catalogue.names
-    return rating_folds(rated, features, 5 if how.folds is None else how.folds, how.seed, ratings.hold_out)
+    hold_out = ratings.hold_out or ("ratings" if lists else "items")
+    rated, catalogue = read_rated(
+        path, ratings, ["ease"] if lists else [], ratings.time_column if hold_out == "time" else None
+    )
+    given = rated, (catalogue.X, catalogue.names), 5 if how.folds is None else how.folds, how.seed, hold_out
+    return list_folds(*given, ratings.relevant) if lists else rating_folds(*given)
 
 
 def _print_curves(results: Any) -> None:

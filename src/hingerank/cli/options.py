@@ -78,8 +78,8 @@ def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
     return complete
 
 
-def choice(values: str, help: str, default: str) -> Any:
-    """An option with one of the values "a|b|c"."""
+def choice(values: str, help: str, default: str | None) -> Any:
+    """An option with one of the values "a|b|c"; None: the command decides where it is not given."""
     made = option(values, help, default, autocompletion=completing(lambda: values.split("|")))
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
@@ -149,7 +149,7 @@ class Option:
 
     def check(self, value: Any) -> None:
         """Refuse a value that is not one of the choices."""
-        if self.choices and value not in self.choices:
+        if self.choices and value is not None and value not in self.choices:
             hint = did_you_mean(value, self.choices)
             raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
 

@@ -12,6 +12,7 @@ LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers of c
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
     """Whether `data` is ratings: it is a MovieLens folder, or options are about ratings, or a ranker that is named."""
+    from hingerank.lab.rating_folds import BASELINES
     from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import is_movielens
     from hingerank.registry import RANKERS, ranker_class, registered_name
@@ -19,8 +20,11 @@ def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> boo
     about = {"--items", *(one.flag for one in RatingColumns.options())}
     if about & how.given().keys() or is_movielens(data):
         return True
-    names = [registered_name(name.strip()) for name in (models or "").split(",") if name.strip()]
-    known = [name in RANKERS and issubclass(ranker_class(name), PersonalRanker) for name in names]
+    names = [name.rpartition("=")[2].strip() for name in (models or "").split(",") if name.strip()]
+    named = [name if name in BASELINES else registered_name(name) for name in names]
+    known = [
+        name in BASELINES or (name in RANKERS and issubclass(ranker_class(name), PersonalRanker)) for name in named
+    ]
     return bool(known) and all(known)
 
 

@@ -4,7 +4,8 @@ from hingerank.lab.comparison import Progress, compare
 from hingerank.lab.fitting import default_measures
 from hingerank.lab.folds import Fold, part_folds, query_folds
 from hingerank.lab.leaderboard import Leaderboard, leaderboard
-from hingerank.lab.methods import Method
+from hingerank.lab.methods import Method, method_from_name
+from hingerank.lab.rating_folds import list_folds, rating_folds
 from hingerank.lab.results import Results, load_results
 from hingerank.lab.statistics import (
     bootstrap_interval,
@@ -39,12 +40,15 @@ __all__ = [
     "effect_size",
     "holm",
     "leaderboard",
+    "list_folds",
     "load_results",
+    "method_from_name",
     "paired_t",
     "part_folds",
     "queries_needed",
     "query_folds",
     "randomisation",
+    "rating_folds",
     "topic_rows",
     "wilcoxon",
     "win_tie_loss",

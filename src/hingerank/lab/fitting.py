@@ -1,4 +1,4 @@
-"""How a method meets the data of a fold, rows or topics: it learns from one part, scores another, and is measured."""
+"""How a method meets the rows, lists or topics of a fold: it learns from one part, scores another, and is measured."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -7,17 +7,22 @@ import numpy as np
 
 from hingerank.arrays import Ranker
 from hingerank.data.ranking_data import RankingData
+from hingerank.lab import list_rows
+from hingerank.lab.list_rows import ListRows, Recommender, check_list_measures
 from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_depth, is_diversity_measure
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES as KINDS
 from hingerank.metrics.own import MeasureLike, measure_name
+from hingerank.personal.top_n import parse_list_measure
 
 NEEDS = "a method needs fit(X, y, qid=…) and predict(X), or for topics fit(queries) and rerank(query, top)"
 
 
 def learn(ranker: Ranker, train: RankingData) -> None:
-    """Fit a ranker to rows, or a reranker to topics."""
-    if not isinstance(ranker, Reranker):
+    """Fit a ranker to rows, a recommender to ratings, or a reranker to topics."""
+    if isinstance(train, ListRows) and isinstance(ranker, Recommender):
+        ranker.fit_ratings(train.catalogue, train.qid, train.items, train.y)
+    elif not isinstance(ranker, Reranker):
         ranker.fit(train.X, train.y, qid=train.qid)
     elif isinstance(train, TopicRows):
         ranker.fit(train.topics)
@@ -26,7 +31,9 @@ def learn(ranker: Ranker, train: RankingData) -> None:
 
 
 def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
-    """A score for every row; a reranker's fall along its list."""
+    """A score for every row; a reranker's, and those of lists, fall along the list."""
+    if isinstance(data, ListRows):
+        return data.placed(ranker)
     if isinstance(ranker, Reranker) and isinstance(data, TopicRows):
         return data.reranked(ranker)
     asks_qid = "qid" in inspect.signature(ranker.predict).parameters
@@ -40,6 +47,8 @@ def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
 
 def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
     """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
+    if isinstance(data, ListRows):
+        return data.values(scores, measures)
     diverse = [measure for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
     found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
     graded = [measure for measure in measures if measure not in diverse]
@@ -55,7 +64,13 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
         name = measure_name(measure)
         if found.setdefault(name, measure) is not measure and found[name] != measure:
             raise ValueError(f"two measures are called {name!r}: rename one")
-        if not callable(measure) and not (isinstance(data, TopicRows) and is_diversity_measure(measure)):
+        if isinstance(data, ListRows):
+            check_list_measures([measure])
+        elif isinstance(measure, str) and parse_list_measure(measure) is not None:
+            raise ValueError(
+                f"{measure} judges lists over all items, which are made of ratings: give folds of list_folds"
+            )
+        elif not callable(measure) and not (isinstance(data, TopicRows) and is_diversity_measure(measure)):
             parse_measure(measure)
     if isinstance(data, TopicRows):
         check_depth(found.values(), data.top)
@@ -64,13 +79,15 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
 
 def usual_measure(data: RankingData) -> str:
     """What chooses settings unless something else is asked for."""
+    if isinstance(data, ListRows):
+        return list_rows.MEASURE
     return MEASURE if isinstance(data, TopicRows) else "ndcg@10"
 
 
 def usual_measures(measure: MeasureLike, data: RankingData) -> list[str]:
     """Measures on test in addition to the one that chooses."""
-    if isinstance(data, TopicRows):
-        return list(MEASURES)
+    if isinstance(data, ListRows | TopicRows):
+        return list(list_rows.MEASURES if isinstance(data, ListRows) else MEASURES)
     return default_measures(measure if isinstance(measure, str) else usual_measure(data))
 
 

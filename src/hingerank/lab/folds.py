@@ -19,6 +19,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
 from hingerank.diversity.queries import DiverseData
+from hingerank.lab.list_rows import ListRows
 from hingerank.lab.topics import TopicRows, join_topics, topic_rows
 
 PARTS = ("train", "validation", "test")
@@ -144,7 +145,7 @@ def fingerprint(folds: Sequence[Fold]) -> str:
     def digest(data: RankingData) -> bytes:
         if id(data) not in sums:
             whole = fingerprint_whole(data.X, data.y, data.qid)
-            sums[id(data)] = data.fingerprint(whole) if isinstance(data, TopicRows) else whole
+            sums[id(data)] = data.fingerprint(whole) if isinstance(data, ListRows | TopicRows) else whole
         return sums[id(data)]
 
     whole = hashlib.blake2b(digest_size=16)

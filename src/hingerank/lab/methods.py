@@ -14,9 +14,12 @@ from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BlendRows
+from hingerank.lab.list_rows import ListRows
 from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
-from hingerank.lab.rating_folds import BASELINES, BaselineRows, PersonalRows
+from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, PersonalRows, baseline_parameters
 from hingerank.metrics.own import MeasureLike
+from hingerank.personal.peers import PEERS, is_installed
+from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
 from hingerank.search.fitting import path_batches, path_of
 from hingerank.search.proposals import (
@@ -107,6 +110,8 @@ class Method:
             from hingerank.registry import ranker_class
 
             return "random_state" in _parameters(ranker_class(self.fixed["ranker"]))
+        if self.ranker is BaselineRows:
+            return "random_state" in baseline_parameters(self.fixed["name"])
         return "random_state" in _parameters(self.ranker)
 
     @property
@@ -169,7 +174,8 @@ def method_from_name(
 
     Parameters
     ----------
-    text : "rank-svm" (or what `registered_name` takes for it), or "own=rank-svm" to set a display name. Your own class
+    text : "rank-svm" (or what `registered_name` takes for it), a baseline of ratings ("popularity", "item-mean",
+        "item-knn", "als", "bpr", "lightfm"), or "own=rank-svm" to set a display name. Your own class
         is "own=module:Class" or "own=file.py:Class"; your own loss has the same form in `given`
     given : parameter -> values, one to fix it, several to try instead of the usual ones
     search : "grid" tries all combinations of what is given, or what `hingerank.tune` would try; "random" and "optuna"
@@ -189,9 +195,7 @@ def method_from_name(
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
     if asked in BASELINES:
-        if given:
-            raise ValueError(f"{asked} has no settings: leave out {', '.join(given)}")
-        return Method(called or asked, BaselineRows, {}, fixed={"name": asked})
+        return _baseline(called or asked, asked, given or {}, search, trials)
     given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
     if is_place(asked):
         own = own_ranker(asked)
@@ -218,6 +222,23 @@ def method_from_name(
     return Method(called or asked, ranker, tried, fixed)
 
 
+def _baseline(called: str, name: str, given: Mapping[str, Sequence[Any]], search: str, trials: int) -> Method:
+    """A baseline or a recommender of another library."""
+    known = baseline_parameters(name)
+    unknown = next((p for p in given if p not in known), None)
+    if unknown is not None and not known:
+        raise ValueError(f"{name} has no settings: leave out {', '.join(given)}")
+    if unknown is not None:
+        raise ValueError(
+            f"{name} has no parameter {unknown!r}{did_you_mean(unknown, known)}; it has {', '.join(known)}"
+        )
+    if name in PEERS and not is_installed(name):
+        raise ValueError(f"{name} needs the package {PEERS[name].needs}: pip install {PEERS[name].comes_with}")
+    fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+    space = {p: values for p, values in {**TRIED.get(name, {}), **given}.items() if p not in fixed}
+    return Method(called, BaselineRows, make_search([space], search, trials), {"name": name, **fixed})
+
+
 def scales_of(fold: object) -> list[Any]:
     """The scalings that suit a fold's rows to learn from."""
     return [] if fold is None else scales_for(_train(fold).X)
@@ -228,6 +249,8 @@ def natural_of(fold: object, ranker: Ranker) -> float | None:
     if fold is None:
         return None
     data = _train(fold)
+    if isinstance(data, ListRows):
+        return ranker().natural_C(data.catalogue, data.qid, data.items, data.y)
     return ranker().natural_C(data.X, data.qid, np.arange(data.n_rows), data.y)
 
 

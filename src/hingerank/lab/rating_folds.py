@@ -3,10 +3,13 @@
 All parts of a fold share the users; what training has not seen is either items ("items": some items with all their
 ratings are held out, so methods must judge them by their features) or single ratings ("ratings": some of every user's;
 "time": the latest of all). Rankers of rows take part as they are: they learn one function for all users. Personal
-rankers take part as `PersonalRows`, baselines as `BaselineRows`.
+rankers take part as `PersonalRows`, baselines and recommenders of other libraries as `BaselineRows`. `rating_folds` is
+for measures of the order of rated items, `list_folds` for measures of lists over all items.
 """
 
 import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +20,11 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
+from hingerank.lab.list_rows import ListRows
 from hingerank.personal.baselines import ItemMean, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.lists import ItemKNN
+from hingerank.personal.peers import PEERS
 from hingerank.personal.ratings import Ratings
 
 HELD_OUT = ("items", "ratings", "time")
@@ -40,8 +45,17 @@ class PersonalRows:
         self.ranker.fit(X, qid, np.arange(len(y)), y)  # pairs are within users: rows need not know their items
         return self
 
+    def fit_ratings(self, item_features: Any, users: Any, items: Any, ratings: Any) -> "PersonalRows":
+        """Learn from ratings of items that are rows of item_features."""
+        self.ranker.fit(item_features, users, items, ratings)
+        return self
+
     def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
         return self.ranker.predict(qid, X)
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+        """The best candidates of every user."""
+        return self.ranker.top_k(users, candidates, top, exclude=exclude)
 
     def __getattr__(self, name: str) -> Any:
         """What was fitted, such as basis_ and certificate_, is the ranker's."""
@@ -50,22 +64,44 @@ class PersonalRows:
         return getattr(self.ranker, name)
 
 
-BASELINES: dict[str, Any] = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN}  # of ratings
+BASELINES: dict[str, Any] = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN, **PEERS}
+TRIED: Mapping[str, Mapping[str, Sequence[Any]]] = {  # settings of baselines that have some
+    "item-knn": {"neighbours": [20, 100, 400], "shrink": [0.0, 10.0, 100.0]},
+    "als": {"factors": [16, 32, 64], "regularization": [0.1, 1.0, 10.0]},
+    "bpr": {"factors": [16, 32, 64], "regularization": [0.001, 0.01, 0.1]},
+    "lightfm": {"no_components": [16, 32, 64], "taken": ["all", "liked"]},
+}
 
 
 class BaselineRows:
     """A baseline that fits and scores rows with the user as qid; items are known by their features."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, random_state: int | None = None, **parameters: Any) -> None:
+        if random_state is not None and "random_state" in baseline_parameters(name):
+            parameters["random_state"] = random_state
         self.name = name
-        self.baseline = BASELINES[name]()
+        self.baseline = BASELINES[name](**parameters)
 
     def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> "BaselineRows":
         self.baseline.fit(X, qid, np.arange(len(y)), y)
         return self
 
+    def fit_ratings(self, item_features: Any, users: Any, items: Any, ratings: Any) -> "BaselineRows":
+        """Learn from ratings of items that are rows of item_features."""
+        self.baseline.fit(item_features, users, items, ratings)
+        return self
+
     def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
         return self.baseline.predict(qid, X)
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+        """The best candidates of every user."""
+        return self.baseline.top_k(users, candidates, top, exclude=exclude)
+
+
+def baseline_parameters(name: str) -> list[str]:
+    """The parameters of a baseline."""
+    return list(BASELINES[name]().get_params())
 
 
 def rating_folds(
@@ -93,11 +129,87 @@ def rating_folds(
     >>> [fold.test.take().docid.tolist() for fold in rating_folds(made, words, 3)]
     [['1', '1'], ['2', '2'], ['0', '0']]
     """
+    data = rating_rows(ratings, features)
+    return [
+        Fold(name, *(SelectedRows(data, rows) for rows in parts), shared_queries=True)
+        for name, parts in _parts(ratings, k, seed, held_out)
+    ]
+
+
+def list_folds(
+    ratings: Ratings,
+    features: Features,
+    k: int = 5,
+    seed: int = 0,
+    held_out: str = "ratings",
+    relevant: float | None = None,
+) -> list[Fold]:
+    """k folds as `rating_folds` makes them, whose methods are judged by lists over all items.
+
+    What training and, in the test, validation know of a user is not offered to the user again. With held_out="items"
+    lists are made of the items that these do not know. Measures are those of lists, such as "list_ndcg@10".
+
+    Parameters
+    ----------
+    ratings, features, k, seed, held_out : as in `rating_folds`
+        Items with the same features count as one for some methods: give each a column of its own beside its features
+        (`identity_features`).
+    relevant : the least rating of an item that a list should find; default the median of all ratings
+
+    Examples
+    --------
+    >>> import hingerank as hr
+    >>> from hingerank.lab.methods import method_from_name
+    >>> made = hr.make_personal(40, 30, 3, 2, kind="ratings", per_user=15, seed=0)
+    >>> ratings = hr.ratings_from(made.users, made.items, made.ratings, item_ids=range(30))
+    >>> folds = list_folds(ratings, hr.identity_features(ratings.item_ids), 3)
+    >>> results = hr.compare([method_from_name("popularity")], folds, workers=1)
+    >>> list(results.measures)
+    ['list_ndcg@10', 'list_recall@10', 'list_precision@10', 'list_hit_rate@10', 'list_mrr@10']
+    """
+    rows = rating_rows(ratings, features)
+    least = float(np.median(ratings.ratings)) if relevant is None else float(relevant)
+    fields = {name: getattr(rows, name) for name in ("X", "y", "qid", "docid", "feature_names")}
+    data = ListRows(**fields, items=np.asarray(ratings.items), catalogue=features[0], relevant=least)
+    new = held_out == "items"
+    folds = []
+    for name, (train, validation, test) in _parts(ratings, k, seed, held_out):
+        judged = OfferedRows(data, validation, train, new), OfferedRows(data, test, np.union1d(train, validation), new)
+        for purpose, part in zip(("validate", "test"), judged):
+            if not (data.y[part.index] >= least).any():
+                raise DataError(f"{name} has no rating of {least:g} or more to {purpose} by: lower relevant")
+        folds.append(Fold(name, SelectedRows(data, train), *judged, shared_queries=True))
+    return folds
+
+
+@dataclass(frozen=True, eq=False)
+class OfferedRows(SelectedRows):
+    """Rows to judge lists by.
+
+    Attributes
+    ----------
+    known : rows of the data that are known of the users, whose items are not offered again
+    new_items : lists are made of items of which no row is known
+    """
+
+    known: np.ndarray
+    new_items: bool
+
+    def take(self) -> RankingData:
+        part, whole = super().take(), self.data
+        assert isinstance(whole, ListRows)
+        items = whole.items[self.known]
+        if self.new_items:
+            return replace(part, offered=np.setdiff1d(np.arange(whole.catalogue.shape[0]), items))
+        return replace(part, seen=(whole.qid[self.known], items))
+
+
+def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
+    """Of every fold its name and the rows to train, to validate and to test."""
     if held_out not in HELD_OUT:
         raise ValueError(f"held_out is {held_out!r}; choose {' or '.join(HELD_OUT)}")
     if k < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
-    data = rating_rows(ratings, features)
     rng = np.random.default_rng(seed)
     users, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
@@ -105,7 +217,7 @@ def rating_folds(
             raise DataError("these ratings have no times, which are needed to hold out the latest: name their column")
         latest = np.argsort(ratings.times, kind="stable")
         cuts = [len(latest) - 2 * len(latest) // k, len(latest) - len(latest) // k]
-        return [_of_known_users("the latest", data, np.split(latest, cuts), user)]
+        return [_of_known_users("the latest", np.split(latest, cuts), user)]
     if held_out == "items":
         rated = np.unique(ratings.items)
         if len(rated) < k:
@@ -122,7 +234,7 @@ def rating_folds(
             np.arange(len(ratings)) - start[user[shuffled]] + rng.integers(k, size=len(users))[user[shuffled]]
         ) % k
     turns = rotate([np.flatnonzero(part == p) for p in range(k)])
-    return [_of_known_users(f"fold {i}", data, turn, user) for i, turn in enumerate(turns, 1)]
+    return [_of_known_users(f"fold {i}", turn, user) for i, turn in enumerate(turns, 1)]
 
 
 def rating_rows(ratings: Ratings, features: Features) -> RankingData:
@@ -135,7 +247,7 @@ def rating_rows(ratings: Ratings, features: Features) -> RankingData:
     return RankingData.from_arrays(X[ratings.items], ratings.ratings, ratings.users, docid=docid, feature_names=names)
 
 
-def _of_known_users(name: str, data: RankingData, parts: list[np.ndarray], user: np.ndarray) -> Fold:
+def _of_known_users(name: str, parts: Sequence[np.ndarray], user: np.ndarray) -> tuple[str, list[np.ndarray]]:
     """A fold of these rows to train, to validate and to test, without the users that training does not know."""
     train, *others = parts
     known = np.zeros(user.max() + 1, bool)
@@ -144,6 +256,4 @@ def _of_known_users(name: str, data: RankingData, parts: list[np.ndarray], user:
     for purpose, rows in (("validate", validation), ("test", test)):
         if not len(rows):
             raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
-    return Fold(
-        name, SelectedRows(data, train), SelectedRows(data, validation), SelectedRows(data, test), shared_queries=True
-    )
+    return name, [train, validation, test]
