@@ -55,7 +55,9 @@ class ListRows(RankingData):
 
     def take(self, rows: ArrayLike) -> "ListRows":
         """Some rows."""
-        return replace(super().take(rows), items=self.items[np.asarray(rows, np.int64)])  # type: ignore[return-value]
+        part = super().take(rows)
+        assert isinstance(part, ListRows)  # which `replace` keeps
+        return replace(part, items=self.items[np.asarray(rows, np.int64)])
 
     @property
     def _user_of_row(self) -> np.ndarray:
@@ -120,7 +122,7 @@ def _same_list(ranker: Ranker, X: Matrix, users: Any, top: int, seen: Any) -> np
 def check_list_measures(measures: Sequence[MeasureLike]) -> None:
     """A ValueError for measures of anything but lists."""
     for measure in measures:
-        found = None if callable(measure) else parse_list_measure(measure)
+        found = parse_list_measure(measure) if isinstance(measure, str) else None
         if found is None:
             raise ValueError(
                 f"{measure_name(measure)} judges the order of rated items, and these folds are for lists over all "

@@ -131,8 +131,8 @@ def rating_folds(
     """
     data = rating_rows(ratings, features)
     return [
-        Fold(name, *(SelectedRows(data, rows) for rows in parts), shared_queries=True)
-        for name, parts in _parts(ratings, k, seed, held_out)
+        Fold(name, SelectedRows(data, a), SelectedRows(data, b), SelectedRows(data, c), shared_queries=True)
+        for name, (a, b, c) in _parts(ratings, k, seed, held_out)
     ]
 
 
@@ -197,7 +197,7 @@ class OfferedRows(SelectedRows):
 
     def take(self) -> RankingData:
         part, whole = super().take(), self.data
-        assert isinstance(whole, ListRows)
+        assert isinstance(whole, ListRows) and isinstance(part, ListRows)
         items = whole.items[self.known]
         if self.new_items:
             return replace(part, offered=np.setdiff1d(np.arange(whole.catalogue.shape[0]), items))
