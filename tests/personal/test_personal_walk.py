@@ -106,3 +106,24 @@ def test_reasons_of_lists_by_what_was_taken_are_items(call):
     ranker, catalogue = hr.load("m"), load_catalogue("m")
     users, rows = ranker._taken(catalogue.X)
     assert {catalogue.ids[row] for user, row in zip(users, rows) if user == "u3"} == taken
+
+
+@pytest.mark.parametrize("name", [name for name in PERSONAL if name not in LISTS])
+@pytest.mark.parametrize("features", ["nystroem:5", "fourier:6", "polynomial"])
+def test_maps_of_item_features_by_name(call, name, features):
+    fit = ["fit", "r.csv", *NAMED, "--items", "items.csv", "--model", name, "--set"]
+    assert call(*fit, f"features={features}", "-o", "m")[0] == 0
+    assert len(call("recommend", "m", "--user", "u3", "--top", "4")[1].splitlines()) == 4
+    ranker = hr.load("m")
+    assert ranker.features == features
+    assert ranker.features_.n_outputs == {"nystroem:5": 5, "fourier:6": 6, "polynomial": 10}[features]
+
+
+def test_mistakes_in_names_of_maps(call):
+    fit = ["fit", "r.csv", *NAMED, "--items", "items.csv", "-o", "m", "--set"]
+    for wrong in ("nystrom", "nystroem:0", "nystroem:many"):
+        status, _, err = call(*fit, f"features={wrong}", "--model", "joint")
+        assert status == 1 and f"--set features is '{wrong}', expected one of nystroem, fourier, polynomial" in err
+    assert "list-ranker has no parameter 'features'" in call(*fit, "features=nystroem")[2]
+    line = ["tune", "r.csv", *NAMED, "--items", "items.csv", "--model", "joint", "--folds", "2", "--set", "C=0.1"]
+    assert call(*line, "--set", "features=none,nystroem:5", "-o", "t")[0] == 0

@@ -95,7 +95,8 @@ class PersonalRankSVM(FactorRanker):
     scale : "standard" or None
         How columns of numbers among the item features are scaled: to mean 0 and standard deviation 1 over the items of
         the fit, or not. Labels of 0 and 1 and sparse columns (words) stay. All weights are those of scaled columns.
-    features : a feature map φ of the scaled item features, such as ``NystroemMap`` or any scikit-learn transformer
+    features : a feature map φ of the scaled item features, such as ``NystroemMap`` or any scikit-learn transformer,
+        or the name of one: "nystroem", "nystroem:200", "fourier", "polynomial"
         Fitted on the items of the fit and kept in the model; φ(x) then stands in the place of x, also in ``basis_``.
     max_iter : int, default 100
         Limit in epochs; a fit that hits one of the limits warns and says how far it got.

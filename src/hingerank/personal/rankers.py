@@ -16,7 +16,8 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
 from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
-from hingerank.features.maps import FeatureMap, as_feature_map
+from hingerank.features.maps import FeatureMap
+from hingerank.features.named_maps import feature_map
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import packed
 from hingerank.personal.passes import top_rows, users_right
@@ -143,7 +144,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if self.item_centre_ is not None and self.item_scale_ is not None:
             X = scaled(X, self.item_centre_, self.item_scale_)
         if reset:
-            self.features_ = None if self.features is None else as_feature_map(self.features).fit(X)
+            self.features_ = None if self.features is None else feature_map(self.features).fit(X)
         return X if self.features_ is None else self.features_.transform(X)
 
     def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:

@@ -13,7 +13,8 @@ from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import make_scaler
 from hingerank.export.attributes import Array, Attribute, Number, Of
-from hingerank.features.maps import FeatureMap, as_feature_map, check_width
+from hingerank.features.maps import FeatureMap, check_width
+from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Problem
@@ -310,7 +311,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         if self.features is None:
             return partial(rows_design, by_rows=by_rows)
         rows, weight = source.sample()
-        self.features_ = as_feature_map(self.features).fit(rows, sample_weight=weight)
+        self.features_ = feature_map(self.features).fit(rows, sample_weight=weight)
         return partial(features_design, feature_map=self.features_, by_rows=by_rows)
 
     def _keep(self, solution, source):
