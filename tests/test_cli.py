@@ -96,7 +96,7 @@ def test_help_and_version(call):
         (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),
         (["compare", "ratings.csv", "-o", "run", "--items", "absent.csv"], 1, "absent.csv: there is no such file"),
         (["compare", "ratings.csv", "-o", "run", "--items", "items.csv"], 1, "none is in the texts of 2 items"),
-        (["report", "absent"], 1, "holds no run"),
+        (["report", "absent"], 1, "absent: there is no such file or folder"),
         (["report", "absent", "-o", "."], 1, "is a folder"),
         (["reproduce", "nothing"], 1, "there is no table 'nothing'"),
         (["analyse", "nothing", "m"], 1, "there is no analysis 'nothing'"),

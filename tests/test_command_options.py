@@ -293,13 +293,25 @@ def test_a_shell_completes_commands_options_and_names(capsys, monkeypatch, words
         ("reproduce lai2013-tabel2", "lai2013-table2"),
         ("cite listnett", "listnet"),
         ("clicks propensity log.csv", "propensities"),
+        ("info row.txt", "rows.txt"),
+        ("fit rows.text -o m/", "rows.txt"),
+        ("rank modle/ rows.txt", "model"),
+        ("evaluate rows.txt score.txt", "scores.txt"),
+        ("clicks info logs.csv", "log.csv"),
+        ("rerank runs.txt --method xquad --aspects aspects.txt -o out.txt", "run.txt"),
+        ("rerank run.txt --method xquad --aspects aspect.txt -o out.txt", "aspects.txt"),
+        ("fit ratings.csv --items item.csv -o m/", "items.csv"),
+        ("explain models/ rows.txt --query 1", "model"),
+        ("report modl/", "model"),
+        ("export mode/ --to sql -o m.sql", "model"),
         ("clicks judgments log.csv --model umb", "ubm"),
     ],
 )
 def test_a_word_that_is_nearly_right_gets_a_suggestion(call, line, meant):
+    Path("model").mkdir()
     status, out, err = call(line)
     assert status in (1, 2) and out == "" and err.count("\n") == 1
-    assert f"did you mean {meant!r}" in err
+    assert err.partition(" (see ")[0].rstrip().endswith(f"did you mean {meant!r}?")
 
 
 def test_formats_of_exports_are_suggested(call):
@@ -337,10 +349,14 @@ def test_models_have_a_line_each(call):
         ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),
         ("clicks judgments log.csv --method em --grades 3 --level 0.9", "--level is for clicks propensities, not for"),
         ("clicks info log.csv --query x", "--query x names no column; the table has"),
+        ("fit ratings.csv -o m/", "so it looks like ratings of users: name the items with --items, or a ranker of"),
+        ("fit log.csv -o m/", "so it looks like a click log: name the file of its documents' features with --features"),
+        ("evaluate rows.txt empty.txt", "empty.txt has 0 scores, expected one for each of the 30 rows of rows.txt"),
         ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
     ],
 )
 def test_errors_name_the_option(call, line, words):
+    Path("empty.txt").touch()
     status, _, err = call(line)
     assert status == 1 and words in err and "random_state" not in err.partition(";")[0]
 
@@ -407,6 +423,13 @@ def test_parameters_given_by_set_are_named_so(call):
     line = "fit ratings.csv --items items.csv --model personal-rank-svm -o m/ --set"
     assert "--set n_jobs must be" in call(f"{line} n_jobs=half")[2]
     assert "--set C must be a positive number" in call(f"{line} C=-1")[2]
+
+
+def test_a_file_may_have_the_name_of_an_argument(call):
+    assert call(MADE["model/"])[0] == 0
+    assert call("report model/")[2].startswith("hingerank: model is a RankSVM, which is not a personal model")
+    status, out, err = call("explain model/ rows.txt --query 1 --pair d1-0 d1-9")
+    assert (status, out) == (1, "") and "no documents are called 'd1-9'" in err
 
 
 # Options and kinds of data. Of every command: its line for each kind, and the options that do not fit it.

@@ -162,7 +162,7 @@ def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] |
 def no_ranker(name: str) -> str:
     """What to say of a name that is not registered."""
     hint = did_you_mean(name, [*RANKERS, *ALIASES], ALIASES)
-    return f"there is no ranker named {name!r}{hint}; the known ones are: {', '.join(sorted(RANKERS))}"
+    return f"there is no ranker named {name!r}; the known ones are: {', '.join(sorted(RANKERS))}{hint}"
 
 
 def ranker_class(name: str) -> Any:

@@ -31,7 +31,7 @@ from hingerank.cli import (
 )
 from hingerank.cli.help import CommandPage, CommandsPage
 from hingerank.cli.streams import flush_output, say
-from hingerank.data.files import disk_is_full
+from hingerank.data.files import disk_is_full, no_such_file
 from hingerank.registry import did_you_mean
 
 app = typer.Typer(
@@ -151,6 +151,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, typer.Abort):
         return 130
     if isinstance(error, OSError) and error.strerror:
+        if error.errno == errno.ENOENT and error.filename:
+            _say(no_such_file(error.filename))
+            return 1
         of_stream = disk_is_full(error) or error.errno == errno.EBADF
         place = f"{error.filename}: " if error.filename else "standard output: " if of_stream else ""
         _say(f"{place}{error.strerror}")

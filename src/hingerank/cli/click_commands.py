@@ -122,8 +122,8 @@ def _info(paths: list[Path], log: Any, json: bool) -> None:
         print_json({"files": [str(path) for path in paths], **found.to_dict()})
         return
     print_table(", ".join(map(str, paths)), ["", "count", "what was done"], found.facts())
-    places = found.places
-    print_table("clicks by place", ["place", "showings", "clicks", "click rate"], list(zip(*places.values())))
+    rows = [(place, f"{n:,g}", f"{clicks:,g}", rate) for place, n, clicks, rate in zip(*found.places.values())]
+    print_table("clicks by position", ["place", "showings", "clicks", "click rate"], rows)
 
 
 def _propensities(log: Any, options: PropensityOptions, output: Path | None, json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.files import read_options
 from hingerank.cli.groups import Rows
-from hingerank.data.files import DataError, is_binary, kind_to_read
+from hingerank.data.files import DataError, is_binary, kind_to_read, no_such_file
 
 if TYPE_CHECKING:
     from hingerank.distributed.parted_data import PartedData
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iterator[PartedData]":
     """The data at a path in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
     if not path.exists():
-        raise DataError(f"{path}: there is no such file or folder")
+        raise DataError(no_such_file(path))
     try:
         from distributed import Client, LocalCluster
     except ImportError:

@@ -239,7 +239,7 @@ def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
 
 def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
     """The folds of a folder that has some (as many as asked for), else folds over the queries."""
-    from hingerank.data.files import DataError, has_folds
+    from hingerank.data.files import has_folds
     from hingerank.data.read_write import read_folds
     from hingerank.lab.folds import query_folds
 
@@ -247,13 +247,7 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
         folds: list[Any] = read_folds(path, missing=rows.missing)
         if how.folds in (None, len(folds)):
             return folds
-    try:
-        data = open_data(path, rows)
-    except DataError as error:
-        if error.option == "columns":
-            raise DataError(f"{error}; of ratings, name the items with --items") from error
-        raise
-    return query_folds(data, 5 if how.folds is None else how.folds, how.seed)
+    return query_folds(open_data(path, rows), 5 if how.folds is None else how.folds, how.seed)
 
 
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: bool) -> list[Any]:

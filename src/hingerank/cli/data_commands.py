@@ -88,7 +88,7 @@ def convert(
 
     place, kind = Path(target), kind_to_write(target)
     if place.exists() and not force:
-        raise ValueError(f"{target} exists: pass --force to replace it, or name another place")
+        raise ValueError(f"{target} exists: pass --force to replace it, or name another file or folder")
     if not place.absolute().parent.is_dir():
         raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
     if place.exists() and source.exists() and place.samefile(source):
@@ -166,7 +166,7 @@ def fetch(
         raise typer.BadParameter("name a set to fetch, or pass --list")
     if name not in PUBLIC_SETS:
         hint = did_you_mean(name, PUBLIC_SETS)
-        raise ValueError(f"unknown set {name!r}{hint}; the known ones are: {', '.join(PUBLIC_SETS)}")
+        raise ValueError(f"unknown set {name!r}; the known ones are: {', '.join(PUBLIC_SETS)}{hint}")
     note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
     with progress(name, bytes_counted=True) as advance:
         folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.groups import ModelRows, Rows
 from hingerank.cli.output import progress, working
-from hingerank.data.files import TABLES, DataError, endings, kind_to_read
+from hingerank.data.files import TABLES, DataError, endings, kind_to_read, no_such_file
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -31,7 +31,9 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
 
 
 _REMEDIES = {  # the library's parameter -> what the command line says instead of naming it
-    "columns": "or name the columns with --label, --qid and --features",
+    "columns": "name others with --label, --qid and --features",
+    "ratings": "so it looks like ratings of users: name the items with --items, or a ranker of ratings (list-ranker)",
+    "click log": "so it looks like a click log: name the file of its documents' features with --features",
     "missing": "or --missing zero or --missing nan",
     "index_base": "as in the text that the model learned from",
     "incomplete": "so add them, or pass --incomplete keep or --incomplete skip",
@@ -63,7 +65,7 @@ def open_data(
     """
     pad = rows.pad if isinstance(rows, ModelRows) else None
     if not path.exists():
-        raise DataError(f"{path}: there is no such file or folder")
+        raise DataError(no_such_file(path))
     with in_command_words():
         data, may_widen = _open(path, rows, dtype, index_base)
         if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
@@ -174,9 +176,9 @@ def check_target(output: str, data: Path, force: bool = False, option: str = "--
     if target.exists() and data.exists() and target.samefile(data):
         raise ValueError(f"{option} {output} is the data itself: name another file or a folder")
     if is_model(target) and not force:
-        raise ValueError(f"{output} holds a model: pass --force to replace it, or name another place with {option}")
+        raise ValueError(f"{output} holds a model: pass --force to replace it, or give another {option}")
     if target.is_file() and target.stat().st_size > 0 and not force:
-        raise ValueError(f"{output} exists: pass --force to replace it, or name another place with {option}")
+        raise ValueError(f"{output} exists: pass --force to replace it, or give another {option}")
     if output.endswith("/") and target.exists() and not target.is_dir():
         raise ValueError(f"{option} {output} is a file: name a folder, or leave out the slash")
     if not output.endswith("/") and not target.parent.is_dir():

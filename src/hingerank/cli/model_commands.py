@@ -372,6 +372,9 @@ def _evaluate_rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: 
         raise ValueError(f"{scores} holds neither a model nor scores")
     else:
         found, given = open_data(data, rows), read_scores(scores)
+        if len(given) != found.n_rows:
+            n, expected = f"{len(given):,} scores", f"one for each of the {found.n_rows:,} rows of {data}"
+            raise ValueError(f"{scores} has {n}, expected {expected}, in the same order")
     names, queries = how.measure or ["ndcg@10", "map"], found.blocks.ids.tolist()
     values = measure_ranking(found.y, given, found.qid, names, per_query=True, preset=how.preset, docid=found.docid)
     means = measure_ranking(found.y, given, found.qid, names, preset=how.preset, docid=found.docid)

@@ -190,6 +190,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         bound = signature.bind(*positional, **given)
         bound.apply_defaults()
         values = bound.arguments
+        typed_words = {str(value) for value in values.values()}  # such as a folder that is called model
         for one in options:
             one.check(values[one.name])
         for one in targets if not values.get("force") else []:
@@ -198,7 +199,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             del values["force"]
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options()})
-        with naming_options({one.name: one.flag for one in options} | _set_names(options, given)):
+        flags = {one.name: one.flag for one in options if one.name not in typed_words}
+        with naming_options(flags | _set_names(options, given)):
             function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__

@@ -158,7 +158,7 @@ def make_ranker(cls: Any, name: str, parameters: dict[str, Any], flags: dict[str
         first = next(iter(more))
         if first in (flags or {}):
             raise ValueError(f"{name} does not take {(flags or {})[first]}; its parameters are {', '.join(known)}")
-        raise ValueError(f"{name} has no parameter {first!r}{did_you_mean(first, known)}; it has {', '.join(known)}")
+        raise ValueError(f"{name} has no parameter {first!r}; it has {', '.join(known)}{did_you_mean(first, known)}")
     if more and others is not None:
         own[others] = {**(own.get(others) or {}), **more}
     return cls(**own)

@@ -40,14 +40,14 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     """
     import numpy as np
 
-    from hingerank.data.files import DataError
+    from hingerank.data.files import DataError, no_such_file
     from hingerank.personal.catalogue import Catalogue
     from hingerank.personal.item_item import EASE
     from hingerank.personal.rating_sets import is_movielens, open_ratings
     from hingerank.registry import ranker_class
 
     if how.items is not None and not how.items.exists():
-        raise DataError(f"{how.items}: there is no such file")
+        raise DataError(no_such_file(how.items))
     columns = how.item_columns or any(issubclass(ranker_class(name), EASE) for name in models)
     moments = {} if time is None else {"time": column_of(time)}
     try:

@@ -66,7 +66,7 @@ def policy_value(
         raise DataError("propensities must be above 0, and target not below it")
     if estimator not in ESTIMATORS:
         known = ", ".join(ESTIMATORS)
-        raise ValueError(f"there is no estimator {estimator!r}{did_you_mean(str(estimator), ESTIMATORS)}; use: {known}")
+        raise ValueError(f"there is no estimator {estimator!r}; use: {known}{did_you_mean(str(estimator), ESTIMATORS)}")
     w = e / p
     if estimator == "clipped":
         w = np.minimum(w, np.sqrt(len(r)) / 10 if clip is None else 1.0 / clip)

@@ -14,7 +14,7 @@ from hingerank.clicks.showings import Showings
 from hingerank.clicks.ubi import add_ubi, is_ubi
 from hingerank.data.blocks import is_missing, number
 from hingerank.data.checks import decimal, real
-from hingerank.data.files import DataError, kind_to_read
+from hingerank.data.files import DataError, kind_to_read, no_such_file
 from hingerank.data.frames import open_frame
 from hingerank.data.json_records import first_record
 from hingerank.data.tables import column_names, read_batches
@@ -95,7 +95,7 @@ def read_clicks(
         return showings.log("the table")
     for part in paths:
         if not os.path.exists(part):
-            raise DataError(f"{part}: there is no such file")
+            raise DataError(no_such_file(part))
         if os.path.isdir(part):
             raise DataError(f"{part} is a folder: name the files of the log")
     if not paths:

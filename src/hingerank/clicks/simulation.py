@@ -147,7 +147,7 @@ def _user(model: Any) -> Clicks:
     if model not in known:
         names = ["pbm", *known]
         raise ValueError(
-            f"there is no model {model!r}{did_you_mean(str(model), names)}; use one of: {', '.join(names)}"
+            f"there is no model {model!r}; use one of: {', '.join(names)}{did_you_mean(str(model), names)}"
         )
     return known[model]
 

@@ -204,8 +204,8 @@ def evaluate_clicks(
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
     if estimator not in ESTIMATORS:
         raise ValueError(
-            f"there is no estimator {estimator!r}{did_you_mean(str(estimator), ESTIMATORS)}; use one of: "
-            + ", ".join(ESTIMATORS)
+            f"there is no estimator {estimator!r}; use one of: {', '.join(ESTIMATORS)}"
+            + did_you_mean(str(estimator), ESTIMATORS)
         )
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")

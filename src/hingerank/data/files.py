@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,6 +43,16 @@ class DataError(ValueError):
     def at(self, place: PathLike) -> Self:
         """The same error about data in `place`."""
         return type(self)(f"{os.fspath(place)}: {self.problem}", self.remedy, self.option)
+
+
+def no_such_file(path: PathLike) -> str:
+    """What to say of a path where nothing is, with the files and folders beside it that have a name like it."""
+    asked, beside = Path(path), {}
+    with suppress(OSError):
+        names = sorted(islice((p.name for p in asked.parent.iterdir() if not p.name.startswith(".")), 1000))
+        for name in sorted(names, key=lambda name: Path(name).suffix == asked.suffix):  # of the same kind: the last
+            beside[Path(name).stem] = str(asked.parent / name)
+    return f"{asked}: there is no such file or folder{did_you_mean(asked.stem, beside, beside)}"
 
 
 def json_readers(found: str) -> tuple[str, ...]:

@@ -91,7 +91,11 @@ def _check_column(table: Frame, name: str) -> None:
         message = f"there is no column {name!r}; the table has {some}"
         if "action_name" in table.columns:
             raise DataError(f"{message}; events of {UBI} are read by hr.read_clicks")
-        raise DataError(message, "or name the columns: label=, qid=, features=", option="columns")
+        if {"user", "item"} <= {*table.columns}:
+            raise DataError(message, "so it looks like ratings of users: read it by hr.read_ratings", option="ratings")
+        if "document" in table.columns:
+            raise DataError(message, "so it looks like a click log: read it by hr.read_clicks", option="click log")
+        raise DataError(message, "name others with label=, qid= and features=", option="columns")
 
 
 def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> list[str]:

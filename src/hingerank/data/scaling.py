@@ -307,7 +307,7 @@ def make_scaler(name: str | None) -> Scaler:
     name = {None: "none", "auto": "deviation"}.get(name, name)
     if name not in SCALERS:
         raise DataError(
-            f"no scaler is called {name!r}{did_you_mean(str(name), SCALERS)}; choose from {', '.join(SCALERS)}"
+            f"no scaler is called {name!r}; choose from {', '.join(SCALERS)}{did_you_mean(str(name), SCALERS)}"
         )
     return SCALERS[name]()
 

@@ -13,7 +13,16 @@ import numpy as np
 
 from hingerank.arrays import Facts, Frame
 from hingerank.data.checks import decimal
-from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, draft_of, endings, replace_file
+from hingerank.data.files import (
+    COMPRESSIONS,
+    TABLES,
+    DataError,
+    PathLike,
+    draft_of,
+    endings,
+    no_such_file,
+    replace_file,
+)
 from hingerank.data.frames import need
 from hingerank.data.memory import check_room
 from hingerank.data.streams import open_quote, refuse_zeros, whole_bytes
@@ -56,7 +65,7 @@ def read_table(
     path, kind = Path(path), table_kind(path)
     pa = need("pyarrow", f"reading {path.name}")
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
+        raise DataError(no_such_file(path))
     try:
         if kind == "parquet":
             table = _read_parquet(path, columns, verify)
@@ -97,7 +106,7 @@ def read_batches(
         return
     pa = need("pyarrow", f"reading {path.name}")
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
+        raise DataError(no_such_file(path))
     from pyarrow import parquet
 
     try:

@@ -27,7 +27,7 @@ from hingerank.export.vespa import needs_onnx
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not rounding
 SINGLE = (
-    "The engine scores in single precision, so nearly tied rows may swap ranks, and forbids negative scores: the "
+    "The engine scores in single precision, so almost tied rows may swap positions, and forbids negative scores: the "
     "option shift adds a constant to all of them."
 )
 
@@ -174,7 +174,7 @@ def notes_of(form: Form) -> list[str]:
     elif takes:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
-        notes.append("The model has no missing values: where a feature was absent it has learned from the number 0.")
+        notes.append("The model does not handle missing values: it was trained with 0 for absent features, so give 0.")
     if within(form):
         how = ", ".join(dict.fromkeys(within(form)))
         notes.append(f"Features are scaled within each query ({how}): score all its rows together.")

@@ -148,7 +148,7 @@ def format_name(text: str) -> str:
     if name in FORMATS:
         return name
     known = [*FORMATS, "vectors"]
-    raise ExportError(f"there is no format {text!r}{did_you_mean(text, known)}; the known ones are: {', '.join(known)}")
+    raise ExportError(f"there is no format {text!r}; the known ones are: {', '.join(known)}{did_you_mean(text, known)}")
 
 
 Parts = Sequence[Outline]  # of a model whose score is their sum

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
 from hingerank.arrays import Facts, Given, Matrix, Ranker
-from hingerank.data.files import draft_of
+from hingerank.data.files import draft_of, no_such_file
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
 from hingerank.export.attributes import Attribute, take_attributes
@@ -456,6 +456,8 @@ def _target(path: Any) -> Path:
 
 def _source(path: Any) -> Path:
     source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(no_such_file(source))
     source = source / FILE_NAME if source.is_dir() else source
     if not source.is_file():
         raise FileNotFoundError(f"there is no model file {source}")

@@ -77,7 +77,7 @@ def upload(
     to = format_name(to)
     if to not in ENGINES:
         known = ", ".join(ENGINES)
-        raise ExportError(f"there is no upload to {to!r}{did_you_mean(to, ENGINES)}: choose {known}")
+        raise ExportError(f"there is no upload to {to!r}: choose {known}{did_you_mean(to, ENGINES)}")
     options = known_options(to, {**options, "name": name, "define": define})
     engine = ENGINES[to](Client(url, headers, dry_run), store, document)
     options |= {"store": store or "_DEFAULT_"} if to == "solr" else {}

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.data.checks import decimal
-from hingerank.data.files import canonical, write_whole
+from hingerank.data.files import canonical, no_such_file, write_whole
 from hingerank.lab.run_folder import Record, current, read_header, read_results
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
@@ -241,6 +241,8 @@ def load_results(folder: Path | str) -> Results:
     """The results of a run folder, finished or still running."""
     folder = Path(folder)
     header = read_header(folder)
+    if header is None and not folder.exists():
+        raise ValueError(no_such_file(folder))
     if header is None:
         raise ValueError(f"{folder} holds no run: expected a file run.json there, as `hingerank compare -o` writes it")
     path = folder / "results.jsonl"

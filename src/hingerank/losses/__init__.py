@@ -58,7 +58,7 @@ RANKING_LOSSES = {"average_precision": AveragePrecision}
 
 def no_loss(name: str, known: Collection[str]) -> str:
     """The error message for a name that is not one of these losses."""
-    return f"there is no loss {name!r}{did_you_mean(name, known)}; the known ones are: {', '.join(sorted(known))}"
+    return f"there is no loss {name!r}; the known ones are: {', '.join(sorted(known))}{did_you_mean(name, known)}"
 
 
 def make_loss(name: str | Loss) -> Loss:

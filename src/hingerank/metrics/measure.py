@@ -136,7 +136,7 @@ def preset_name(text: str) -> str:
     if squeezed in PRESETS:
         return squeezed
     hint = did_you_mean(squeezed, [*PRESETS, *PRESET_ALIASES], PRESET_ALIASES)
-    raise ValueError(f"there is no preset {text!r}{hint}; presets: {', '.join(PRESETS)}")
+    raise ValueError(f"there is no preset {text!r}; presets: {', '.join(PRESETS)}{hint}")
 
 
 # measures of hingerank.diversity.measures, listed here for the error message
@@ -155,7 +155,7 @@ def _kind_name(word: str, name: str) -> str:
             f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
         )
     hint = did_you_mean(squeezed, _KIND_OF, _KIND_OF)
-    raise ValueError(f"unknown measure {name!r}{hint}; measures: {', '.join(MEASURES)}")
+    raise ValueError(f"unknown measure {name!r}; measures: {', '.join(MEASURES)}{hint}")
 
 
 def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
@@ -173,7 +173,7 @@ def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
 def _option(kind: MeasureKind, option: str, text: str, name: str) -> object:
     if option not in kind.options:
         hint, takes = did_you_mean(option, kind.options), ", ".join(kind.options) or "no options"
-        raise ValueError(f"{name!r}: no option {option!r}{hint}; {kind.name} takes {takes}")
+        raise ValueError(f"{name!r}: no option {option!r}; {kind.name} takes {takes}{hint}")
     try:
         return OPTIONS[option](text)
     except ValueError as expected:

@@ -63,7 +63,7 @@ def parse_place_measure(name: str) -> PlaceMeasure:
     kind = match[1] if match else str(name)
     if match is None or kind not in KINDS or (kind == "p" and match[2] is None) or (kind == KINDS[-1] and match[2]):
         raise ValueError(
-            f"there is no measure {name!r} of clicks{did_you_mean(kind, KINDS)}; use dcg, dcg@10, p@5 (any number) or "
-            "average-rank"
+            f"there is no measure {name!r} of clicks; use dcg, dcg@10, p@5 (any number) or average-rank"
+            + did_you_mean(kind, KINDS)
         )
     return PlaceMeasure(name, kind, None if match[2] is None else int(match[2]))

@@ -27,5 +27,5 @@ def find_table(name: str) -> PaperTable:
     """The table with that name; an unknown name is a ValueError that lists the known ones."""
     if name not in TABLES:
         hint = did_you_mean(name, TABLES)
-        raise ValueError(f"there is no table {name!r} to reproduce{hint}; the known ones are: {', '.join(TABLES)}")
+        raise ValueError(f"there is no table {name!r} to reproduce; the known ones are: {', '.join(TABLES)}{hint}")
     return TABLES[name]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.checks import decimal
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, no_such_file
 from hingerank.data.streams import split_lines, whole_text
 
 MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
@@ -24,7 +24,7 @@ def text_of(path: Path) -> str:
     try:
         return whole_text(path, ("utf-8-sig", "latin-1"))
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
+        raise DataError(no_such_file(path)) from None
 
 
 def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:

@@ -175,8 +175,8 @@ def click_weights(
 def check_correction(correction: str) -> None:
     if correction not in CORRECTIONS:
         raise ValueError(
-            f"there is no correction {correction!r}{did_you_mean(str(correction), CORRECTIONS)}; use one of: "
-            + ", ".join(CORRECTIONS)
+            f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}"
+            + did_you_mean(str(correction), CORRECTIONS)
         )
 
 
