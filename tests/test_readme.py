@@ -89,4 +89,4 @@ def test_versions_agree():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {hingerank.__version__}\n" in citation
     versions = json.loads((ROOT / "docs" / "versions.json").read_text())
-    assert versions[0]["version"] == hingerank.__version__
+    assert versions[0] == hingerank.__version__

@@ -1,6 +1,5 @@
 """What goes with a release: versions that agree, valid workflows and recipe, requirements without upper limits."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -95,7 +94,6 @@ def test_the_conda_recipe_is_valid_and_asks_for_what_pip_asks_for():
 def test_versions_agree():
     assert words(ROOT / "CITATION.cff")["version"] == hingerank.__version__
     assert words(ROOT / "conda" / "recipe.yaml")["context"]["version"] == hingerank.__version__
-    assert json.loads((ROOT / "docs" / "versions.json").read_text("utf-8"))[0] == hingerank.__version__
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
 
 
