@@ -22,14 +22,14 @@ class ClickLogOptions(Group, panel="Log"):
 
     query: str | None = option("COLUMN", "Column of queries (CSV/Parquet only). Default: query, qid, …")
     document: str | None = option("COLUMN", "Column of documents. Default: document, docid, …")
-    place: str | None = option("COLUMN", "Column of places. Default: place, position, rank, …")
+    place: str | None = option("COLUMN", "Column of positions. Default: place, position, rank, …")
     clicked: str | None = option("COLUMN", "Column of clicks: 0 and 1, weights or actions. Default: clicked, …")
     session: str | None = option("COLUMN", "Column of lists: one id for one answer to a search. Default: session, …")
     weight: str | None = option("COLUMN", "Column with the number of showings that a row stands for.")
     context: str | None = option("COLUMN", "Column, or field of UBI, that propensities may depend on.")
     action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
     clicks: Path | None = option("FILE", "Lines of query and clicked document, for feature logs.")
-    first_place: int | None = option("0|1", "Number of the first place. Default: detected.")
+    first_place: int | None = option("0|1", "Number of the first position. Default: detected.")
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
     def read(self, paths: list[Path]) -> Any:
@@ -88,9 +88,9 @@ def clicks(
 ) -> None:
     """Describe a click log, or learn propensities or judgments from it.
 
-    info shows clicks by place, documents shown at several places, bots, gaps, and omissions. propensities estimates how
-    often each place is examined, relative to the first; fit, tune and evaluate take the file. judgments fits a click
-    model and grades the documents of each query by it.
+    info shows clicks by position, documents shown at several positions, bots, gaps, and omissions. propensities estimates
+    how often each position is examined, relative to the first; fit, tune and evaluate take the file. judgments fits a
+    click model and grades the documents of each query by it.
 
     Example: hingerank clicks info ubi.ndjson
 

@@ -18,7 +18,7 @@ class ClickOptions(
 
     propensities: str | None = option(
         "FILE|P,P,…",
-        "Propensities: a file that hingerank clicks propensities wrote, or numbers, place 1 first. Default: the log's.",
+        "A file that hingerank clicks propensities wrote, or numbers, position 1 first. Default: the log's.",
     )
     clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
 

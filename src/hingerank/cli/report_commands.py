@@ -55,7 +55,7 @@ def report(
 
     The page is one self-contained file. For a personal model it shows the basic ranking functions in words, a map of
     the users, and lists with reasons. For a click log it shows how much of the log was joined with features, how often
-    each place is looked at, and the estimated value of the models.
+    each position is examined, and the estimated value of the models.
 
     Example: hingerank report run/ -o report.html
 
