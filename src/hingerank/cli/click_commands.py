@@ -88,7 +88,7 @@ def clicks(
 ) -> None:
     """Describe a click log, or learn propensities or judgments from it.
 
-    info shows clicks by position, documents shown at several positions, bots, gaps, and omissions. propensities estimates
+    info shows clicks by position, documents shown at several positions, bots and gaps. propensities estimates
     how often each position is examined, relative to the first; fit, tune and evaluate take the file. judgments fits a
     click model and grades the documents of each query by it.
 
