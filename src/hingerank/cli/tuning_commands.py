@@ -200,7 +200,7 @@ def explain(
         answer: dict[str, Any] = {"query": what.query, **found.to_dict(what.top)}
         print_json(answer | ({} if pair is None else {"pair": found.pair_dict(*pair)}))
         return
-    apart = None if pair is None else found.pair(*pair, what.top)
+    apart = None if pair is None else found.pair(pair[0], pair[1], what.top)
     print(f"query {what.query}: {found.how}")
     if apart is not None:
         print_table(f"why {pair[0]} and {pair[1]} differ in score", *apart)
