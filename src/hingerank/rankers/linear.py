@@ -304,10 +304,9 @@ class RankSVM(PairwiseRanker, LinearRanker):
         """What makes the design of rows: they themselves, or what the feature map, learnt here, makes of them."""
         self.features_, by_rows = None, self._solver() == "dual"
         if self.device != "cpu":
-            device = check_device(self.device)
             if self.features is not None or by_rows:
                 raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
-            return partial(TorchDesign.of_rows, device=device)
+            return partial(TorchDesign.of_rows, device=check_device(self.device))
         if self.features is None:
             return partial(rows_design, by_rows=by_rows)
         rows, weight = source.sample()
