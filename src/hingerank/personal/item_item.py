@@ -51,7 +51,8 @@ class EASE(PersonalRanker):
     Attributes
     ----------
     weights_ : B, items x items
-    directions_ : the strongest directions of the features, features x directions
+    shared_features_ : the numbers of the features that several items have
+    directions_ : the strongest directions of these, shared features x directions
     new_weights_ : what an item that a user took adds to the user's weights of these directions, items x directions
     new_strength_ : of the ridge of items that nobody took, as a multiple of the mean of their squared norms
     items_ : the features of the items that somebody took, a row each, in the order of weights_
@@ -68,13 +69,15 @@ class EASE(PersonalRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "items_": Array("items, features", csr=True),
         "weights_": Array("items, items"),
-        "directions_": Array("features, directions"),
+        "shared_features_": Array("shared features", kind="i", low=0, high="features", rising=True),
+        "directions_": Array("shared features, directions"),
         "new_weights_": Array("items, directions"),
         "new_strength_": Number(low=0),
         "history_": Array("users, items", csr=True),
     }
     items_: Any
     weights_: np.ndarray
+    shared_features_: np.ndarray
     directions_: np.ndarray
     new_weights_: np.ndarray
     new_strength_: float
@@ -149,7 +152,7 @@ class EASE(PersonalRanker):
         """How items that nobody took are scored."""
         found = directions(F if self.feature_weight > 0 else 0 * F)
         self.new_strength_ = choose_strength(T, P, F) if found.right.size else USUAL
-        self.directions_ = found.right
+        self.shared_features_, self.directions_ = found.shared, found.right
         self.new_weights_ = (self.weights_ @ found.left) * found.shrunk(self.new_strength_)
 
     @cached_property
@@ -165,7 +168,7 @@ class EASE(PersonalRanker):
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
         if new.any():
-            weights[new] = (X[new] @ self.directions_) @ self.new_weights_.T
+            weights[new] = (X[new][:, self.shared_features_] @ self.directions_) @ self.new_weights_.T
         return weights
 
     def _place(self, X: Any) -> np.ndarray:

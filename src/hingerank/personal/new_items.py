@@ -25,8 +25,9 @@ USERS, LEAST_USERS, TOP = 500, 20, 10  # whose lists are judged, and how long th
 
 @dataclass(frozen=True)
 class Directions:
-    """F = left · diag(size) · rightᵀ, of features that several items have; m is the mean of ‖f_i‖²."""
+    """F[:, shared] = left · diag(size) · rightᵀ, of features that several items have; m is the mean of ‖f_i‖²."""
 
+    shared: np.ndarray
     left: np.ndarray
     size: np.ndarray
     right: np.ndarray
@@ -39,15 +40,12 @@ class Directions:
 
 def directions(F: Any) -> Directions:
     """The strongest directions of the features that several items have."""
-    n, d = F.shape
-    shared = np.flatnonzero(np.asarray((F != 0).sum(axis=0)).ravel() > 1)
-    right = np.zeros((d, min(MOST, n, len(shared))))
-    if right.shape[1] == 0:
-        return Directions(np.zeros((n, 0)), np.zeros(0), right, 1.0)
+    n, shared = F.shape[0], np.flatnonzero(np.asarray((F != 0).sum(axis=0)).ravel() > 1)
+    if len(shared) == 0:
+        return Directions(shared, np.zeros((n, 0)), np.zeros(0), np.zeros((0, 0)), 1.0)
     part = sp.csr_matrix(F)[:, shared]
-    left, size, right_of_shared = randomized_svd(part, right.shape[1], random_state=0)
-    right[shared] = right_of_shared.T
-    return Directions(left, size, right, float(part.multiply(part).sum()) / n)
+    left, size, right = randomized_svd(part, min(MOST, *part.shape), random_state=0)
+    return Directions(shared, left, size, np.ascontiguousarray(right.T), float(part.multiply(part).sum()) / n)
 
 
 def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> float:
@@ -67,7 +65,8 @@ def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> f
     if len(held) < LEAST_HELD or len(some) < LEAST_USERS:
         return USUAL
     found = directions(F[known])
-    of_users, of_items = scores_without(T[some], P, known, held) @ found.left, np.asarray(F[held] @ found.right)
+    of_users = scores_without(T[some], P, known, held) @ found.left
+    of_items = np.asarray(F[held][:, found.shared] @ found.right)
     wanted = (T[some][:, held].toarray() > 0).astype(np.float64)
     right = [part_found((of_users * found.shrunk(s)) @ of_items.T, wanted, TOP) for s in STRENGTHS]
     return STRENGTHS[int(np.argmax(right))]
