@@ -1,7 +1,8 @@
 """Recommenders of other libraries behind one face: fit(X, ratings), then scores(users, items).
 
-Users and items are row numbers. They learn from the same ratings as the rankers here, in the
-form each was made for. implicit and MF know nothing of features, so they cannot score items that nobody rated.
+Those whose name ends in Lists have top_k(users, X) instead. Users and items are row numbers. They learn from the same
+ratings as the rankers here, in the form each was made for. implicit and MF know nothing of features, so they cannot
+score items that nobody rated.
 """
 
 from typing import Any
@@ -89,3 +90,73 @@ class CornacMF:
 
     def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         return self.bias[items] + np.einsum("rc,rc->r", self.U[users], self.V[items])
+
+
+def best_of(S: np.ndarray, users: Any, top: int, exclude: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The items of the highest scores S of each user, without the excluded (users, items), and these scores."""
+    if exclude is not None:
+        line = {user: place for place, user in enumerate(np.asarray(users).tolist())}
+        here = np.array([line.get(user, -1) for user in np.asarray(exclude[0]).tolist()])
+        S[here[here >= 0], np.asarray(exclude[1])[here >= 0]] = -np.inf
+    order = np.argsort(-S, axis=1, kind="stable")[:, :top]
+    return order, np.take_along_axis(S, order, axis=1)
+
+
+class ImplicitLists:
+    """implicit's recommenders of who took what, as lists over the catalogue."""
+
+    def __init__(self, kind: str, **settings: Any):
+        from implicit.als import AlternatingLeastSquares
+        from implicit.bpr import BayesianPersonalizedRanking
+
+        cls = {"als": AlternatingLeastSquares, "bpr": BayesianPersonalizedRanking}[kind]
+        self.model = cls(random_state=0, use_gpu=False, **settings)
+
+    def fit(self, X: Any, train: Ratings) -> "ImplicitLists":
+        self.ids, code = np.unique(train.users, return_inverse=True)
+        self.table = sp.csr_matrix((np.ones(len(train)), (code, train.items)), shape=(len(self.ids), train.n_items))
+        self.model.fit(self.table, show_progress=False)
+        return self
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+        number = np.searchsorted(self.ids, users)
+        return self.model.recommend(number, self.table[number], N=top, filter_already_liked_items=True)
+
+
+class LightFMLists:
+    """lightfm-next's WARP on ratings of `least` or more, as lists over the catalogue."""
+
+    def __init__(self, least: float, rank: int = 32, epochs: int = 20):
+        from lightfm import LightFM
+
+        self.least, self.model, self.epochs = least, LightFM(no_components=rank, loss="warp", random_state=0), epochs
+
+    def fit(self, X: Any, train: Ratings) -> "LightFMLists":
+        self.ids, code = np.unique(train.users, return_inverse=True)
+        kept, self.X = train.ratings >= self.least, sp.csr_matrix(X, dtype=np.float32)
+        told = np.ones(int(kept.sum()), np.float32), (code[kept], train.items[kept])
+        self.model.fit(sp.coo_matrix(told, (len(self.ids), X.shape[0])), item_features=self.X, epochs=self.epochs)
+        return self
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+        bias, vectors = self.model.get_item_representations(self.X)
+        number = np.searchsorted(self.ids, users)
+        S = (self.model.user_embeddings[number] @ vectors.T + bias).astype(np.float64)
+        return best_of(S, users, top, exclude)
+
+
+class Ridges:
+    """For each user a ridge regression of the ratings, less their mean, on the features: (K + I)⁻¹ over the items."""
+
+    def fit(self, X: Any, train: Ratings) -> "Ridges":
+        self.ids, code = np.unique(train.users, return_inverse=True)
+        order = np.argsort(code, kind="stable")
+        self.W = np.zeros((len(self.ids), X.shape[1]))
+        for u, rows in enumerate(np.split(order, np.flatnonzero(np.diff(code[order])) + 1)):
+            F, y = X[train.items[rows]], train.ratings[rows] - train.ratings[rows].mean()
+            self.W[u] = F.T @ np.linalg.solve((F @ F.T).toarray() + np.eye(len(rows)), y)
+        return self
+
+    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+        S = np.asarray((candidates @ self.W[np.searchsorted(self.ids, users)].T).T, np.float64)
+        return best_of(S, users, top, exclude)

@@ -1,13 +1,16 @@
-"""PersonalRankSVM at scale: seconds per epoch, peak memory against the data held once, linearity, fold-in latency.
+"""PersonalRankSVM at scale: processor seconds an epoch, peak memory against the data held once, lists, adding a user.
 
-    python benchmarks/personal_scale.py movielens-20m       # or eighth, quarter, half of its users; million-users
-    python benchmarks/personal_scale.py pairs               # or pairs-eighth, ...: listed comparisons, not ratings
-    python benchmarks/personal_scale.py figure              # docs/figures/personal-scale.svg from the fastest runs
+    python benchmarks/personal_scale.py [movielens-20m] [--write FOLDER]
+
+A shape is MovieLens 20M, a quarter or half of its users, million-users, or pairs, which are comparisons in place of
+ratings; without one those are run that are not kept yet (docs/reproductions/runs). --write keeps the table of all as
+personal-scale.json there (docs/results).
 
 The data have MovieLens 20M's shape (or a part of it): popular and rare items, light and heavy users, half-star ratings
 from a low-rank truth with noise, 1,000 sparse features. They are generated, written to a temporary folder, and the fit
 runs in a process of its own, so that its peak memory is that of the data and the fit alone. "times_held" is the peak,
-less what the process held before it loaded the data, over the size of the ratings (or comparisons) and features.
+less what the process held before it loaded the data, over the size of the ratings (or comparisons) and features. All
+seconds are of the processor, over all threads: other work on the machine disturbs them least.
 """
 
 import argparse
@@ -25,19 +28,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import write_whole
-from measuring import resident
+from measuring import keep_table, resident
 
-# users, items, ratings (comparisons) per user on average, rank unless told otherwise
+# users, items, ratings (comparisons) per user on average, rank unless told otherwise; name in the table
 SHAPES = {
-    "eighth": (17_312, 27_278, 144, 50),
-    "quarter": (34_623, 27_278, 144, 50),
-    "half": (69_246, 27_278, 144, 50),
-    "movielens-20m": (138_493, 27_278, 144, 50),
-    "million-users": (1_000_000, 50_000, 20, 20),
-    "pairs-eighth": (17_312, 27_278, 144, 50),
-    "pairs-quarter": (34_623, 27_278, 144, 50),
-    "pairs-half": (69_246, 27_278, 144, 50),
-    "pairs": (138_493, 27_278, 144, 50),
+    "quarter": (34_623, 27_278, 144, 50, "a quarter of the users"),
+    "half": (69_246, 27_278, 144, 50, "half of them"),
+    "movielens-20m": (138_493, 27_278, 144, 50, "all"),
+    "million-users": (1_000_000, 50_000, 20, 20, "1,000,000 users, 50,000 items, rank 20"),
+    "pairs": (138_493, 27_278, 144, 50, "all, as listed comparisons"),
 }
 KEPT = Path("docs/reproductions/runs/personal-scale")
 FEATURES, PER_ITEM, TRUE_RANK = 1_000, 20, 12
@@ -107,17 +106,17 @@ def fit(folder: Path, rank: int, epochs: int, C: float) -> None:
     columns = [np.load(folder / f"{name}.npy") for name in names]
     X = sp.load_npz(folder / "X.npz")
     held = sum(a.nbytes for a in (*columns, X.data, X.indices, X.indptr)) / 2**20
-    began, cpu = time.perf_counter(), time.process_time()
-    ranker = learn(PersonalRankSVM(rank=rank, C=C, max_iter=epochs, tol=1e-9), X, *columns)
-    total = time.perf_counter() - began
-    trace, peak = ranker.trace_, resident("VmHWM") / 2**20
+    began, epochs_end = time.process_time(), []
+    ranker = PersonalRankSVM(
+        rank=rank, C=C, max_iter=epochs, tol=1e-9, callback=lambda entry: epochs_end.append(time.process_time())
+    )
+    learn(ranker, X, *columns)
+    seconds, peak = time.process_time() - began, resident("VmHWM") / 2**20
     figures = {
         names[-1]: len(columns[0]), "pairs": ranker.n_pairs_, "rank": rank, "held_mb": held, "base_mb": base,
-        "peak_mb": peak, "times_held": (peak - base) / held,
-        "prepare_s": total - trace[-1]["seconds"], "cpu_s": time.process_time() - cpu,
-        "first_users_step_s": trace[0]["seconds"],
-        "epoch_s": (trace[-1]["seconds"] - trace[0]["seconds"]) / max(1, len(trace) - 1),
-        "train_accuracy": [round(entry["train_accuracy"], 4) for entry in trace], "products": trace[-1]["products"],
+        "peak_mb": peak, "times_held": (peak - base) / held, "seconds": seconds,
+        "epoch_s": (epochs_end[-1] - epochs_end[0]) / max(1, len(epochs_end) - 1),
+        "train_accuracy": [round(entry["train_accuracy"], 4) for entry in ranker.trace_],
     }  # fmt: skip
     print(json.dumps(figures | serving(ranker, X)))
 
@@ -136,15 +135,15 @@ def warm_up(learn: Callable[..., Any]) -> None:
 
 def serving(ranker: Any, X: Any) -> dict[str, float]:
     """Lists of the best ten per second, and the median time to add a user by 20 ratings."""
-    began = time.perf_counter()
+    began = time.process_time()
     rows = ranker.top_k(ranker.users_[:10_000], X, top=10)[0]
-    lists = len(rows) / (time.perf_counter() - began)
+    lists = len(rows) / (time.process_time() - began)
     rng, latency = np.random.default_rng(0), []
     for new in range(200):
         chosen, ratings = rng.choice(X.shape[0], 20, replace=False), rng.integers(1, 6, 20)
-        began = time.perf_counter()
+        began = time.process_time()
         ranker.add_user(-1 - new, X[chosen], ratings)
-        latency.append(time.perf_counter() - began)
+        latency.append(time.process_time() - began)
     return {"top10_users_per_s": lists, "fold_in_ms": 1e3 * float(np.median(latency))}
 
 
@@ -158,55 +157,49 @@ def run(shape: str, rank: int, epochs: int, C: float) -> dict[str, Any]:
     return json.loads(answer.splitlines()[-1])
 
 
-def figure() -> None:
-    """Processor seconds by ratings and by comparisons, with the exponent of a straight line through them."""
-    from matplotlib.figure import Figure
-
-    picture = Figure(figsize=(8, 3.2), layout="constrained")
-    panels = {"ratings": ["eighth", "quarter", "half", "movielens-20m"]}
-    panels["comparisons"] = ["pairs-eighth", "pairs-quarter", "pairs-half", "pairs"]
-    for axes, (unit, shapes) in zip(picture.subplots(1, 2), panels.items()):
-        files = [KEPT / f"{shape}.json" for shape in shapes]
-        found = [json.loads(file.read_text()) for file in files if file.exists()]
-        n = np.array([f["ratings" if unit == "ratings" else "losers"] for f in found]) / 1e6
-        seconds = np.array([f["cpu_s"] for f in found])  # other work on the machine disturbs it least
-        exponent, level = np.polyfit(np.log(n), np.log(seconds), 1)
-        print(f"{unit}: {n.round(2).tolist()} million, {seconds.round(2).tolist()} s, exponent {exponent:.3f}")
-        axes.loglog(n, np.exp(level) * n**exponent, color="0.7")
-        axes.loglog(n, seconds, "o", color="#1b6e3c")
-        axes.set_xticks(n, [f"{x:.1f}" for x in n], minor=False)
-        axes.set_yticks(seconds, [f"{x:.0f}" for x in seconds])
-        axes.minorticks_off()
-        axes.set(xlabel=f"million {unit}", ylabel="processor seconds of 4 epochs", title=f"exponent {exponent:.2f}")
-    picture.savefig("docs/figures/personal-scale.svg")
+def table(write: Path | None) -> None:
+    """The fastest runs so far."""
+    header = ["users", "ratings or comparisons", "pairs", "processor seconds an epoch", "peak memory, times the data",
+              "lists of ten per second", "adding a user, ms"]  # fmt: skip
+    rows = []
+    for shape, (*_, name) in SHAPES.items():
+        f = json.loads((KEPT / f"{shape}.json").read_text())
+        told = f.get("ratings", f.get("losers")) / 1e6
+        of_fit = f"{f['pairs'] / 1e6:,.0f} M", f"{f['epoch_s']:.1f}", f"{f['times_held']:.2f}"
+        rows.append([name, f"{told:.1f} M", *of_fit, f"{f['top10_users_per_s']:,.0f}", f"{f['fold_in_ms']:.2f}"])
+        print("| " + " | ".join(rows[-1]) + " |")
+    if write:
+        keep_table(write, "personal-scale", "python benchmarks/personal_scale.py", header, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shape", choices=[*SHAPES, "figure"])
+    parser.add_argument("shape", choices=list(SHAPES), nargs="?")
     parser.add_argument("--rank", type=int)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--C", type=float, default=1e-3)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--fit", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
-    if arguments.shape == "figure":
-        figure()
-        return
-    *size, usual = SHAPES[arguments.shape]
-    rank = arguments.rank or usual
     if arguments.make:
-        make(arguments.make, *size, pairs=arguments.shape.startswith("pairs"))
-    elif arguments.fit:
-        fit(arguments.fit, rank, arguments.epochs, arguments.C)
-    else:
-        found = run(arguments.shape, rank, arguments.epochs, arguments.C)
-        file = KEPT / f"{arguments.shape}.json"  # of the fastest run so far
-        if not file.exists() or json.loads(file.read_text())["cpu_s"] > found["cpu_s"]:
+        *size, _, _ = SHAPES[arguments.shape]
+        make(arguments.make, *size, pairs=arguments.shape == "pairs")
+        return
+    if arguments.fit:
+        fit(arguments.fit, arguments.rank, arguments.epochs, arguments.C)
+        return
+    missing = [shape for shape in SHAPES if not (KEPT / f"{shape}.json").exists()]
+    for shape in [arguments.shape] if arguments.shape else missing:
+        found = run(shape, arguments.rank or SHAPES[shape][3], arguments.epochs, arguments.C)
+        file = KEPT / f"{shape}.json"  # of the fastest run so far
+        if not file.exists() or json.loads(file.read_text())["seconds"] > found["seconds"]:
             write_whole(file, json.dumps(found).encode())
-        print(arguments.shape)
+        print(shape)
         for name, value in found.items():
             print(f"  {name:18} {value:,.2f}" if isinstance(value, float) else f"  {name:18} {value}")
+    if arguments.shape is None:
+        table(arguments.write)
 
 
 if __name__ == "__main__":
