@@ -1,12 +1,14 @@
 """Counting a click log into cells beside just reading its Parquet file: seconds, and memory as the log grows.
 
-    python benchmarks/clicks_reading.py                     1 and 10 million showings
+    python benchmarks/clicks_reading.py                     1, 3, 10 and 30 million showings
     python benchmarks/clicks_reading.py --write docs/results     the same, stored
 
-A log of 1,000 queries × 30 documents × 10 places (300,000 cells), ids as text or as whole numbers, in row groups of a
-million. Each line runs in a process of its own: "read" is pyarrow's whole table of the same columns, "count" is
-`hr.read_clicks(path, keep="cells")` and its `cells()`. Seconds are the best of three after a first small file; memory
-(Linux) is what the process grew by at its peak in the first reading. The bound is 10 × the time of "read".
+A log of 1,000 queries × 30 documents × 10 places, ids as text or as whole numbers, in row groups of a million. It
+begins with one showing of each of these 300,000 cells with a click and one without, so that logs of all sizes have the
+same cells; all others are drawn at random. Each line runs in a process of its own: "read" is pyarrow's whole table of
+the same columns, "count" is `hr.read_clicks(path, keep="cells")` and its `cells()`. Seconds are the best of three after
+a first small file; memory (Linux) is what the process grew by at its peak in the first reading. The bound is 10 × the
+time of "read".
 """
 
 import argparse
@@ -55,13 +57,18 @@ def write(path: Path, rows: int, text: bool) -> None:
     rng, writer = np.random.default_rng(0), None
     for first in range(0, rows, 1_000_000):
         n = min(1_000_000, rows - first)
-        query, place = rng.integers(0, 1000, n), rng.integers(1, 11, n)
-        document = query * 30 + rng.integers(0, 30, n)
+        query, place, document = rng.integers(0, 1000, n), rng.integers(1, 11, n), rng.integers(0, 30, n)
+        clicked = rng.random(n) < 0.3 / place
+        if first == 0 and n >= 600_000:  # one of each
+            each = rng.permutation(600_000)
+            query[:600_000], place[:600_000] = each // 600, each // 60 % 10 + 1
+            document[:600_000], clicked[:600_000] = each // 2 % 30, each % 2 == 1
+        document += query * 30
         names = {True: [f"query number {q}" for q in range(1000)], False: np.arange(1000)}[text]
         documents = {True: [f"document-{d:012d}" for d in range(30000)], False: np.arange(30000)}[text]
         table = pa.table({
             "query": pa.array(np.asarray(names)[query]), "document": pa.array(np.asarray(documents)[document]),
-            "place": place, "clicked": (rng.random(n) < 0.3 / place).astype(np.int8),
+            "place": place, "clicked": clicked.astype(np.int8),
         })  # fmt: skip
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)
@@ -77,7 +84,7 @@ def measure(kind: str, path: Path, small: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 10_000_000])
+    parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 3_000_000, 10_000_000, 30_000_000])
     arguments = parser.parse_args()
     lines = []
     with tempfile.TemporaryDirectory() as folder:

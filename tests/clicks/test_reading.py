@@ -425,3 +425,20 @@ def test_descriptions_answer_every_question(place_log):
     assert [f.count for f in cells.findings][4:] == [None] * 6
     assert cells.places == description.places
     assert re.search("not counted", cells.facts()[-1][2])
+
+
+def test_counting_a_parquet_file_keeps_nothing_of_what_was_read(tmp_path):
+    """Arrow's memory stays that of a batch: with buffers of its own the reader held the whole file at the end."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    from hingerank.data.tables import read_batches
+
+    path, rng, n = tmp_path / "log.parquet", np.random.default_rng(0), 50_000
+    with parquet.ParquetWriter(path, pa.schema([("x", pa.float64())])) as writer:
+        for _ in range(10):
+            writer.write_table(pa.table({"x": rng.random(n)}))
+    held, before = [], pa.total_allocated_bytes()
+    for batch in read_batches(path, ["x"], size=n):
+        del batch
+        held.append(pa.total_allocated_bytes() - before)
+    assert len(held) == 10 and path.stat().st_size > 8 * n * 10
+    assert max(held) < 0.4 * path.stat().st_size

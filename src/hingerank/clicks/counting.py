@@ -76,6 +76,8 @@ def merge_rows(one: Counted, two: Counted) -> Counted:
     weights = one[1].copy()
     weights[at[found]] += two[1][found]
     new = np.flatnonzero(~found)
+    if not len(new):
+        return one[0], weights
     columns = [np.insert(column, at[new], other[new]) for column, other in zip(one[0], two[0])]
     return columns, np.insert(weights, at[new], two[1][new])
 

@@ -34,7 +34,7 @@ NAMES = {  # what a column holds -> the names it is found by, where none is give
 _NEEDED = ("query", "document", "place", "clicked")
 _IDS = ("query", "document", "session", "context", "team")
 CLICK = {"click": 1.0}
-_ROWS = 1 << 21  # of a table, read at a time: the ids of each batch are numbered again
+_ROWS = 1 << 20  # of a table, read at a time: the ids of each batch are numbered again
 
 
 def read_clicks(
@@ -76,7 +76,7 @@ def read_clicks(
         by itself).
     keep : {"showings", "cells"}
         "cells" counts showings while they are read and forgets sessions: memory is that of the counts, so the log may
-        be larger than memory. Click models of whole lists and interleaving need the showings.
+        be larger than memory; a CSV or Feather file is read whole before that. Click models of whole lists and interleaving need the showings.
 
     Examples
     --------

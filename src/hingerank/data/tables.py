@@ -110,7 +110,8 @@ def read_batches(
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True, read_dictionary=list(ids)) as file:
+        how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
+        with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep all that was read
             for batch in file.iter_batches(size, columns=columns):
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
