@@ -1,4 +1,4 @@
-"""Clicks on real worker processes: parts whose grades are the weights of clicks give the fit in memory."""
+"""Clicks on real worker processes: a log joined with parts, and parts graded by clicks, give the fit in memory."""
 
 from dataclasses import replace
 
@@ -14,10 +14,30 @@ P = 1.0 / np.arange(1, 16)
 
 
 @pytest.fixture(scope="module")
-def clicks():
-    rows = hr.make_letor(90, 15, seed=3)
-    rows = replace(rows, docid=np.arange(rows.n_rows))
-    return hr.simulate_clicks(rows, rows.X[:, 0], sessions=20_000, seed=1, counted=True).join(rows)
+def rows():
+    made = hr.make_letor(90, 15, seed=3)
+    return replace(made, docid=np.arange(made.n_rows))
+
+
+@pytest.fixture(scope="module")
+def log(rows):
+    return hr.simulate_clicks(rows, rows.X[:, 0], sessions=20_000, seed=1, counted=True)
+
+
+@pytest.fixture(scope="module")
+def clicks(rows, log):
+    return log.join(rows)
+
+
+def test_a_log_joined_with_parts_on_workers(client, rows, log, clicks, tmp_path):
+    for k, ids in enumerate(np.array_split(rows.blocks.ids, 4)):
+        hr.write(rows.subset(ids.tolist()), f"{tmp_path}/part{k}/")
+    settings = {"C": 1e-3, "tol": 1e-10, "scale": "standard"}
+    spread = log.join(hr.distributed.read([str(tmp_path / f"part{k}") for k in range(4)], client))
+    near, far = (hr.RankSVM(**settings).fit_clicks(data, propensities=P) for data in (clicks, spread))
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-6 * np.abs(near.coef_).max())
+    values = [hr.evaluate_clicks(data, near, propensities=P).value for data in (clicks, spread)]
+    assert values[1] == pytest.approx(values[0])
 
 
 @pytest.mark.parametrize("correction", ["ips", "doubly-robust"])

@@ -217,6 +217,32 @@ def test_clicks_on_rows_of_a_mapped_file(tmp_path, correction):
     np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["rank-svm", "sparse-rank-svm", "additive-rank-svm"])
+def test_clicks_on_rows_in_parts(tmp_path, name):
+    """The log is joined with the ids of the parts' rows, and fits and values are those of rows in memory."""
+    made = hr.make_letor(40, 8, n_features=6, seed=2)
+    rows = hr.RankingData(made.X, made.y, made.qid, docid=np.arange(made.n_rows).astype(str))
+    for k, ids in enumerate(np.array_split(rows.blocks.ids, 3)):
+        hr.write(rows.subset(ids.tolist()), f"{tmp_path}/part{k}/")
+    parts = hr.distributed.read([f"{tmp_path}/part{k}" for k in range(3)])
+    log, p = hr.simulate_clicks(rows, rows.X[:, 0], sessions=2000, seed=0, counted=True), 1 / np.arange(1, 9)
+    near, far = log.join(rows), log.join(parts)
+    one, other = (make(name).fit_clicks(data, propensities=p, correction="clipped") for data in (near, far))
+    assert other.n_pairs_ == one.n_pairs_
+    np.testing.assert_allclose(other.objective_, one.objective_, rtol=1e-5)
+    values = [hr.evaluate_clicks(data, one, propensities=p) for data in (near, far)]
+    assert values[1].value == pytest.approx(values[0].value) and values[1].interval == pytest.approx(values[0].interval)
+    for call in (
+        lambda: make(name).fit_clicks(far, propensities=p, correction="doubly-robust"),
+        lambda: hr.evaluate_clicks(far, one, propensities=p, estimator="dr"),
+        lambda: hr.tune(name, far, propensities=p),
+        lambda: hr.Blend([hr.RankSVM(), hr.RankSVM()]).fit_clicks(far, propensities=p),
+        lambda: far.subset([1]),
+    ):
+        with pytest.raises(ValueError, match="rows in parts, whose features are not in this process"):
+            call()
+
+
 # Around the ranker in production.
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,8 @@ from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.rankers.corrections import refuse_parts
+from hingerank.rankers.sources import RowsInParts
 
 if TYPE_CHECKING:
     from hingerank.clicks.describe import LogDescription
@@ -197,14 +199,14 @@ class ClickLog:
 
         return describe(self)
 
-    def join(self, data: RankingData) -> "ClickData":
+    def join(self, data: RankingData | RowsInParts) -> "ClickData":
         """The cells by row of `data`, which has the features of a row per candidate.
 
         Showings of documents without a row are left out, counted in `dropped`, and named in a warning.
 
         Parameters
         ----------
-        data : RankingData with document ids
+        data : RankingData with document ids, or rows in parts that have them
             Its query and document ids are compared with those of the log; numbers match their spelling.
 
         Examples
@@ -244,6 +246,8 @@ class ClickData:
         What found no partner: text -> count.
     notes : mapping
         What the reader of the log noted, and `dropped`.
+    parts : rows in parts, or None
+        Where the features are, if not in this process; those of `data` are then 0.
     """
 
     data: RankingData
@@ -257,6 +261,7 @@ class ClickData:
     context_names: np.ndarray | None = None
     dropped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
+    parts: RowsInParts | None = None
 
     @property
     def X(self) -> Any:
@@ -286,6 +291,7 @@ class ClickData:
 
     def subset(self, queries: Any) -> "ClickData":
         """The rows and cells of some queries (a list of their ids)."""
+        refuse_parts(self, "a part of the queries is taken")
         part, blocks = self.data.subset(queries), self.data.blocks
         numbers = places_of(part.blocks.ids.tolist(), blocks.ids.tolist())
         wanted = np.zeros(len(blocks), bool)
@@ -301,8 +307,10 @@ class ClickData:
         )  # fmt: skip
 
 
-def join(log: ClickLog, data: RankingData) -> ClickData:
+def join(log: ClickLog, data: RankingData | RowsInParts) -> ClickData:
     """See `ClickLog.join`."""
+    if isinstance(data, RowsInParts):
+        return replace(join(log, data.without_features()), parts=data)
     if data.docid is None:
         raise DataError("the rows have no document ids to find the log's documents by: read them with docid=")
     cells = log.cells()

@@ -252,7 +252,9 @@ def _named(ranker: Any, n_rows: int) -> dict[str, Any]:
 
 def _scores(data: ClickedRows, ranker: Any, name: str) -> np.ndarray:
     predict = getattr(ranker, "predict", None)
-    scores = np.asarray(predict(data.data) if callable(predict) else ranker, np.float64)
+    if callable(predict):
+        ranker = predict(data.data) if data.parts is None else data.parts.predict(ranker)
+    scores = np.asarray(ranker, np.float64)
     if scores.shape != (data.data.n_rows,) or not np.isfinite(scores).all():
         raise ValueError(f"{name}: expected a finite score for each of the {data.data.n_rows} rows")
     return scores

@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.describe import merge_figures
 from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
     Lease,
@@ -20,6 +22,7 @@ from hingerank.distributed.parts import (
     RowWeights,
     Runner,
     facts_of,
+    ids_of,
     joined_weights,
     look_at,
     rows_of,
@@ -73,6 +76,21 @@ class PartedData(RowsInParts):
         starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
         other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
         return other
+
+    def graded(self, values: np.ndarray) -> "PartedData":
+        """The same rows with a grade each, part after part."""
+        borders = np.cumsum([facts.n_rows for facts in self.facts])[:-1]
+        parts = [part.graded(own) for part, own in zip(self.parts, np.split(values, borders))]
+        return PartedData(parts, self.runner, self.facts, [Lease(self.runner, parts), *self.leases])
+
+    def without_features(self) -> RankingData:
+        """Queries and documents of all rows, part after part; features and grades are 0."""
+        found = self.ask(ids_of)
+        if any(docid is None for _, docid in found):
+            raise DataError("the rows of a part have no document ids to find the log's documents by")
+        qid, docid = (np.concatenate(column) for column in zip(*found))
+        X = csr_matrix((self.n_rows, self.n_features))
+        return RankingData(X, np.zeros(self.n_rows), qid, docid, self.feature_names)
 
     def ask(self, question: Question, *arguments: object) -> list[Any]:
         """question(loaded part, *arguments) of every part, in part order."""

@@ -43,6 +43,7 @@ class Part:
     fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all others
     owner : distinguishes parts of the same path that were made at different times
     content : of the files when the part was first read, from `content_of`; None before
+    grades : replace those of the file, in a part that `graded` makes; the rows are those loaded for the other part
     """
 
     path: str
@@ -53,6 +54,11 @@ class Part:
     fold: tuple[int, int, bool] | None = None
     owner: str = field(default_factory=lambda: uuid.uuid4().hex)
     content: tuple[str, ...] | None = field(default=None, repr=False)
+    grades: "tuple[Part, np.ndarray] | None" = field(default=None, repr=False, compare=False)
+
+    def graded(self, grades: np.ndarray) -> "Part":
+        """The same rows with other grades."""
+        return replace(self, owner=uuid.uuid4().hex, grades=(self, grades))
 
     @property
     def key(self) -> str:
@@ -72,6 +78,8 @@ class Part:
         """Read the rows: RankingData."""
         from hingerank.data.read_write import read  # fits of arrays need no reader
 
+        if self.grades is not None:
+            return replace(held(self.grades[0]).data, y=self.grades[1])
         if self.fold is not None:
             data = held(self.whole).data
             k, folds, chosen = self.fold
@@ -255,6 +263,11 @@ class RowWeights:
         """The weights of a part's rows."""
         first = self.starts[part.part.key]
         return self.values[first : first + part.data.n_rows]
+
+
+def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
+    """The query and the document of each row."""
+    return part.data.qid, part.data.docid
 
 
 def let_go(part: LoadedPart) -> None:

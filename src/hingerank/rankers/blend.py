@@ -27,7 +27,7 @@ from hingerank.preferences import GradedPreferences
 from hingerank.rankers.additive import AdditiveRankSVM
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
-from hingerank.rankers.corrections import ClickedRows, click_weights
+from hingerank.rankers.corrections import ClickedRows, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, names_of_features, unpack
 from hingerank.rankers.linear import RankSVM
@@ -190,6 +190,7 @@ class Blend(BaseRanker):
         for member in members:
             check_winners(member)
         self._check_settings(clicked=True)
+        refuse_parts(data, "a blend scores out-of-fold rows")
         weight = click_weights(data, propensities, correction, clip)
         if not weight.any():
             raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")

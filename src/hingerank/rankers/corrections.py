@@ -43,6 +43,8 @@ class ClickedRows(Protocol):
     def context_names(self) -> np.ndarray | None: ...
     @property
     def lists(self) -> np.ndarray: ...
+    @property
+    def parts(self) -> Any: ...
 
 
 @runtime_checkable
@@ -172,6 +174,15 @@ def click_weights(
     return np.bincount(row, c / alpha, rows)
 
 
+def refuse_parts(data: ClickedRows, where: str) -> None:
+    """A ValueError for clicks on rows in parts, whose features are not in this process."""
+    if data.parts is not None:
+        raise ValueError(
+            f"the clicks are joined with rows in parts, whose features are not in this process, and {where}: read the "
+            "rows into memory for this; fit_clicks with other corrections and evaluate_clicks take rows in parts"
+        )
+
+
 def check_correction(correction: str) -> None:
     if correction not in CORRECTIONS:
         raise ValueError(
@@ -199,6 +210,7 @@ def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) 
     left out. Values below 0 count as 0.
     """
     rows, n_queries = data.data, data.data.n_queries
+    refuse_parts(data, "relevance is regressed on features (doubly robust; use clipped or ips)")
     if n_queries < 2:
         raise DataError('correction="doubly-robust" regresses relevance on other queries, and there is one query only')
     if rows.n_features > MOST_FEATURES:

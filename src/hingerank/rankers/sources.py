@@ -13,6 +13,7 @@ from scipy import sparse
 
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly
+from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
 from hingerank.kernels.threads import run_shards
@@ -123,6 +124,14 @@ class RowsInParts(ABC):
     @abstractmethod
     def weighted(self, values: np.ndarray) -> "RowsInParts":
         """The same rows with a weight each, part after part."""
+
+    @abstractmethod
+    def graded(self, values: np.ndarray) -> "RowsInParts":
+        """The same rows with a grade each, part after part."""
+
+    @abstractmethod
+    def without_features(self) -> RankingData:
+        """Queries and documents of all rows, part after part; features and grades are 0."""
 
     @abstractmethod
     def fingerprint(self) -> Facts:

@@ -88,7 +88,8 @@ class WinnersRanker(ProblemRanker):
         Parameters
         ----------
         data : ClickData
-            ``log.join(rows)``: a row per candidate, and how often it was shown and clicked at each position.
+            ``log.join(rows)``: a row per candidate, and how often it was shown and clicked at each position. Rows may
+            be in parts (`hingerank.distributed.read`).
         propensities : hingerank.propensities, numbers by position (position 1 first), or None
             None takes the propensities in the log itself.
         correction : {"ips", "clipped", "affine", "doubly-robust", "naive"}
@@ -110,6 +111,8 @@ class WinnersRanker(ProblemRanker):
         weight = click_weights(data, propensities, correction, clip)
         if not weight.any():
             raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
+        if data.parts is not None:
+            return self.fit_winners(data.parts.graded(weight), around=around)
         return self.fit_winners(data.data, weight, around=around)
 
     def _centre(self, around: object) -> Callable[[Any], np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.arrays import Given, Ranker, RowsLike
 from hingerank.metrics.places import parse_place_measure
-from hingerank.rankers.corrections import ClickedRows, click_weights
+from hingerank.rankers.corrections import ClickedRows, click_weights, refuse_parts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.winners import check_winners
 from hingerank.search.query_folds import QueryFolds, path_scores
@@ -47,6 +47,8 @@ class ClickFolds(QueryFolds):
         given = [part for part in (data, validation) if part is not None]
         if not all(isinstance(part, ClickedRows) for part in given):
             raise ValueError("validation must be clicks joined with features (log.join(data)), like the data")
+        for each in given:
+            refuse_parts(each, "settings are chosen")
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
         super().__init__(rows[0], measure, rows[1] if validation is not None else None, folds, seed, tol_factor)
         self.places, self.around = parse_place_measure(measure), around
