@@ -1,4 +1,4 @@
-"""Checks of single numbers that users pass, or write into files, and warnings about what they left out."""
+"""Checks of numbers that users pass, or write into files, and warnings about what they left out."""
 
 import math
 import re
@@ -46,6 +46,18 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def vector(name: str, values: Any, size: int) -> np.ndarray:
+    """`values` as a vector of that many float64 numbers, all of which compiled code may read; a ValueError names it.
+
+    >>> vector("w", [1, 2], 2)
+    array([1., 2.])
+    """
+    found = np.ascontiguousarray(values, np.float64) if np.ndim(values) else np.array(values, np.float64)
+    if found.shape != (size,):
+        raise ValueError(f"{name} must be a vector of {size} numbers, not an array of shape {found.shape}")
+    return found
 
 
 def decimal(text: str) -> float | None:

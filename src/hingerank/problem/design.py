@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import vector
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -26,12 +27,12 @@ class CompiledRows(Design):
     _shards: list[tuple[int, int]]
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
+        w, out = vector("w", w, self.shape[1]), np.empty(self.shape[0])
         run_shards(lambda ab: scores_range(self.rows, *ab, w, out), self._shards)
         return out
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        z = np.ascontiguousarray(z, np.float64)
+        z = vector("z", z, self.shape[0])
         return add_up(run_shards(lambda ab: back_range(self.rows, *ab, z, self.shape[1]), self._shards))
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from hingerank.arrays import Matrix, Vector
-from hingerank.data.checks import positive
+from hingerank.data.checks import positive, vector
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -234,14 +234,14 @@ class Problem(Objective):
         self._pass = design.sweep(loss, preferences)
 
     def at(self, w: np.ndarray) -> Point:
-        w = np.array(w, np.float64)
+        w = vector("w", w, self.dimension).copy()
         here, C, structure, passed = self._pass.at(w), self.C, self.structure, self._pass
         fused = passed.graded is not None and self.dimension <= LARGEST_HESSIAN
         return Point(
             w,
             structure.value(w) + C * here.value,
             structure.gradient(w) + C * here.gradient,
-            lambda v: structure.curvature(v) + C * here.curvature(v),
+            lambda v: structure.curvature(v) + C * here.curvature(vector("v", v, len(w))),
             here.moments,
             (lambda: structure.add_hessian(C * passed.hessian(w))) if fused else None,
         )
@@ -303,7 +303,7 @@ class Problem(Objective):
 
     def risk(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss and a subgradient of it at w."""
-        here = self._pass.at(np.array(w, np.float64))
+        here = self._pass.at(vector("w", w, self.dimension).copy())
         return here.value, here.gradient
 
     def with_loss(self, loss: Loss) -> "Problem":
