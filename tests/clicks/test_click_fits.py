@@ -51,6 +51,16 @@ def test_fit_learns_what_fit_clicks_does(files, rows, capsys):
     np.testing.assert_allclose(hr.load(files / "fitted.safetensors").coef_, again.coef_, rtol=1e-4, atol=1e-7)
 
 
+def test_tune_blends(files, capsys):
+    words = ["--features", files / "features.parquet", "--propensities", GIVEN, "--folds", 2, "--blend"]
+    settings = ["--set", "C=1e-4", "--set", "scale=standard", "--set", "context=none"]
+    target = files / "blend.safetensors"
+    run("tune", files / "log.csv", *words, *settings, "--model", "rank-svm,additive-rank-svm", "-o", target, "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["ranker"] == "blend" and list(said["members"]) == ["rank-svm", "additive-rank-svm"]
+    assert isinstance(hr.load(target), hr.Blend)
+
+
 def test_tune_and_evaluate(files, capsys):
     settings = ["--set", "scale=none", "--set", "loss=squared_hinge", "--set", "pair_weight=uniform"]
     words = ["--features", files / "features.parquet", "--propensities", GIVEN]

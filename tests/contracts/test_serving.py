@@ -18,9 +18,9 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import KERNELS
 from hingerank.features.nystroem import NystroemMap
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.tuned import Tuning
+from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.search.serving import why_not
+from hingerank.search.serving import run_together, why_not
 from hingerank.search.settings import AROUND, CONTEXTS, SCALES, STAGES, parameters_of
 
 RNG = np.random.default_rng(0)
@@ -204,6 +204,61 @@ def test_a_blend_for_a_target_is_refused_before_any_fit_or_written(pair, to, siz
         assert pair not in ("two lines", "two of steps") or not alone
     else:
         blend.export(tmp_path / "out/", to=to)
+
+
+@pytest.fixture(scope="module")
+def holey():
+    """Rows with missing values, of which a line and a net choose different fillings."""
+    made = hr.make_letor(16, 8, n_features=3, seed=7, dtype="float64")
+    missing = np.random.default_rng(7).random(made.X.shape) < 0.3
+    return hr.RankingData(np.where(missing, np.nan, made.X), made.y, made.qid)
+
+
+FILLED = {"missing": ["median", "zero"], "C": [0.01], "scale": "standard"}
+
+
+@pytest.mark.filterwarnings("ignore:.*negative")
+@pytest.mark.parametrize("to", FORMATS)
+def test_members_that_fill_missing_values_are_chosen_to_run_together(to, holey, tmp_path):
+    """Each member runs there with either filling, and a sum of lines that are filled differently does not."""
+    how = {"folds": 2, "params": FILLED, "widen": False, "blend": True}
+    blend = hr.tune(["rank-svm", "ranknet"], holey, serve=to, **how)
+    blend.export(tmp_path / "out/", to=to, check=holey)
+    free = hr.tune(["rank-svm", "ranknet"], holey, **how)
+    ways = [[setting["missing"] for setting in each.tuning_.members.values()] for each in (free, blend)]
+    assert ways[0] == ["median", "zero"]
+    assert ways[1] == (["zero", "zero"] if to in ("solr", "elasticsearch", "opensearch", "pmml") else ways[0])
+
+
+def test_members_that_cannot_run_together_are_said_at_the_end(holey):
+    line, other = hr.RankSVM(missing="zero", C=0.01), hr.RankNet(missing="median", C=0.01)
+    apart = [Trial(name, {}, [0.5], 0.5, 0.1, 0.0) for name in ("rank-svm", "ranknet")]
+    tried = [(line, apart[:1]), (other, apart[1:])]
+    assert run_together("sql", tried, apart) == apart
+    with pytest.raises(ValueError, match="that could be fitted run there together: pmml cannot carry the sum"):
+        run_together("pmml", tried, apart)
+
+
+def test_a_blend_that_no_export_carries_is_told(sized):
+    given = {"context": [None, "rank"], "scale": "standard", "C": 0.01}
+    pair = ["rank-svm", hr.RankSVM(loss="logistic")]
+    blend = hr.tune(pair, sized, folds=2, params=given, blend=True)
+    assert blend.members_[0].context == "rank"
+    words = "no export carries this blend: to run it elsewhere, tune with serve= one of "
+    assert words + ", ".join(FORMATS)[:6] in str(blend.tuning_)
+    with pytest.raises(ExportError):
+        blend.export("nowhere/", to="python")
+    served = hr.tune(pair, sized, folds=2, params=given, blend=True, serve="solr")
+    assert served.members_[0].context is None and "no export" not in str(served.tuning_)
+    params = given | {"context": None}
+    assert hr.tune(pair, sized, folds=2, params=params, blend=True).tuning_.advice == ""
+
+
+def test_a_blend_of_which_one_could_be_fitted_says_what_the_others_met(holey):
+    with pytest.raises(ValueError, match=r"only rankboost could be fitted.* first error of rank-svm is: .*missing="):
+        hr.tune(
+            [hr.RankBoost(max_iter=5, missing="zero"), "rank-svm"], holey, folds=2, params={"max_iter": 5}, blend=True
+        )
 
 
 @pytest.mark.parametrize("asked", ["a call", "the command"])

@@ -61,9 +61,48 @@ def test_members_that_do_not_learn_from_clicks_are_named_before_any_fit(name, da
         hr.Blend([hr.RankSVM(), kind()]).fit_clicks(data, propensities=P)
 
 
+GRID = {"C": [1e-4, 1e-3], "scale": "standard"}
+
+
+def test_tune_blends_what_it_chose_from_clicks(rows, data, monkeypatch):
+    fits, usual = [], hr.RankSVM.fit_winners
+
+    def fit(self, X, *more, **how):
+        fits.append(X.n_rows)
+        return usual(self, X, *more, **how)
+
+    monkeypatch.setattr(hr.RankSVM, "fit_winners", fit)
+    rankers = ["rank-svm", hr.AdditiveRankSVM(n_knots=4)]
+    blend = hr.tune(rankers, data, propensities=P, folds=2, params=GRID, widen=False, blend=True)
+    settings = sum(trial.ranker == "rank-svm" for trial in blend.tuning_.trials)
+    assert sum(fits) == (settings + 1) * rows.n_rows  # over two folds a half each, and the last fit
+    assert blend.out_of_fold_["measure"] == blend.tuning_.measure == "dcg@10"
+    alone = hr.RankSVM(**blend.tuning_.members["rank-svm"]).fit_clicks(data, propensities=P)
+    np.testing.assert_allclose(blend.members_[0].coef_, alone.coef_, rtol=1e-6)
+    assert blend.n_pairs_ == alone.n_pairs_ and blend.score(rows) > 0.75
+    other = hr.tune(rankers, data, propensities=P, validation=data, params=GRID, widen=False, blend=True)
+    assert other.tuning_.folds == 1 and other.score(rows) > 0.75
+
+
+def test_tuned_members_stay_near_the_weights_given(data):
+    centre = np.array([9.0, 0.0, 0.0, 0.0, 0.0])
+    lines = [hr.RankSVM(C=1e-9), hr.RankSVM(C=1e-8)]
+    blend = hr.tune(lines, data, propensities=P, around=centre, folds=2, params={"C": [1e-9]}, widen=False, blend=True)
+    np.testing.assert_allclose(blend.members_[0].coef_, centre, atol=1e-3)
+
+
+def test_a_blend_is_judged_by_clicks_as_its_members_are(data):
+    """Two times the same ranker: the blend's value of every fold is the ranker's."""
+    same = hr.RankSVM(C=1e-4)
+    blend = hr.tune([same, same], data, propensities=P, folds=3, params={"C": [1e-4], "scale": "standard"},
+                    widen=False, blend=True, measure="average-rank")  # fmt: skip
+    best = max(blend.tuning_.trials[:-1], key=lambda trial: trial.mean)
+    assert blend.tuning_.chosen.scores == pytest.approx(best.scores)
+
+
 def test_what_a_blend_of_clicks_cannot_do_is_said(rows, data):
-    with pytest.raises(ValueError, match=r"fit_clicks\(data\)"):
-        hr.tune(["rank-svm", "additive-rank-svm"], data, propensities=P, blend=True)
+    with pytest.raises(ValueError, match="LightGBMRanker does not learn from clicks"):
+        hr.tune(["rank-svm", "lightgbm"], data, propensities=P, blend=True)
     with pytest.raises(ValueError, match="no measure 'map' of clicks"):
         hr.Blend(MEMBERS, measure="map").fit_clicks(data, propensities=P)
     with pytest.raises(ValueError, match="AdditiveRankSVM with these parameters is not"):

@@ -23,7 +23,7 @@ from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.features.curves import place_knots
 from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.rankers.additive import AdditiveRankSVM
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
@@ -199,23 +199,26 @@ class Blend(BaseRanker):
         self._fit_folds(members, X, y, blocks, None, learn, np.asarray(data.lists, np.float64), began)
         return self._finish()
 
-    def fit_members(self, data: RankingData, found: OutOfFold) -> Blending:
+    def fit_members(self, data: RankingData, found: OutOfFold, around: Any = None) -> Blending:
         """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
 
         Parameters
         ----------
-        data : what to learn from
+        data : what to learn from; of clicks its grades are the weights of rows as winners
         found : the out-of-fold scores, as `hingerank.tune` has them
+        around : of clicks, as in ``RankSVM.fit_winners``
 
         Returns
         -------
         Blending : the scales and weights taken
         """
-        began, members = time.perf_counter(), self._made()
-        self._check_settings()
+        began, members, clicked = time.perf_counter(), self._made(), found.lists is not None
+        self._check_settings(clicked)
         X, y, blocks, _ = self._learning_rows(data, None, None, None, None)
-        fitted = [self._learn(member, X, y, blocks.numbers, None) for member in members]
-        self.n_pairs_, self.validation_scores_ = GradedPreferences(y, blocks.offsets).n_pairs, []
+        learn = partial(self._learn_winners, around=around) if clicked else self._learn
+        fitted = [learn(member, X, y, blocks.numbers, None) for member in members]
+        preferences = (WeightedWinners if clicked else GradedPreferences)(y, blocks.offsets)
+        self.n_pairs_, self.validation_scores_ = preferences.n_pairs, []
         self.fingerprint_["pairs"] = self.n_pairs_
         return self._combine(fitted, found, began)
 

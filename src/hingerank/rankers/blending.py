@@ -82,6 +82,11 @@ class OutOfFold(NamedTuple):
             return places.sign * np.add.reduceat(worth, self.offsets[:-1]) / (self.lists.mean() or 1.0)
         return evaluate(self.y, scores, self.query, measure, per_query=True)[measure]
 
+    def average(self, by_query: np.ndarray, queries: Any) -> float:
+        """The mean of a measure over some queries; of clicks in the units of these."""
+        share = 1.0 if self.lists is None else (self.lists.mean() or 1.0) / (self.lists[queries].mean() or 1.0)
+        return float(np.nanmean(by_query[queries]) * share)
+
     def preferences(self) -> GradedPreferences | WeightedWinners:
         """What the stack learns from: pairs of grades, or of winners and all others."""
         if self.lists is not None:

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
 from hingerank.rankers.blending import OutOfFold
-from hingerank.rankers.corrections import ClickedRows
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
+from hingerank.search.serving import blend_stays_here, run_together
 from hingerank.watching import tell_task
 
 PARTS = 5  # of a validation set, for cross-fitting the stack
@@ -24,6 +24,9 @@ class Studied(Protocol):
     ranker: Any
     trials: dict[str, Trial]
 
+    @property
+    def served(self) -> list[Trial]: ...
+
     def best(self, simplest: bool = False) -> Trial: ...
 
     def held_out_scores(self, setting: dict[str, Any]) -> list[np.ndarray]: ...
@@ -35,16 +38,13 @@ def check_blend(names: Sequence[str], rated: bool, data: Any) -> None:
         raise ValueError(f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend")
     if rated:
         raise ValueError(f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend")
-    if isinstance(data, ClickedRows):
-        raise ValueError(
-            "tune blends rankers of graded rows: on clicks tune one ranker at a time, and blend the results by "
-            "hr.Blend([...]).fit_clicks(data)"
-        )
     if isinstance(data, RowsInParts):
         raise ValueError("a blend needs the scores of all rows in one place: read the data with hingerank.read")
 
 
-def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, simplest: bool) -> Blend:
+def blended(
+    studies: Sequence[Studied], parts: Any, measure: str, seed: int, simplest: bool, target: str | None
+) -> Blend:
     """A blend of the best setting of each ranker, fitted on everything.
 
     Parameters
@@ -54,10 +54,12 @@ def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, sim
     measure : to compare by
     seed : of the blend's own folds, if it is fitted again
     simplest : take the simplest setting within one standard error of the best
+    target : the format that is to run the sum, or None
     """
-    if len(studies) < 2:
-        raise ValueError(f"only {studies[0].name} could be fitted: a blend needs at least two rankers")
     chosen = [study.best(simplest) for study in studies]
+    tried = [(study.ranker, study.served) for study in studies]
+    if target is not None:
+        chosen = run_together(target, tried, chosen)
     members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
     for study, member in zip(studies, members):
         if not isinstance(member, BaseRanker):
@@ -65,15 +67,16 @@ def blended(studies: Sequence[Studied], parts: Any, measure: str, seed: int, sim
     found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
     tell_task("tuning a blend, the last fits")
     blend = Blend(members, "auto", folds=max(2, len(parts)), measure=measure, random_state=seed)
-    blending = blend.fit_members(parts.everything, found)
+    blending = blend.fit_members(parts.everything, found, around=parts.around)
     by_query, folds = blending.per_query, [found.part == k for k in range(len(parts))] if len(parts) > 1 else [...]
-    values = [float(np.nanmean(by_query[fold])) for fold in folds]
+    values = [found.average(by_query, fold) for fold in folds]
     each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
     error = float(each.std(ddof=1) / np.sqrt(len(each)))
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     trials = [trial for study in studies for trial in study.trials.values()]
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
-    blend.tuning_ = Tuning(measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, members=settings)
+    told = {"members": settings, "advice": blend_stays_here(tried, chosen) if target is None else ""}
+    blend.tuning_ = Tuning(measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, **told)
     return blend
 
 
@@ -87,8 +90,11 @@ def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: Any) -> OutOfFold
         grades.append(blocks.gather(held.y))
         sizes.append(blocks.sizes)
         part.append(np.full(len(blocks), k))
+        lists.append(parts.lists(k))
     offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
     of_query = np.concatenate(part)
     if len(parts) == 1:
         of_query = np.arange(len(of_query)) % PARTS
-    return OutOfFold(np.concatenate(columns), np.concatenate(grades).astype(np.float64), offsets, None, of_query)
+    shown = None if lists[0] is None else np.concatenate(lists)
+    y = np.concatenate(grades).astype(np.float64)
+    return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, shown)

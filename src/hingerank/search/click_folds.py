@@ -38,6 +38,7 @@ class ClickFolds(QueryFolds):
         folds: int = 5,
         seed: int = 0,
         tol_factor: float = 10.0,
+        keep_scores: bool = False,
         *,
         propensities: Any = None,
         correction: str = "ips",
@@ -50,9 +51,10 @@ class ClickFolds(QueryFolds):
         for each in given:
             refuse_parts(each, "settings are chosen")
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
-        super().__init__(rows[0], measure, rows[1] if validation is not None else None, folds, seed, tol_factor)
+        held = rows[1] if validation is not None else None
+        super().__init__(rows[0], measure, held, folds, seed, tol_factor, keep_scores)
         self.places, self.around = parse_place_measure(measure), around
-        self.lists = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
+        self.shown = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
         self.separate = self.separate or around is not None
 
     def fit(self, ranker: Ranker) -> Ranker:
@@ -65,12 +67,17 @@ class ClickFolds(QueryFolds):
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
         if not found:
             return
-        blocks, known = there.blocks, self.lists[-1]
-        lists = np.array([known.get(q, 0.0) for q in blocks.ids.tolist()])
-        share = lists.mean() or 1.0
+        blocks = there.blocks
+        share = self._lists_of(there).mean() or 1.0
         for scores in path_scores(found, there):
             worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
             yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
+
+    def lists(self, k: int) -> np.ndarray:
+        return self._lists_of(self.held(k))
+
+    def _lists_of(self, there: Any) -> np.ndarray:
+        return np.array([self.shown[-1].get(q, 0.0) for q in there.blocks.ids.tolist()])
 
     def rescaled(self, ranker: Ranker, stages: Sequence[Stage], given: Given) -> list[Stage]:
         """Grids of a C that multiplies a sum over clicks, scaled to the weight of the pairs here."""

@@ -54,6 +54,8 @@ class QueryFolds:
     keep_scores : whether outcomes include the scores of held-out rows
     """
 
+    around: Any = None  # of clicks: the weights that fits stay near
+
     def __init__(
         self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
         tol_factor: float = 10.0, keep_scores: bool = False,
@@ -94,6 +96,10 @@ class QueryFolds:
         """The rows held out in fold k."""
         _, _, other, choose = self.parts[k]
         return _taken(other, choose)
+
+    def lists(self, k: int) -> np.ndarray | None:
+        """For clicks: how often each held-out query of fold k was shown."""
+        return None
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""

@@ -1,6 +1,6 @@
 """Settings for a target: which ones another program can run, by the rules of `export` itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -8,12 +8,14 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import Ranker
-from hingerank.export.formats import WITHIN_QUERIES, carriers, format_name, refusal
+from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, format_name, refusal
 from hingerank.export.forms import Outline
 from hingerank.export.sums import joined_parts
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, difference
 from hingerank.search.settings import Setting
+
+Tried = tuple[Any, Sequence[Trial]]  # a ranker, and settings of it that could be fitted
 
 
 def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) -> str:
@@ -89,6 +91,53 @@ def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
         f"no export supports this setting: to run it elsewhere, tune with serve= one of {targets} "
         f"(the best setting that one of them can run has {able.mean:.4f})"
     )
+
+
+def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[Trial]:
+    """The chosen settings if the target can run the sum of these rankers, else the best that it can.
+
+    Members may each run there and not together: lines whose missing values are filled differently are no one line.
+
+    Parameters
+    ----------
+    to : the target
+    tried : of each member the ranker and the settings that the target can run
+    chosen : the best of these for each member
+    """
+    if not (why := _refused_sum(to, tried, chosen)):
+        return chosen
+    able = [each for each in _kinds_of_sums(tried) if not _refused_sum(to, tried, each)]
+    if not able:
+        raise ValueError(f"serve={to!r}: no settings of these rankers that could be fitted run there together: {why}")
+    return max(able, key=lambda trials: sum(trial.mean for trial in trials))
+
+
+def blend_stays_here(tried: Sequence[Tried], chosen: list[Trial]) -> str:
+    """That no format carries a blend, if one carries it with other settings that were tried, and how to choose them."""
+    if all(trial.setting.get("context") is None for trial in chosen) or _carriers_of_sums(tried, [chosen]):
+        return ""
+    targets = ", ".join(_carriers_of_sums(tried, list(_kinds_of_sums(tried))))
+    return f"no export carries this blend: to run it elsewhere, tune with serve= one of {targets}" if targets else ""
+
+
+def _carriers_of_sums(tried: Sequence[Tried], sums: Sequence[list[Trial]]) -> list[str]:
+    """The formats that carry at least one of these sums."""
+    return [to for to in FORMATS if not all(_refused_sum(to, tried, each) for each in sums)]
+
+
+def _refused_sum(to: str, tried: Sequence[Tried], trials: Sequence[Trial]) -> str:
+    """Why a format cannot run the sum of rankers with these settings; empty where it can."""
+    parts = [part for (ranker, _), trial in zip(tried, trials) for part in _parts(ranker, trial.setting)]
+    return refusal(to, joined_parts(parts), "Blend")
+
+
+def _kinds_of_sums(tried: Sequence[Tried]) -> Iterator[list[Trial]]:
+    """One setting of each ranker, the best of those that are the same kind of model, in all combinations."""
+    best = []
+    for ranker, trials in tried:
+        rising = sorted(trials, key=lambda trial: trial.mean)
+        best.append(list({tuple(_parts(ranker, trial.setting)): trial for trial in rising}.values()))
+    return (list(each) for each in product(*best))
 
 
 def target_name(serve: str, rated: bool) -> str:

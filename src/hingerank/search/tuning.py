@@ -131,7 +131,7 @@ def tune(
     if kind == RATINGS:
         parts: Folds = rankers[0]._rating_folds(data, measure, hold_out=hold_out, sample_weight=sample_weight, **how)
     elif kind == CLICKS:
-        parts = ClickFolds(data, measure, **how | {"correction": "ips"} | clicks)
+        parts = ClickFolds(data, measure, keep_scores=blend, **how | {"correction": "ips"} | clicks)
     else:
         parts = QueryFolds(data, measure, keep_scores=blend, **how)
     plan = Plan(parts, measure, random_state, one_standard_error, target, serve_only, blend)
@@ -194,7 +194,13 @@ class Plan:
             names, problem = ", ".join(study.name for study in self.studies), self.studies[0].problem
             raise ValueError(f"no setting of {names} could be fitted; the first error is: {problem}")
         if self.blend:
-            return blended(worked, self.folds, self.measure, self.seed, self.simplest)
+            if len(worked) < 2:
+                failed = next(study for study in self.studies if not study.served)
+                raise ValueError(
+                    f"only {worked[0].name} could be fitted, and a blend needs two rankers or more; the first error of "
+                    f"{failed.name} is: {failed.problem}"
+                )
+            return blended(worked, self.folds, self.measure, self.seed, self.simplest, self.target)
         winner, chosen = self._winner(worked)
         more: Facts = {}
         if self.target is None and chosen.setting.get("context") is not None:  # which no export carries
