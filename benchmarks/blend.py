@@ -4,13 +4,15 @@
     python benchmarks/blend.py report [--write docs/results]
 
 `fit` tries 18 settings of every family on the training queries of a fold and keeps the one with the largest NDCG@10 on
-the validation queries; trees stop early on these. It keeps the chosen model's scores of validation and test queries in
---folder, and goes on from there. Pieces may be run one after another.
+the validation queries; trees stop early on these. Then the chosen setting is fitted to folds of the training queries,
+to score each by a ranker of the others. Scores are kept in --folder, and a second call goes on from there. Sets of
+500,000 rows have one fold, three settings of every family, and no folds inside.
 
-`report` makes the blends: scales and weights come from the scores of validation queries, which no member has learnt
-from. Test queries are measured once. p is of a two-sided randomisation test against LightGBM over the test queries of
-all folds, with Holm's correction over the methods of a set. Seconds are of the processor: all 18 fits of a method, of a
-blend those of its members, mean over folds.
+`report` makes the blends: scales and weights come from scores of training and validation queries by members that have
+not learnt from them. Test queries are measured once. p is of a two-sided randomisation test against LightGBM over the
+test queries of all folds, with Holm's correction over the methods of a set. Seconds are of the processor: all trials of
+a method, of a blend those of its members with their fits to folds, mean over folds. A second table has every blend less
+the member that was best on test, with the error of the paired difference.
 """
 
 import argparse
@@ -35,6 +37,7 @@ REAL = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial
 MADE = {"lines, 20k rows": ("linear", 250), "interactions, 20k rows": ("nonlinear", 250)}
 MADE |= {"lines, 500k rows": ("linear", 6000), "interactions, 500k rows": ("nonlinear", 6000)}
 MEASURE, STOP, MOST_TREES = "ndcg@10", 50, 500
+INNER = 5  # folds of the training queries
 NINE, SIX = np.geomspace(1e-6, 1.0, 9).tolist(), np.geomspace(1e-6, 1e-1, 6).tolist()
 LINES = [{"scale": scale, "C": C} for scale in ("standard", "query-minmax") for C in NINE]
 CURVES = [{"smoothness": s, "C": C} for s in (1.0, 10.0, 100.0) for C in SIX]
@@ -79,13 +82,18 @@ BLENDS = {
 }
 
 
+def large(name: str) -> bool:
+    """Whether a set is made of so many rows that one fold and fewer trials must do."""
+    return name in MADE and MADE[name][1] > 1000
+
+
 def folds_of(name: str, data: Path) -> list:
     """(train, validation, test) of every fold."""
     if name in REAL:
         return [(fold.train, fold.validation, fold.test) for fold in read_folds(data / REAL[name])]
     signal, queries = MADE[name]
     found = []
-    for seed in range(5 if queries < 1000 else 1):  # a truth of its own each time
+    for seed in range(1 if large(name) else 5):  # a truth of its own each time
         made = hr.make_letor(5 * queries // 3, (40, 120), n_features=30, n_grades=5, signal=signal, seed=100 + seed)
         rest, test = made.split(0.2, seed=seed)
         train, validation = rest.split(0.25, seed=seed)
@@ -93,55 +101,101 @@ def folds_of(name: str, data: Path) -> list:
     return found
 
 
-def fitted(kind, settings, fixed, train, validation):
-    """A fitted ranker for every setting; those that differ in C alone along one path."""
+def together(settings: list, fixed: dict) -> list[list]:
+    """Settings that are fitted together: those that differ in C alone, along one path; of trees each by itself."""
     if "early_stopping_rounds" in fixed:
-        for setting in settings:
-            yield setting, kind(**fixed, **setting).fit(train, eval_set=[validation])
-        return
+        return [[setting] for setting in settings]
     groups: dict = {}
     for setting in settings:
-        rest = {name: value for name, value in setting.items() if name != "C"}
-        groups.setdefault(json.dumps(rest), []).append(setting)
-    for group in groups.values():
-        first = {name: value for name, value in group[0].items() if name != "C"}
-        yield from zip(group, kind(**fixed, **first).fit_path(train, Cs=[setting["C"] for setting in group]))
+        groups.setdefault(json.dumps(setting | {"C": None}), []).append(setting)
+    return list(groups.values())
 
 
-def fit(family: str, parts, trials: int) -> dict:
-    """The best setting of a family on the validation queries, and its scores."""
+def fitted(kind, group: list, fixed: dict, train, validation):
+    """A fitted ranker for every setting of a group."""
+    if "early_stopping_rounds" in fixed:
+        return [kind(**fixed, **group[0]).fit(train, eval_set=[validation])]
+    return kind(**fixed | group[0]).fit_path(train, Cs=[setting["C"] for setting in group])
+
+
+def fit(name: str, family: str, parts, draft: Path, until: float) -> dict | None:
+    """The best setting of a family on the validation queries, and its scores; None if the time ends before.
+
+    What is known after a group of settings is kept in the draft, and the next call goes on from there.
+    """
     kind, settings, fixed = FAMILIES[family]
+    if large(name):
+        settings = settings[3::6]  # the middle C, or the larger learning rate, with three values of the rest
     train, validation, test = parts
-    began, best = time.process_time(), None
-    for setting, ranker in fitted(kind, settings[:: max(1, len(settings) // trials)], fixed, train, validation):
-        scores = ranker.predict(validation.X, validation.qid)
-        value = hr.evaluate(validation.y, scores, validation.qid, MEASURE)[MEASURE]
-        if best is None or value > best["value"]:
-            best = {"value": value, "setting": setting, "validation": scores, "ranker": ranker}
-    seconds = time.process_time() - began
-    scores = best.pop("ranker").predict(test.X, test.qid)
-    return {**best, "test": scores, "seconds": seconds}
+    groups = together(settings, fixed)
+    best = {"value": -1.0, "tried": 0, "seconds": 0.0}
+    if draft.exists():
+        best = {k: v[()] for k, v in np.load(draft).items()}
+    for group in groups[int(best["tried"]) :]:
+        if time.perf_counter() > until:
+            return None
+        began, found = time.process_time(), None
+        for setting, ranker in zip(group, fitted(kind, group, fixed, train, validation)):
+            scores = ranker.predict(validation.X, validation.qid)
+            value = hr.evaluate(validation.y, scores, validation.qid, MEASURE)[MEASURE]
+            if value > best["value"]:
+                found = ranker
+                best |= {"value": value, "setting": json.dumps(setting), "validation": scores}
+        best |= {"seconds": best["seconds"] + time.process_time() - began, "tried": best["tried"] + 1}
+        if found is not None:
+            best |= {"test": found.predict(test.X, test.qid), "trees": getattr(found, "n_iter_", 0)}
+        np.savez(draft, **best)
+    return best
+
+
+def dealt(part) -> np.ndarray:
+    """The fold of every query, for scores of rows by rankers that have learnt from the other folds."""
+    return np.random.default_rng(0).permutation(part.n_queries) % INNER
+
+
+def held_out(family: str, setting: dict, trees: int, train) -> dict:
+    """Scores of training rows by rankers of the chosen setting, each without the fold that it scores; the seconds."""
+    kind, _, fixed = FAMILIES[family]
+    how = fixed | setting | ({"n_estimators": trees, "early_stopping_rounds": None} if fixed is TREES else {})
+    began, scores = time.process_time(), np.empty(train.n_rows)
+    fold = train.blocks.scatter(dealt(train)[train.blocks.numbers])
+    for k in range(INNER):
+        held = np.flatnonzero(fold == k)
+        ranker = kind(**how).fit(train.take(np.flatnonzero(fold != k)))
+        scores[held] = ranker.predict(train.X[held], train.qid[held])
+    return {"training": scores, "training_seconds": time.process_time() - began}
 
 
 def place(folder: Path, name: str, fold: int, family: str) -> Path:
     return folder / f"{name} {fold} {family}.npz".replace(",", "").replace(" ", "-")
 
 
+def seconds_of(found) -> float:
+    """Of a member of a blend: its trials, and its fits to folds."""
+    return float(found["seconds"]) + (float(found["training_seconds"]) if "training_seconds" in found else 0.0)
+
+
 def measured(part, scores) -> np.ndarray:
     return hr.evaluate(part.y, scores, part.qid, MEASURE, per_query=True)[MEASURE]
 
 
-def out_of_fold(part, scores: list) -> OutOfFold:
-    """Scores of validation queries by members that have not learnt from them; five parts for the stack's own folds."""
-    blocks = part.blocks
-    columns = blocks.gather(np.stack(scores, axis=1))
-    return OutOfFold(columns, blocks.gather(part.y).astype(float), blocks.offsets, None, np.arange(len(blocks)) % 5)
+def out_of_fold(train, validation, found: list) -> OutOfFold:
+    """Scores of training and validation queries by members that have not learnt from them; of large sets the latter."""
+    kinds = {"validation": validation} if "training" not in found[0] else {"training": train, "validation": validation}
+    columns, grades, sizes, folds = [], [], [], []
+    for kind, part in kinds.items():
+        columns.append(part.blocks.gather(np.stack([own[kind] for own in found], axis=1)))
+        grades.append(part.blocks.gather(part.y).astype(float))
+        sizes.append(part.blocks.sizes)
+        folds.append(dealt(part))
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+    return OutOfFold(np.concatenate(columns), np.concatenate(grades), offsets, None, np.concatenate(folds))
 
 
 def collected(name: str, folder: Path, data: Path):
-    """Values of test queries, seconds, and what was chosen, by method, where it has all folds of LightGBM."""
-    values, seconds, chosen, kinds = {}, {}, {}, {}
-    for number, (_, validation, test) in enumerate(folds_of(name, data), 1):
+    """Values of test queries, seconds, and the stack's share in each fold, of methods with all folds of LightGBM."""
+    values, seconds, shares = {}, {}, {}
+    for number, (train, validation, test) in enumerate(folds_of(name, data), 1):
         files = {family: place(folder, name, number, family) for family in FAMILIES}
         found = {family: np.load(path) for family, path in files.items() if path.exists()}
         if "LightGBM" not in found:  # nothing to compare with yet
@@ -149,19 +203,18 @@ def collected(name: str, folder: Path, data: Path):
         for family, own in found.items():
             values.setdefault(family, []).append(measured(test, own["test"]))
             seconds.setdefault(family, []).append(float(own["seconds"]))
-            chosen.setdefault(family, []).append(str(own["setting"]))
         for blend, (members, weights) in BLENDS.items():
             if not all(member in found for member in members):
                 continue
-            held = out_of_fold(validation, [found[member]["validation"] for member in members])
+            held = out_of_fold(train, validation, [found[member] for member in members])
             blending = blend_scores(held, members, weights, MEASURE, 1e-3)
             scores = np.stack([found[member]["test"] for member in members], axis=1) / blending.scales
             values.setdefault(blend, []).append(measured(test, scores @ blending.weights))
-            seconds.setdefault(blend, []).append(sum(float(found[member]["seconds"]) for member in members))
-            kinds.setdefault(blend, []).append(blending.kind)
+            seconds.setdefault(blend, []).append(sum(seconds_of(found[member]) for member in members))
+            shares.setdefault(blend, []).append(blending.share)
     most = max(map(len, values.values()), default=0)
     whole = [method for method in [*FAMILIES, *BLENDS] if len(values.get(method, [])) == most > 0]
-    return {m: np.concatenate(values[m]) for m in whole}, {m: float(np.mean(seconds[m])) for m in whole}, chosen, kinds
+    return {m: np.concatenate(values[m]) for m in whole}, {m: float(np.mean(seconds[m])) for m in whole}, shares
 
 
 def lines_of(name: str, values: dict, seconds: dict) -> list:
@@ -176,50 +229,64 @@ def lines_of(name: str, values: dict, seconds: dict) -> list:
         row = [name, method, np.nanmean(own), np.nanstd(own, ddof=1) / size]
         row += [np.nanmean(apart), np.nanstd(apart, ddof=1) / size] if method in tests else [None, None]
         row += [tests[method].p, corrected[method]] if method in tests else [None, None]
-        best = max((np.nanmean(values[member]) for member in BLENDS.get(method, ([], ""))[0]), default=None)
-        rows.append([*row, None if best is None else np.nanmean(own) - best, seconds[method]])
+        rows.append([*row, seconds[method]])
     return rows
 
 
-HEADER = [
-    "set", "method", "NDCG@10", "±", "less LightGBM", "±", "p", "p, Holm", "less best member", "processor seconds",
-]  # fmt: skip
+def against_members(name: str, values: dict) -> list:
+    """Of each blend: the member that was best on test, the blend less that one with its paired error, p, in words."""
+    rows = []
+    for blend in (blend for blend in BLENDS if blend in values):
+        best = max(BLENDS[blend][0], key=lambda member: np.nanmean(values[member]))
+        apart = (values[blend] - values[best])[~np.isnan(values[blend])]
+        mean, error, p = (
+            apart.mean(),
+            apart.std(ddof=1) / np.sqrt(len(apart)),
+            randomisation(values[blend], values[best]).p,
+        )
+        words = "above" if mean > 0 else "within .002" if mean >= -0.002 else "below"
+        words += "" if words == "within .002" else ", significant" if p < 0.05 else ", not significant"
+        rows.append([name, blend, best, f"{mean:+.4f}", f"{error:.4f}", f"{p:.3f}", words])
+    return rows
+
+
+HEADER = ["set", "method", "NDCG@10", "±", "less LightGBM", "±", "p", "p, Holm", "processor seconds"]
+MEMBERS = ["set", "blend", "best member on test", "blend less best member", "±", "p", "in words"]
+COMMAND = "python benchmarks/blend.py fit && python benchmarks/blend.py report"
 
 
 def cells_of(row: list) -> list[str]:
     name, method, *numbers, seconds = row
-    signed = {2: True, 6: True}
     texts = [
-        "" if x is None else f"{x:+.4f}" if signed.get(k) else f"{x:.3f}" if k in (4, 5) else f"{x:.4f}"
+        "" if x is None else f"{x:+.4f}" if k == 2 else f"{x:.3f}" if k in (4, 5) else f"{x:.4f}"
         for k, x in enumerate(numbers)
     ]
     return [name, method, *texts, f"{seconds:.0f}"]
 
 
 def report(folder: Path, data: Path, write: Path | None) -> None:
-    rows, pooled, cost, kinds = [], {}, {}, {}
+    rows, others, pooled, cost = [], [], {}, {}
     for name in [*REAL, *MADE]:
-        values, seconds, _, taken = collected(name, folder, data)
+        values, seconds, shares = collected(name, folder, data)
         if "LightGBM" not in values:
             continue
         rows += lines_of(name, values, seconds)
-        kinds[name] = taken
+        others += against_members(name, values)
+        print(name, {blend: np.round(each, 2).tolist() for blend, each in shares.items()})
         for method in values if name in REAL else ():
             pooled.setdefault(method, []).append(values[method])
             cost.setdefault(method, []).append(seconds[method])
     whole = {m: np.concatenate(v) for m, v in pooled.items() if len(v) == len(pooled["LightGBM"])}
     if whole:
         rows += lines_of("real sets together", whole, {m: float(np.mean(cost[m])) for m in whole})
-    cells = [cells_of(row) for row in rows]
-    table = Table(*HEADER)
-    for row in cells:
-        table.add_row(*row)
-    console = Console(width=190)
-    console.print(table)
-    for name, taken in kinds.items():
-        console.print(name, {blend: each for blend, each in taken.items() if "auto" in blend})
-    if write:
-        keep_table(write, "blend", "python benchmarks/blend.py fit && python benchmarks/blend.py report", HEADER, cells)
+        others += against_members("real sets together", whole)
+    for key, header, cells in (("blend", HEADER, [cells_of(row) for row in rows]), ("blend-members", MEMBERS, others)):
+        table = Table(*header)
+        for row in cells:
+            table.add_row(*row)
+        Console(width=190).print(table)
+        if write:
+            keep_table(write, key, COMMAND, header, cells)
 
 
 def main() -> None:
@@ -231,7 +298,6 @@ def main() -> None:
     names = ";".join(family.replace(",", "") for family in FAMILIES)
     parser.add_argument("--families", default=names, help="separated by ; or, to go through the folds together, by ,")
     parser.add_argument("--folds", default="1,2,3,4,5")
-    parser.add_argument("--trials", type=int, default=18)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin nothing new after so many seconds")
     parser.add_argument("--write", type=Path)
@@ -270,9 +336,13 @@ def run(job) -> str:
         PARTS[name] = folds_of(name, asked.data)
     if number > len(PARTS[name]):
         return ""
-    found = fit(family, PARTS[name][number - 1], asked.trials)
     draft = path.with_suffix(".draft.npz")
-    np.savez(draft, **{k: json.dumps(v) if k == "setting" else v for k, v in found.items()})
+    found = fit(name, family, PARTS[name][number - 1], draft, BEGAN + asked.seconds)
+    if found is None:
+        return f"{name} {number} {family}: to be continued"
+    if not large(name):
+        found |= held_out(family, json.loads(found["setting"]), int(found["trees"]), PARTS[name][number - 1][0])
+        np.savez(draft, **found)
     draft.rename(path)
     return f"{name} {number} {family} {found['value']:.4f}, {found['seconds']:.0f} s, {found['setting']}"
 

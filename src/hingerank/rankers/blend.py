@@ -54,9 +54,9 @@ class Blend(BaseRanker):
         members make different errors.
     weights : "equal", "stack" or "auto"
         "equal": a_k = 1 / K. "stack": min over a ≥ 0 of ½‖a − ā1‖² + C Σ loss over the out-of-fold scores, with a
-        certificate. It helps if one member is far behind, and overfits if there are few queries. "auto": equal weights,
-        unless the stack ranks out-of-fold queries better by more than the standard error of the difference. The best
-        member alone is taken if it is better than both by as much.
+        certificate. It helps if one member is far behind, and overfits if there are few queries. "auto": between the
+        two, (1 - p) · equal + p · stack, p the probability that the stack is better, by the mean and the standard error
+        of the difference of their measures of out-of-fold queries.
     folds : number of parts of the queries, each scored by members that were not fitted on it
     measure : used for ``out_of_fold_`` and for the choice of "auto"
     tol : tolerance of the stack's fit, as in RankSVM
@@ -67,8 +67,9 @@ class Blend(BaseRanker):
     members_ : the fitted members
     weights_ : a, which add up to 1
     scales_ : σ
-    out_of_fold_ : the measure of out-of-fold scores and its standard error, for each member, for equal weights and for
-        the stack; the "kind" of the weights; the "difference" of the stack from equal weights, with its error
+    out_of_fold_ : the measure of out-of-fold scores and its standard error, for each member, for equal weights, for the
+        stack and for "mixed" weights between them; the "kind" of the weights; the "difference" of the stack from equal
+        weights, with its error; the stack's "share" in the weights
     certificate_ : how near the optimum the stack is; without a stack the measure of the out-of-fold scores
     trace_ : trace of the stack
     n_iter_, n_pairs_ : iterations, and preference pairs
@@ -384,4 +385,5 @@ def _summary(blending: Blending, measure: str) -> dict[str, Any]:
         "kind": blending.kind,
         "values": blending.values,
         "difference": blending.difference,
+        "share": blending.share,
     }

@@ -3,13 +3,14 @@
     score(x) = Σ_k a_k f_k(x) / σ_k
 
 σ_k is the standard deviation within queries of ranker k's out-of-fold scores: scores of queries that it has not learnt
-from. The weights are equal, or the stack: non-negative weights that rank the out-of-fold scores best.
+from. The weights are equal, or the stack: non-negative weights that rank the out-of-fold scores best, or between both.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from hingerank.data.rows_view import RowsView
 from hingerank.losses import squared_hinge
@@ -23,7 +24,7 @@ from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 from hingerank.structures.groups import NonNegativeNear
 
-STACK_C = 10.0  # weight of the loss, a mean over queries, against the distance from equal weights
+STACK_C = 100.0  # weight of the loss, a mean over queries, against the distance from equal weights
 TINY = 1e-12  # spreads below this fraction of the scores' size are rounding: such a member ranks nothing
 
 
@@ -101,10 +102,11 @@ class Blending(NamedTuple):
     ----------
     weights : a, which add up to 1
     scales : σ
-    kind : "equal", "stack", or "best" for the best member alone
+    kind : "equal", "stack", or "mixed" for weights between the two
     stack : the stack's convex fit; None where it was not made
-    values : the mean measure and its standard error of each member, of equal weights and of the stack
+    values : the mean measure and its standard error of each member, of equal weights, the stack and mixed weights
     difference : the mean of the stack's measure less that of equal weights, and its standard error
+    share : of the stack in the weights
     per_query : the measure of every query under the weights taken, learnt from the other folds if learnt
     """
 
@@ -114,15 +116,17 @@ class Blending(NamedTuple):
     stack: Solution | None
     values: dict[str, list[float]]
     difference: list[float] | None
+    share: float
     per_query: np.ndarray
 
 
 def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: str, tol: float) -> Blending:
     """The scales and weights that out-of-fold scores suggest.
 
-    With ``weights="auto"`` equal weights give way to the stack, and these to the best member alone, where the measure
-    of the other is larger by more than the standard error of the difference. The stack's measure is cross-fitted: a
-    fold's queries are ranked by weights learnt from the other folds.
+    With ``weights="auto"`` they are  (1 − p) · equal + p · stack,  p = Φ(d / e),  where d is the mean over queries of
+    the stack's measure less that of equal weights, e its standard error and Φ the normal distribution: the probability
+    that the stack is better, given what was seen. The stack's measure is cross-fitted: a fold's queries are ranked by
+    weights learnt from the other folds.
 
     Parameters
     ----------
@@ -136,29 +140,29 @@ def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: 
     scaled = found._replace(scores=found.scores / scales)
     equal = np.full(K, 1.0 / K)
     by = {name: found.measured(column, measure) for name, column in zip(names, found.scores.T)}
-    best = max(names, key=lambda name: _mean(by[name])[0])
-    by["equal"] = found.measured(scaled.scores @ equal, measure)
-    kind = "equal"
+    level = scaled.scores @ equal
+    by["equal"] = found.measured(level, measure)
+    kind, solution, learnt, difference, share = "equal", None, equal, None, 0.0
     if weights != "equal" and K > 1:
-        by["stack"] = found.measured(cross_fitted(scaled, tol), measure)
-        kind = "stack" if weights == "stack" or _better(by["stack"], by["equal"]) else "equal"
-        kind = "best" if weights == "auto" and _better(by[best], by[kind]) else kind
-    solution, learnt = None, equal
-    if kind == "stack":
-        solution = stack(scaled, tol)
-        total = float(solution.w.sum())
-        learnt = solution.w / total if total > 0 else equal
-    elif kind == "best":
-        learnt = (np.asarray(names) == best).astype(np.float64)
+        stacked, solution = cross_fitted(scaled, tol), stack(scaled, tol)
+        by["stack"] = found.measured(stacked, measure)
+        difference = _mean(by["stack"] - by["equal"])
+        kind, share = ("stack", 1.0) if weights == "stack" else ("mixed", _probability(*difference))
+        if kind == "mixed":
+            by["mixed"] = found.measured((1 - share) * level + share * stacked, measure)
+        learnt = (1 - share) * equal + share * _sum_to_one(solution.w)
     values = {name: _mean(each) for name, each in by.items()}
-    difference = _mean(by["stack"] - by["equal"]) if "stack" in by else None
-    return Blending(learnt, scales, kind, solution, values, difference, by[best if kind == "best" else kind])
+    return Blending(learnt, scales, kind, solution, values, difference, share, by[kind])
 
 
-def _better(first: np.ndarray, second: np.ndarray) -> bool:
-    """Whether the first measure is larger on average by more than the standard error of the difference."""
-    mean, error = _mean(first - second)
-    return mean > error
+def _probability(mean: float, error: float) -> float:
+    """Φ(mean / error): that a difference is above 0, given its mean and standard error."""
+    return float(ndtr(mean / error)) if error > 0 else 0.5 * (1.0 + float(np.sign(mean)))
+
+
+def _sum_to_one(w: np.ndarray) -> np.ndarray:
+    total = float(w.sum())
+    return w / total if total > 0 else np.full(len(w), 1.0 / len(w))
 
 
 def stack(scaled: OutOfFold, tol: float = 1e-3) -> Solution:
@@ -184,7 +188,7 @@ def cross_fitted(scaled: OutOfFold, tol: float) -> np.ndarray:
         held = scaled.part == k
         w = stack(scaled.of(~held), tol).w if not held.all() else np.ones(scaled.scores.shape[1])
         rows = held[query]
-        out[rows] = scaled.scores[rows] @ w
+        out[rows] = scaled.scores[rows] @ _sum_to_one(w)
     return out
 
 
