@@ -82,7 +82,7 @@ def blended(
 
 def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: Any) -> OutOfFold:
     """The held-out scores of members, fold after fold, with the rows of a query together."""
-    columns, grades, sizes, part = [], [], [], []
+    columns, grades, sizes, part, lists = [], [], [], [], []
     for k in range(len(parts)):
         held = parts.held(k)
         blocks = held.blocks
