@@ -75,8 +75,10 @@ def blended(
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     trials = [trial for study in studies for trial in study.trials.values()]
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
-    told = {"members": settings, "advice": blend_stays_here(tried, chosen) if target is None else ""}
-    blend.tuning_ = Tuning(measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, **told)
+    advice = blend_stays_here(tried, chosen) if target is None else ""
+    blend.tuning_ = Tuning(
+        measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, advice=advice, members=settings
+    )
     return blend
 
 
