@@ -203,6 +203,19 @@ def test_what_is_not_identified_is_no_number(method):
     assert json.loads(json.dumps(found.to_dict()))["values"][2] is None
 
 
+@pytest.mark.parametrize("method", ["em", "all-pairs"])
+def test_places_with_few_clicks_that_tell_are_named(method):
+    """Clicks on documents of one place alone say nothing of places, however many they are."""
+    two, alone = list("abab"), ["c"] * 100
+    log = hr.ClickLog(
+        queries=["q"] * 104, documents=two + alone, places=[1, 2, 2, 1] + [1] * 100, clicks=[1, 0, 1, 1] + [1] * 100
+    )
+    found = hr.propensities(log, method)
+    assert found.few_clicks == {"1": 2.0, "2": 1.0} and "too few clicks to tell at 2 of them" in repr(found)
+    many = hr.ClickLog(queries=["q"] * 80, documents=two * 20, places=[1, 2, 2, 1] * 20, clicks=[1, 0, 1, 1] * 20)
+    assert not hr.propensities(many, method).few_clicks and "few" not in repr(hr.propensities(many, method))
+
+
 def test_where_nothing_can_be_compared_it_is_an_error():
     log = unconnected()
     alone = log.take(np.isin(log.place, [1, 3, 4]))

@@ -148,11 +148,19 @@ def _propensities(log: Any, options: PropensityOptions, output: Path | None, jso
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
     for context, values, low, high in zip(contexts, several, *bounds):
         rows_shown = [
-            [place, *(_digits(v) for v in (value, below, above)), found.reasons.get(_name(place, context), "")]
+            [place, *(_digits(v) for v in (value, below, above)), _caution(found, _name(place, context))]
             for place, value, below, above in zip(stored["places"], values, low, high)
         ]
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
         print_table(title, ["place", "value", "from", "to", ""], rows_shown)
+
+
+def _caution(found: Any, place: str) -> str:
+    """Why a value is unknown, or hardly known."""
+    few = found.few_clicks.get(place)
+    return found.reasons.get(
+        place, "" if few is None else f"too few clicks to tell: {few:g} on documents shown elsewhere"
+    )
 
 
 def _name(place: int, context: object) -> str:

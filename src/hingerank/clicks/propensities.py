@@ -21,6 +21,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.registry import did_you_mean
 
 METHODS = ("em", "all-pairs", "regression-em", "given")
+LEAST_CLICKS = 10  # on documents shown at several places, below which a place is called out
 Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
 
 
@@ -64,7 +65,17 @@ class Propensities:
     def __repr__(self) -> str:
         some = ", ".join(f"{value:.3f}" for value in np.atleast_2d(self.values)[0][:5])
         more = ", …" if len(self.places) > 5 else ""
-        return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)})"
+        few = f"; too few clicks to tell at {len(self.few_clicks)} of them" if self.few_clicks else ""
+        return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)}{few})"
+
+    @property
+    def few_clicks(self) -> Mapping[str, float]:
+        """Places (of a context) with fewer than 10 clicks on documents that were shown at other places too.
+
+        Their values are little more than noise, and their intervals may be far too narrow.
+        """
+        found: Mapping[str, float] = self.about.get("few clicks", {})
+        return found
 
     def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
         """The value of each place (and context, by its code); an error where one is not identified."""
@@ -305,6 +316,8 @@ class _Counted:
         else:
             estimate = self._regression(data, max_iter, tol, about)
         known, reasons = self._identified(graph, method)
+        if method != "regression-em":
+            about |= self._few_clicks(known)
         thinnest = graph.thinnest()
         if thinnest is not None and not self.by_context:
             about["thinnest edge"] = {"places": [slot + 1 for slot in thinnest[:2]], "showings": thinnest[2]}
@@ -375,6 +388,13 @@ class _Counted:
                 "now and then when they are shown, use method='regression-em' with data=, or give values="
             )
         return known, reasons
+
+    def _few_clicks(self, known: np.ndarray) -> dict[str, Any]:
+        """Slots with too few clicks on documents that other slots showed too: only these tell how slots differ."""
+        several = np.unique(np.concatenate(self.shared))
+        clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
+        few = {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
+        return {"few clicks": few} if few else {}
 
     def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
