@@ -280,3 +280,12 @@ def test_a_spreadsheet_runs_no_text_of_ours(tmp_path, name):
             '"\'=1+1"', '"\'+x"', '"\'-x"', '"\'@SUM(A1)"', '"\'\'=x"', "\"''y\"", '"-0.5"', '"plain"', '"a=b"'
         ]  # fmt: skip
         assert lines[0].endswith(",-0.5,-0") or lines[0].endswith(",-0.5,-0.0")
+
+
+def test_usual_names_of_ids_are_found_and_pandas_index_is_no_feature(tmp_path):
+    """Tables of features that belong to a click log call their columns as the log does."""
+    rows = pd.DataFrame({"query": ["a", "a", "b"], "document": ["x", "y", "x"], "price": [1.0, 2.0, 3.0]})
+    rows[[True, False, True]].to_parquet(tmp_path / "rows.parquet")
+    data = read_table_file(tmp_path / "rows.parquet", label=None)
+    assert data.feature_names == ("price",)
+    assert (data.qid.tolist(), data.docid.tolist()) == (["a", "b"], ["x", "x"])

@@ -1,5 +1,6 @@
 """Data frames (pandas, polars, pyarrow) by column names."""
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -13,7 +14,8 @@ from hingerank.data.blocks import check_grades, check_ids, check_matrix
 from hingerank.data.checks import decimal
 from hingerank.data.files import UBI, DataError
 
-DOCID_NAMES = ("docid", "docno")
+PANDAS_INDEX = r"__index_level_\d+__"  # a column of Parquet files that pandas writes beside those of the table
+QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
 LISTS = "features"  # the name of a column that holds all features of a row
 Names = str | Sequence[str] | None
 
@@ -40,6 +42,8 @@ def columns_from_frame(
     if len(table) == 0:
         raise DataError("the table has no rows")
     docid = docid or next((name for name in DOCID_NAMES if name in table.columns), None)
+    if qid == "qid" and qid not in table.columns:
+        qid = next((name for name in QID_NAMES if name in table.columns), qid)
     for name in (label, qid, docid):
         if name is not None:
             _check_column(table, name)
@@ -106,7 +110,7 @@ def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> l
     elif LISTS in table.columns and not table[LISTS].dtype.is_numeric():
         names = [LISTS]
     else:
-        names = [name for name in table.columns if name not in taken]
+        names = [name for name in table.columns if name not in taken and not re.fullmatch(PANDAS_INDEX, name)]
     if not names:
         raise DataError("no feature columns are left beside the label and the ids")
     return names

@@ -142,9 +142,10 @@ class RankingData:
         label : str, optional
             The column of grades; None makes all grades 0, for rows with clicks instead of judgments.
         qid : str, optional
-            The column of query ids; None makes one query of all rows.
+            The column of query ids; without a column "qid" it may be called "query_id" or "query". None makes one query
+            of all rows.
         docid : str, optional
-            The column of document ids; None takes one called "docid" or "docno" if there is one.
+            The column of document ids; None takes one called "docid", "docno" or "document" if there is one.
         features : str or sequence of str, optional
             Numeric columns, or one column that holds a list of numbers per row; None takes a list column called
             "features" if there is one, else all columns that are not label, qid or docid.

@@ -103,7 +103,7 @@ def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> R
 
     verify=False does not compare checksums.
     """
-    from hingerank.data.frames import DOCID_NAMES
+    from hingerank.data.frames import DOCID_NAMES, QID_NAMES
     from hingerank.data.tables import read_table
 
     label, qid = options.get("label", "label"), options.get("qid", "qid")
@@ -112,7 +112,7 @@ def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> R
     if docid is not None and features is not None:  # else that depends on what the table has
         listed = [features] if isinstance(features, str) else features
         needed = [name for name in (label, qid, docid, *listed) if name]
-    table = read_table(path, needed, [name for name in (qid, docid, *DOCID_NAMES) if name], verify=verify)
+    table = read_table(path, needed, [name for name in (qid, docid, *QID_NAMES, *DOCID_NAMES) if name], verify=verify)
     try:
         return RankingData.from_frame(table, **options)
     except DataError as error:
