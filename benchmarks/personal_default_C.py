@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.papers.engine import Place, kept
+from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
 from hingerank.personal.fold_in import right_of_users
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
@@ -31,7 +31,7 @@ from hingerank.personal.preferences import from_comparisons, from_ratings
 from hingerank.personal.problem import FirstGradient, ItemFeatures, first_gradient_norm
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_user
-from measuring import is_kept, keep_table
+from measuring import is_kept, keep_table, kept
 
 SEEDS = (31, 32, 33)  # of splits and of generated data
 GRID = (1.0, 5.0, 25.0, 125.0, 625.0, 3125.0, 15625.0)

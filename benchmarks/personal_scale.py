@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.files import write_whole
-from measuring import keep_table, resident
+from measuring import REUSED, keep_table, resident
 
 # users, items, ratings (comparisons) per user on average, rank unless told otherwise; name in the table
 SHAPES = {
@@ -190,6 +190,7 @@ def main() -> None:
         fit(arguments.fit, arguments.rank, arguments.epochs, arguments.C)
         return
     missing = [shape for shape in SHAPES if not (KEPT / f"{shape}.json").exists()]
+    REUSED.extend(shape for shape in SHAPES if shape not in missing)
     for shape in [arguments.shape] if arguments.shape else missing:
         found = run(shape, arguments.rank or SHAPES[shape][3], arguments.epochs, arguments.C)
         file = KEPT / f"{shape}.json"  # of the fastest run so far
