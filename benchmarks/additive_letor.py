@@ -21,8 +21,7 @@ from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import shared_values
 from hingerank.lab.methods import Method
 from hingerank.lab.statistics import randomisation
-from hingerank.papers.engine import default_data
-from measuring import keep_table
+from measuring import default_data, keep_table
 
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MEASURES = ("ndcg@10", "map")

@@ -17,8 +17,8 @@ import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
 from hingerank.lab.methods import Method
-from hingerank.papers.engine import default_data
 from letor_linear import MEASURES, SETS, beside_papers
+from measuring import default_data
 
 PAPERS = {
     "OHSUMED": [

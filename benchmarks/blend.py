@@ -29,9 +29,8 @@ from rich.table import Table
 import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.statistics import holm, randomisation
-from hingerank.papers.engine import default_data
 from hingerank.rankers.blending import OutOfFold, blend_scores
-from measuring import keep_table
+from measuring import default_data, keep_table
 
 REAL = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008", "MQ2007-partial": "MQ2007-partial"}
 MADE = {"lines, 20k rows": ("linear", 250), "interactions, 20k rows": ("nonlinear", 250)}

@@ -24,8 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hingerank.papers.engine import default_data
-from measuring import reset_peak, resident, run_apart, seconds_of, show_table
+from measuring import default_data, reset_peak, resident, run_apart, seconds_of, show_table
 
 SETS = ["MQ2007-partial", "generated"]
 PAPER = {  # MeanNDCG and seconds, 16 cores at 2.0 GHz, MQ2007 fold 1

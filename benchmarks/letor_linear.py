@@ -18,7 +18,7 @@ from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
-from hingerank.papers.engine import default_data
+from measuring import default_data
 
 MEASURES = ["map", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}

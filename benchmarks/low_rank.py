@@ -24,14 +24,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.papers import find_table, load_outcome
-from hingerank.papers.engine import default_data
 from hingerank.papers.interactions import interactions
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.solvers.factor_descent import factor_descent
 from hingerank.solvers.factor_newton import factor_newton
-from measuring import seconds_of, show_table
+from measuring import default_data, seconds_of, show_table
 
 COMMAND = "python benchmarks/low_rank.py"
 OHSUMED = "OHSUMED/QueryLevelNorm"

@@ -18,6 +18,13 @@ if BESIDE.is_dir():
     os.environ.setdefault("HINGERANK_DATA", str(BESIDE))
 
 
+def default_data() -> Path:
+    """$HINGERANK_DATA, else the sets beside the checkout, else where `hingerank fetch` keeps them."""
+    from hingerank.papers.engine import default_data
+
+    return default_data()
+
+
 def seconds_of(call: Callable[[], Any], repeat: int = 1) -> list[float]:
     """Wall seconds of each of `repeat` calls."""
     taken = []

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.papers.engine import Place, default_data
+from hingerank.papers.engine import Place
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
-from measuring import keep_table, kept
+from measuring import default_data, keep_table, kept
 from personal_default_C import default_C
 from personal_peers import CornacMF, Implicit, LightFM
 

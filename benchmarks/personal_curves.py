@@ -20,12 +20,13 @@ from sklearn.base import clone
 
 import hingerank as hr
 from hingerank.lab.report.figures import plot_basis
-from hingerank.papers.engine import Place, default_data
+from hingerank.papers.engine import Place
 from hingerank.papers.personal import Parts, pairs_right, ratings_right, synthetic, yahoo
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.rating_sets import plain_titles, read_movielens
+from measuring import default_data
 
 FIGURES = Path("docs/figures")
 STEPS = [1, 2, 4, 8, 16, 32]

@@ -24,11 +24,11 @@ from sklearn.preprocessing import PolynomialFeatures
 import hingerank as hr
 from hingerank.features.fourier import FourierMap
 from hingerank.features.nystroem import NystroemMap
-from hingerank.papers.engine import Place, default_data
+from hingerank.papers.engine import Place
 from hingerank.personal.item_features import genre_features
 from hingerank.personal.rating_sets import read_movielens
 from hingerank.personal.ratings import Ratings, ratings_from, split_by_item
-from measuring import keep_table
+from measuring import default_data, keep_table
 
 SEEDS = (51, 52, 53)
 MAPS: dict[str, Callable[[], Any]] = {

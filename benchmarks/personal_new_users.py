@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 import hingerank as hr
-from hingerank.papers.engine import Place, default_data
+from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.preferences import from_ratings
 from hingerank.personal.problem import FirstGradient, first_gradient_norm
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings
-from measuring import keep_table, kept
+from measuring import default_data, keep_table, kept
 
 SETS = {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M", "yahoo-movies": "Yahoo"}
 SIZES = (2, 3, 5, 10, 20)

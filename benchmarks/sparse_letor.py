@@ -23,8 +23,8 @@ import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, plot_single_features
 from hingerank.lab.statistics import paired_t, randomisation
-from hingerank.papers.engine import default_data
 from hingerank.rankers.path_choice import choose_on_validation
+from measuring import default_data
 
 SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}
 MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")

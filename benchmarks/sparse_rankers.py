@@ -34,9 +34,8 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.generate import make_letor
 from hingerank.data.read_write import read_folds
-from hingerank.papers.engine import default_data
 from hingerank.solvers.frank_wolfe import VARIANTS
-from measuring import best_of, reset_peak, resident, show_table
+from measuring import best_of, default_data, reset_peak, resident, show_table
 
 COMMAND = "python benchmarks/sparse_rankers.py"
 CONSOLE = Console(width=150)
