@@ -163,9 +163,9 @@ def test_only_what_runs_there_is_tried_where_that_is_asked(sized):
 
 def test_several_rankers_of_which_one_cannot_run_there(sized):
     params = {"scale": "query-minmax", "C": [0.01]}
-    with pytest.raises(ValueError, match="leaves nothing to try of rank-svm: solr sees one row at a time"):
+    with pytest.raises(ValueError, match="leaves nothing to try for rank-svm: solr sees one row at a time"):
         hr.tune("rank-svm", sized, params=params, serve="solr")
-    with pytest.raises(ValueError, match="leaves nothing to try of additive-rank-svm: solr cannot carry curves"):
+    with pytest.raises(ValueError, match="leaves nothing to try for additive-rank-svm: solr cannot carry curves"):
         hr.tune(["rank-svm", "additive-rank-svm"], sized, params={"C": 0.1}, serve="solr", serve_only=True)
     ranker = hr.tune(["rank-svm", "additive-rank-svm"], sized, folds=2, params={"C": [0.01]}, serve="solr")
     assert isinstance(ranker, hr.RankSVM) and {t.ranker for t in ranker.tuning_.trials} == {

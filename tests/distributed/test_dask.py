@@ -73,7 +73,7 @@ def test_a_file_that_vanished_is_named_and_the_fit_can_go_on(client, paths, tmp_
             os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
 
     checkpoint = hr.distributed.Checkpoint(tmp_path / "weights.npy", also=vanish)
-    with pytest.raises(hr.DataError, match="part0: the file of a part is not there"):
+    with pytest.raises(hr.DataError, match="part0: the file of a part is missing"):
         fitted(spread, callback=checkpoint)
     shutil.move(tmp_path / "away", copies[0])
     taken_up = fitted(spread, init=checkpoint.weights())

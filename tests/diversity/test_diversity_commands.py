@@ -173,7 +173,10 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
             "rerank run.txt --method xquad --clusters 3 -o out.txt",
             "--clusters makes aspects of features: give --features",
         ),
-        ("rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt", "nowhere: there is no such folder"),
+        (
+            "rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt",
+            "nowhere: there is no such file",
+        ),
         ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
         ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
         ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "no diversity measure 'ndcg'"),

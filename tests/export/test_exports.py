@@ -153,7 +153,7 @@ def test_the_function_and_the_package_share_a_name(fitted, tmp_path):
 def test_names_travel(fitted, tmp_path):
     done = fitted("standard").export(tmp_path / "m.sql", "sql", features={"f2": 'the "second"'}, check=DATA)
     assert '"the ""second"""' in done.files[0].read_text() and done.check["reordered_queries"] == 0
-    with pytest.raises(hr.ExportError, match="f99, which is no feature"):
+    with pytest.raises(hr.ExportError, match="f99, which the model has no feature for"):
         fitted("standard").export(tmp_path / "n.sql", "sql", features={"f99": "x"})
     with pytest.raises(hr.ExportError, match="same name"):
         fitted("standard").export(tmp_path / "n.sql", "sql", features={"f2": "f1"})

@@ -83,7 +83,7 @@ def test_unknown_names_and_bad_values_are_named(rows):
         make_kernel("chi2").matrix(-rows[0], rows[1])
     with pytest.raises(ValueError, match="expected \\(9, 7\\)"):
         make_kernel(lambda A, B: np.zeros(3)).matrix(*rows)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="NaN or infinite values"):
         make_kernel(lambda A, B: np.full((len(A), len(B)), np.nan)).matrix(*rows)
 
 

@@ -499,8 +499,11 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     [
         (["nonsense"], "the known ones are"),
         ([], "name a table"),
-        (["lai2013-table2", "--data", "nowhere"], "there is no OHSUMED in nowhere: name the folder of your data sets"),
-        (["lai2013-table2"], "kept: name the folder of your data sets with --data or $HINGERANK_DATA"),
+        (
+            ["lai2013-table2", "--data", "nowhere"],
+            "there is no OHSUMED in nowhere: set $HINGERANK_DATA, or --data",
+        ),
+        (["lai2013-table2"], "there is no OHSUMED in kept: set $HINGERANK_DATA, or --data, to the folder"),
         (["lai2013-table2", "--folds", "zero"], "counted from 1"),
         (["--write-docs", "-o", "empty"], "no saved results"),
     ],

@@ -113,8 +113,8 @@ def test_names_of_mapped_features():
 
 def test_what_is_refused_says_what_to_do(tmp_path):
     X, *rest = told()
-    with pytest.raises(ValueError, match="features must be a transformer with fit and transform, not 'nystroem'"):
-        hr.PersonalRankSVM(features="nystroem").fit(X, *rest)
+    with pytest.raises(ValueError, match="features is 'nystrom', expected one of nystroem, fourier"):
+        hr.PersonalRankSVM(features="nystrom").fit(X, *rest)
     ranker = hr.PersonalRankSVM(rank=2, features=FunctionTransformer(np.tanh)).fit(X, *rest)
     with pytest.raises(hr.ModelFileError, match="FunctionTransformer, which a model file cannot hold"):
         ranker.save(tmp_path)

@@ -182,5 +182,5 @@ def test_new_users_and_tuning_heed_weights():
         again = type(found)(**found.get_params()).fit(X, users, items, y, sample_weight=w)
         np.testing.assert_allclose(found.predict(0, X), again.predict(0, X))
         assert found.tuning_.chosen.scores != hr.tune(ranker, data, **search).tuning_.chosen.scores
-    with pytest.raises(ValueError, match="sample_weight is for ratings"):
+    with pytest.raises(ValueError, match="sample_weight is only for ratings"):
         hr.tune("rank-svm", hr.make_letor(5), sample_weight=w)

@@ -186,7 +186,7 @@ def test_wrong_parameters_are_named(ranker, words, data):
 
 def test_the_dual_says_that_it_is_for_small_data():
     X, y = np.random.default_rng(0).random((6100, 2)), np.arange(6100) % 2
-    with pytest.raises(ValueError, match="up to 6000 rows"):
+    with pytest.raises(ValueError, match="at most 6000 rows"):
         KernelRankSVM(loss="hinge", solver="dual", memory_gb=0).fit(X, y, np.arange(6100) // 5)
 
 

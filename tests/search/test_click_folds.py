@@ -78,7 +78,7 @@ def test_around_the_ranker_in_production(rows, data):
 def test_what_is_refused(rows, data):
     with pytest.raises(ValueError, match="LightGBMRanker does not learn from clicks"):
         hr.tune("lightgbm", data, propensities=P)
-    with pytest.raises(ValueError, match="propensities is for clicks"):
+    with pytest.raises(ValueError, match="propensities is only for clicks"):
         hr.tune("rank-svm", rows, propensities=P)
     with pytest.raises(ValueError, match="no measure 'ndcg@10' of clicks"):
         hr.tune("rank-svm", data, propensities=P, measure="ndcg@10")

@@ -30,7 +30,7 @@ def feature_map(features: object) -> FeatureMap:
     number = whole_decimal(text) if colon else None
     if name not in MAPS or (colon and (number is None or number < 1)):
         raise ValueError(
-            f"features is {features!r}, expected one of {', '.join(MAPS)}{did_you_mean(name, MAPS)}, or with a number "
-            "as in nystroem:200 and polynomial:2; in Python also a transformer with fit and transform"
+            f"features is {features!r}, expected one of {', '.join(MAPS)}, or with a number as in "
+            f"nystroem:200; in Python also a transformer with fit and transform{did_you_mean(name, MAPS)}"
         )
     return MAPS[name]() if number is None else MAPS[name](number)

@@ -158,7 +158,7 @@ class KernelCache(caching.FunctionCache):
     """numba's cache of one function's compiled versions, able to recover from damaged files."""
 
     _impl_class = _Checked
-    _told = False
+    _warned = False
     allocates = True  # arrays, which need numba's runtime
 
     def load_overload(self, sig: object, target_context: object) -> Any:
@@ -180,7 +180,8 @@ class KernelCache(caching.FunctionCache):
             with _alone(self.cache_path):
                 super().save_overload(sig, data)
         except OSError as error:
-            self._tell(f"compiled kernels could not be cached in {self.cache_path} ({error}): compiled at each start")
+            where = f"in {self.cache_path} ({error})"
+            self._warn_once(f"compiled kernels could not be cached {where}: compiled at each start")
         except Exception as error:
             self._start_again(error)
             with _alone(self.cache_path):
@@ -195,6 +196,6 @@ class KernelCache(caching.FunctionCache):
     @staticmethod
     def _warn_once(line: str) -> None:
         """Log a warning once per process: damaged files rarely come alone."""
-        if not KernelCache._told:
-            KernelCache._told = True
+        if not KernelCache._warned:
+            KernelCache._warned = True
             logging.getLogger(__name__).warning("hingerank: %s", line)
