@@ -69,6 +69,8 @@ def simulate_clicks(
     lists = [_ranked(data, each, top) for each in (ranker if _several(ranker, data.n_rows) else [ranker])]
     attraction = _attraction(data, noise)
     rng, n_sessions = np.random.default_rng(seed), _whole(sessions)
+    if not counted:  # before so many sessions are drawn
+        _check_size(n_sessions * min(len(row) for each in lists for row in each))
     blocks = data.blocks
     which = rng.integers(len(lists), size=n_sessions) if len(lists) > 1 else np.zeros(n_sessions, np.int64)
     drawn = rng.integers(len(blocks), size=n_sessions)
@@ -76,6 +78,13 @@ def simulate_clicks(
     documents = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
     make = _counted if counted else _listed
     return make(rng, lists, counts, attraction, model, data, documents)
+
+
+def _check_size(showings: int) -> None:
+    if showings > MOST_SHOWINGS:
+        raise DataError(
+            f"{showings:,} showings do not fit: simulate fewer sessions, show fewer places (top=), or counted=True"
+        )
 
 
 def _whole(sessions: Any) -> int:
@@ -199,10 +208,7 @@ def _listed(
 ) -> ClickLog:  # fmt: skip
     sizes = np.array([[len(row) for row in each] for each in lists])
     total = int((sizes * counts).sum())
-    if total > MOST_SHOWINGS:
-        raise DataError(
-            f"{total:,} showings do not fit: simulate fewer sessions, show fewer places (top=), or counted=True"
-        )
+    _check_size(total)
     bias = _place_bias(model, int(sizes.max()))
     rows, places, clicks, sessions, first = [], [], [], [], 0
     for which, each in enumerate(lists):
