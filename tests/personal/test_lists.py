@@ -66,3 +66,14 @@ def test_similar_items_are_those_of_the_same_users():
     rows, values = knn.top_k([4, 1, 9], np.eye(5), 2, exclude=([4, 1, 1], [2, 0, 1]))
     assert rows[0, 0] == 3 and values[0, 0] == pytest.approx(1 / np.sqrt(2)) and not set(rows[1]) & {0, 1}
     assert (values[2] == 0).all()
+
+
+def test_a_fit_whose_lists_are_worse_than_popularity_warns():
+    """Users who all choose by popularity, a few times each, cannot be told apart."""
+    rng = np.random.default_rng(0)
+    chance = 1.0 / np.arange(1, 201)
+    users = np.repeat(np.arange(150), 6)
+    items = np.concatenate([rng.choice(200, 6, replace=False, p=chance / chance.sum()) for _ in range(150)])
+    ratings = rng.integers(1, 6, len(items))
+    with pytest.warns(UserWarning, match="lists by popularity alone are better on ratings held back"):
+        hr.ListRanker(rank=2, C=0.1).fit(np.eye(200), users, items, ratings)

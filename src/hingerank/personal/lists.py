@@ -4,6 +4,7 @@ Ratings say what people think of what they chose, not what they choose: a ranker
 that few people would ever look at.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -15,7 +16,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.personal.baselines import KnownItems
+from hingerank.personal.baselines import KnownItems, Popularity
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE, MOST_ITEMS
 from hingerank.personal.preferences import check_items, counting
@@ -45,7 +46,8 @@ class ListRanker(EASE):
         Weight of the loss; multiplies its sum over pairs. Of `PersonalRankSVM`, default as there.
     mix : float, optional
         How much liking counts. Default the one of 0, 0.1, 0.2, 0.4, 0.8 and 1.6 with the best NDCG@10 of lists, judged
-        by a fifth of every user's ratings that both parts have not seen; 0.4 where these are too few.
+        by a fifth of every user's ratings that both parts have not seen; 0.4 where these are too few. If lists by
+        popularity are better on these, the fit warns.
     relevant : float, optional
         The least rating of an item that a list should find, when mix is chosen. Default the median of the ratings.
     scale : "standard" or None
@@ -143,6 +145,13 @@ class ListRanker(EASE):
         for mix in MIXES:
             other.liked_basis_ = mix * whole
             found.append(evaluate_top(other, X, test, train, relevant=relevant).means["ndcg"])
+        popular = evaluate_top(Popularity().fit(X, *train), X, test, train, relevant=relevant).means["ndcg"]
+        if popular > max(found):
+            warnings.warn(
+                f"lists by popularity alone are better on ratings held back (NDCG@10 {popular:.4f}, these "
+                f"{max(found):.4f}): there are too few ratings to tell users apart; collect more, or try another ridge",
+                stacklevel=3,
+            )
         return MIXES[int(np.argmax(found))]
 
     def _place(self, X: Any) -> np.ndarray:
