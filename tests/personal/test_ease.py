@@ -49,7 +49,7 @@ def test_items_that_nobody_took_are_ranked_by_their_features(data, sparse, tmp_p
     T, F = np.zeros((30, 36)), X[:36, :2]  # columns of their own say nothing of others
     T[users, items] = 1
     ridge = ranker.new_strength_ * np.mean(np.sum(F**2, axis=1))
-    expected = 0.5 * T @ ranker.weights_ @ F @ np.linalg.solve(F.T @ F + ridge * np.eye(2), X[36:, :2].T)
+    expected = 0.7 * T @ ranker.weights_ @ F @ np.linalg.solve(F.T @ F + ridge * np.eye(2), X[36:, :2].T)
     found = np.array([ranker.predict(u, kind(X[36:])) for u in range(30)])
     np.testing.assert_allclose(found, expected, atol=1e-9)
     even, odd = found[:, [0, 2]], found[:, [1, 3]]

@@ -22,7 +22,7 @@ from hingerank.personal.ratings import check_ratings
 from hingerank.rankers.base import keep_account
 from hingerank.solvers.run import Certificate, Solution
 
-UNTAKEN = 0.5  # of the score that its features give an item which nobody took: that it was not taken counts against it
+UNTAKEN = 0.7  # of the score that its features give an item which nobody took: that it was not taken counts against it
 MOST_ITEMS = 30_000  # a matrix of that many squared is 7 GB
 
 
@@ -35,7 +35,7 @@ class EASE(PersonalRanker):
     Each item's column of T and its features are predicted from those of all other items. With G the matrix
     TᵀT + feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. Items that nobody took are scored by
     their features, with weights for each user that a ridge regression of the user's scores T B on F gives. Items held
-    back choose the strength of that ridge, and these scores are halved, as items that nobody took are less in demand.
+    back choose the strength of that ridge, and these scores count 0.7 times, as such items are less in demand.
     For up to some ten thousand items: memory is their number squared. Items with the same features count as one; give
     each a column of its own (``hr.identity_features``) to keep them apart. Methods are those of PersonalRankSVM where
     they apply.
