@@ -121,10 +121,18 @@ class Page:
 
     def wait(self, expression, seconds=20):
         deadline = time.monotonic() + seconds
-        while not self.run(expression):
+        while not self._holds(expression):
             if time.monotonic() > deadline:
                 raise TimeoutError(expression)
             time.sleep(0.02)
+
+    def _holds(self, expression):
+        try:
+            return self.run(expression)
+        except RuntimeError as error:
+            if "navigated" not in str(error):
+                raise
+            return False  # asked while one page went and the next came
 
     def click(self, selector):
         """A real mouse click in the middle of the first element that matches."""

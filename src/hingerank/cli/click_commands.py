@@ -156,7 +156,7 @@ def _propensities(log: Any, options: PropensityOptions, output: Path | None, jso
 
 
 def _caution(found: Any, place: str) -> str:
-    """Why a value is unknown, or hardly known."""
+    """Why a value is unknown or uncertain."""
     few = found.few_clicks.get(place)
     return found.reasons.get(
         place, "" if few is None else f"too few clicks to tell: {few:g} on documents shown elsewhere"
