@@ -12,6 +12,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.clicks.ubi import moment_of
+from hingerank.data import tables
 from hingerank.data.tables import write_table
 
 LISTS = [("shoes", ["a", "b", "c"], ["b"]), ("shoes", ["b", "a", "c"], []), ("hats", ["x", "y"], ["x", "y"])]
@@ -442,3 +443,31 @@ def test_counting_a_parquet_file_keeps_nothing_of_what_was_read(tmp_path):
         held.append(pa.total_allocated_bytes() - before)
     assert len(held) == 10 and path.stat().st_size > 8 * n * 10
     assert max(held) < 0.4 * path.stat().st_size
+
+
+def test_a_large_csv_file_is_counted_in_pieces(tmp_path, monkeypatch):
+    """Whatever lines a piece ends with: ids of digits alone in some pieces, and a last line without an end."""
+    rng = np.random.default_rng(0)
+    documents = [f"d{k}" if k > 60 else str(k) for k in rng.integers(0, 90, 400)]
+    lines = [f"{q},{d},{p},{c}" for q, d, p, c in zip(
+        rng.integers(0, 9, 400), documents, rng.integers(1, 6, 400), rng.integers(0, 2, 400)
+    )]  # fmt: skip
+    (tmp_path / "log.csv").write_text("\n".join(["query,document,place,clicked", *lines]))
+    whole = hr.read_clicks(tmp_path / "log.csv", keep="cells")
+    for size in (40, 101, 1000):
+        monkeypatch.setattr(tables, "_PIECE", size)
+        log = hr.read_clicks(tmp_path / "log.csv", keep="cells")
+        assert cells_of(log) == cells_of(whole)
+    (tmp_path / "log.csv").write_text("\n".join(["query,document,place,clicked", *lines, '1,"d,1,0']))
+    with pytest.raises(hr.DataError, match="line 402: a quote"):
+        hr.read_clicks(tmp_path / "log.csv", keep="cells")
+
+
+def cells_of(log):
+    """(query, document, place, clicks) -> showings, ids as text."""
+    ids = zip(log.query_names[log.query], log.document_names[log.document], log.place, log.clicks, strict=True)
+    found = {}
+    for (q, d, place, clicks), weight in zip(ids, log.weights, strict=True):
+        key = str(q), str(d), int(place), float(clicks)
+        found[key] = found.get(key, 0.0) + float(weight)
+    return found

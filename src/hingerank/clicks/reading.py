@@ -76,7 +76,7 @@ def read_clicks(
         by itself).
     keep : {"showings", "cells"}
         "cells" counts showings while they are read and forgets sessions: memory is that of the counts, so the log may
-        be larger than memory; a CSV or Feather file is read whole before that. Click models of whole lists and
+        be larger than memory; a Feather file is read whole before that. Click models of whole lists and
         interleaving need the showings.
 
     Examples

@@ -158,11 +158,31 @@ def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
     return content
 
 
-def refuse_zeros(path: PathLike, content: bytearray) -> None:
-    """A DataError that names the line of the first zero byte."""
+def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytearray]]:
+    """(lines left out after the first, the first line and about `size` bytes of whole lines), one after the other."""
+    first, rest, before, view = b"", bytearray(), 0, memoryview(bytearray(size))
+    with TextSource(path).open() as stream:
+        if stream.kind == "plain" and endings(path)[1]:
+            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
+        while got := stream.fill(view):
+            rest += view[:got]
+            end = rest.rfind(b"\n") + 1
+            if not first:
+                first = bytes(rest[: rest.find(b"\n") + 1])
+                rest, end = rest[len(first) :], end - len(first)
+            if first and end > 0:
+                yield before, bytearray(first) + rest[:end]
+                before += rest.count(b"\n", 0, end)
+                rest = rest[end:]
+    if rest or not before:
+        yield before, bytearray(first) + rest
+
+
+def refuse_zeros(path: PathLike, content: bytearray, left_out: int = 0) -> None:
+    """A DataError that names the line of the first zero byte; left_out: lines of the file that are not in `content`."""
     zero = content.find(b"\0")
     if zero >= 0:
-        line = content.count(b"\n", 0, zero) + 1
+        line = content.count(b"\n", 0, zero) + 1 + left_out
         raise DataError(f"{os.fspath(path)}, line {line}: a zero byte, expected text (this looks like a binary file)")
 
 

@@ -25,7 +25,7 @@ from hingerank.data.files import (
 )
 from hingerank.data.frames import need
 from hingerank.data.memory import check_room
-from hingerank.data.streams import open_quote, refuse_zeros, whole_bytes
+from hingerank.data.streams import open_quote, pieces_of_lines, refuse_zeros, whole_bytes
 from hingerank.kernels.threads import run_shards
 
 _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # in the schema, twice: {column: checksum} as JSON
@@ -88,9 +88,10 @@ def read_table(
 def read_batches(
     path: PathLike, columns: list[str] | None, ids: Collection[str] = (), size: int = 1 << 20
 ) -> Iterator[Frame]:
-    """Tables of at most `size` rows one after the other: of a Parquet file only these are in memory.
+    """Tables one after the other, so that only one of them is in memory.
 
-    Parquet's own checksums of pages are compared. Of other files all is read first, as `read_table` does.
+    Parquet files come in tables of at most `size` rows, and the checksums of their pages are compared. CSV comes in
+    pieces of some megabytes; if there are several, ids are text. A Feather file is read whole first.
 
     Parameters
     ----------
@@ -99,8 +100,12 @@ def read_batches(
         Of Parquet files, columns of ids that are text come as dictionaries.
     size : int
     """
-    path = Path(path)
-    if table_kind(path) != "parquet":
+    path, kind = Path(path), table_kind(path)
+    if kind in ("csv", "tsv") and path.is_file() and path.stat().st_size > _PIECE:
+        need("pyarrow", f"reading {path.name}")
+        yield from _delimited_pieces(path, kind, ids)
+        return
+    if kind != "parquet":
         table = read_table(path, columns, ids)
         yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
         return
@@ -223,12 +228,41 @@ def _column_checksum(column: Frame) -> int:
 
 
 def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Frame:
+    content = whole_bytes(path, by_name=True)
+    table = _checked_csv(path, content, kind)
+    return _without_apostrophes(_with_ids(table, content, kind, ids))
+
+
+def _delimited_pieces(path: Path, kind: str, ids: Collection[str]) -> Iterator[Frame]:
+    """Some megabytes of lines at a time, each under the names of the first line."""
     import pyarrow as pa
+
+    for before, content in pieces_of_lines(path, _PIECE):
+        try:
+            table = _checked_csv(path, content, kind, before)
+            texts = [name for name in dict.fromkeys(ids) if name in table.column_names]
+            if texts:
+                written = _read_csv(content, kind, texts)
+                for name in texts:
+                    table = table.set_column(table.column_names.index(name), name, written[name])
+        except pa.ArrowException as error:
+            raise DataError(f"{path}, after line {before + 1}: cannot be read as {kind}: {error}") from None
+        yield _without_apostrophes(table)
+
+
+def _without_apostrophes(table: Frame) -> Frame:
+    """Texts as they were before `_without_formulas`."""
     import pyarrow.compute as pc
 
-    content = whole_bytes(path, by_name=True)
-    refuse_zeros(path, content)
-    _check_quotes(path, content)
+    return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
+
+
+def _checked_csv(path: Path, content: bytearray, kind: str, before: int = 0) -> Frame:
+    """The table of a text; before: lines of the file that were left out after its first one."""
+    import pyarrow as pa
+
+    refuse_zeros(path, content, before)
+    _check_quotes(path, content, before)
     table = _read_csv(content, kind)
     _check_header(path, table.column_names)
     for name in table.column_names:
@@ -236,8 +270,7 @@ def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Frame:
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
     if b"0x" in content or b"0X" in content:  # which pyarrow takes for a number
         _refuse_hexadecimal(table, path, content, kind)
-    table = _with_ids(table, content, kind, ids)
-    return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
+    return table
 
 
 def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
@@ -252,7 +285,7 @@ def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> 
     return csv.read_csv(pa.BufferReader(content), **options)
 
 
-def _check_quotes(path: Path, content: bytearray) -> None:
+def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
     """Refuse a quote left open, which pyarrow would let swallow the lines after it."""
     first, inside = content.find(b'"'), 0
     for start in range(first, len(content), _PIECE) if first >= 0 else ():
@@ -264,7 +297,7 @@ def _check_quotes(path: Path, content: bytearray) -> None:
         last = start + len(letters) == len(content)
         if len(odd) or (inside and last):
             before = content[: start + ends[odd[0]]] if len(odd) else content
-            raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1)
+            raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1 + left_out)
 
 
 def _check_header(path: Path, names: list[str]) -> None:
