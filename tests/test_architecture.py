@@ -5,6 +5,7 @@ of modules in strings ("hingerank.rankers.linear:RankSVM") are no imports; where
 """
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -40,12 +41,17 @@ def module_name(path):
 
 
 FILES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
-TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
 
 
-def imported(tree):
+@functools.cache  # read by the first test that asks, not by each worker that collects tests
+def sources():
+    """Each module's syntax nodes, the whole module first."""
+    return {module: [*ast.walk(ast.parse(path.read_text("utf-8")))] for module, path in FILES.items()}
+
+
+def imported(nodes):
     """(module of this package, what is taken from it or None) of every import statement, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -59,7 +65,9 @@ def imported(tree):
                 yield (inner, None) if inner in FILES else (module, name)
 
 
-GRAPH = {module: {target for target, _ in imported(tree)} for module, tree in TREES.items()}
+@functools.cache
+def graph_of_imports():
+    return {module: {target for target, _ in imported(nodes)} for module, nodes in sources().items()}
 
 
 def room(module):
@@ -76,7 +84,7 @@ def test_imports_flow_one_way():
     level = {name: number for number, line in enumerate(ORDER) for name in line}
     found = {
         f"{module} -> {target}"
-        for module, targets in GRAPH.items()
+        for module, targets in graph_of_imports().items()
         for target in targets
         if room(module) not in FREE and room(target) not in ("", room(module))
         if level.get(room(target), len(ORDER)) >= level[room(module)]
@@ -88,8 +96,8 @@ def test_only_the_laboratory_imports_the_whole_package():
     """Elsewhere `from hingerank import __version__` is all, else `hingerank.RankSVM` would be a hidden import."""
     found = {
         module
-        for module, tree in TREES.items()
-        for target, name in imported(tree)
+        for module, nodes in sources().items()
+        for target, name in imported(nodes)
         if target == "hingerank" and name != "__version__" and room(module) not in ("lab", "papers", "cli")
     }
     assert not found
@@ -127,12 +135,12 @@ def test_circles_are_found():
 
 
 def test_no_module_imports_itself_in_a_circle():
-    assert circles(GRAPH) == []
+    assert circles(graph_of_imports()) == []
 
 
 def defined(module):
     """Names that a module has when it is imported."""
-    for node in TREES[module].body:
+    for node in sources()[module][0].body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.ImportFrom):
@@ -141,8 +149,8 @@ def defined(module):
 
 def test_names_of_modules_stand_only_in_registries_and_are_right():
     places = set()
-    for module, tree in TREES.items():
-        for node in ast.walk(tree):
+    for module, nodes in sources().items():
+        for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 match = re.fullmatch(r"(hingerank(?:\.\w+)+)(?::(\w+))?", node.value)
                 if match:
@@ -156,9 +164,9 @@ def test_files_can_be_read_in_one_sitting():
     assert not {name for name, path in FILES.items() if len(path.read_text("utf-8").splitlines()) > LONGEST}
 
 
-def probing(tree):
+def probing(nodes):
     """Calls of hasattr and uses of __new__."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
             yield "hasattr"
         if isinstance(node, ast.Attribute) and node.attr == "__new__":
@@ -166,7 +174,9 @@ def probing(tree):
 
 
 def test_parts_are_known_by_their_types():
-    found = {f"{module}: {how}" for module, tree in TREES.items() if room(module) in TYPED for how in probing(tree)}
+    found = {
+        f"{module}: {how}" for module, nodes in sources().items() if room(module) in TYPED for how in probing(nodes)
+    }
     assert not found
 
 
@@ -174,8 +184,8 @@ def test_no_text_is_run_as_code():
     """But for the module that an export to Python has just written, which is run to check it."""
     found = [
         (module, node.func.id)
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in sources().items()
+        for node in nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if node.func.id in ("eval", "exec", "compile", "__import__")
     ]
@@ -184,8 +194,8 @@ def test_no_text_is_run_as_code():
 
 def test_no_class_name_is_used_twice():
     homes = {}
-    for module, tree in TREES.items():
-        for node in ast.walk(tree):
+    for module, nodes in sources().items():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(module)
     assert not {name: places for name, places in homes.items() if len(places) > 1}
@@ -203,8 +213,8 @@ OTHER_USES = {  # check sums, results and tables of our own, and models for othe
 }  # fmt: skip
 
 
-def libraries(tree):
-    for node in ast.walk(tree):
+def libraries(nodes):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -216,5 +226,5 @@ def test_contributing_names_what_reads_and_writes_files():
     table = text[text.index("## Kept libraries and own code") :].partition("\n## ")[0]
     named = {f"hingerank.{path.replace('/', '.')}" for path in re.findall(r"`(?!benchmarks/)(\w+/\w+)\.py`", table)}
     assert named <= set(FILES), "CONTRIBUTING names a module that does not exist"
-    users = {module for module, tree in TREES.items() if any(map(FILE_LIBRARIES.match, libraries(tree)))}
+    users = {module for module, nodes in sources().items() if any(map(FILE_LIBRARIES.match, libraries(nodes)))}
     assert users <= named | OTHER_USES, "say in CONTRIBUTING's table what it reads or writes, and why by own code"
