@@ -384,29 +384,33 @@ ABOUT_ARGUMENTS = {  # messages of functions that check the argument of another
 }
 
 
-def first_words(function):
-    """(the first word of a text that is passed to a call and goes on with a verb, line), and names in the function."""
-    names = {n.arg for n in ast.walk(function) if isinstance(n, ast.arg)}
-    names |= {n.attr for n in ast.walk(function) if isinstance(n, ast.Attribute)}
-    for call in ast.walk(function):
+def first_words(nodes):
+    """The first words of texts that are passed to a call and go on with a verb."""
+    for call in nodes:
         first = call.args[0] if isinstance(call, ast.Call) and call.args else None
         first = first.values[0] if isinstance(first, ast.JoinedStr) and first.values else first
         found = re.match(rf"(\w+) (?:{VERBS})\b", str(first.value)) if isinstance(first, ast.Constant) else None
         if found:
-            yield found[1], names
+            yield found[1]
+
+
+def named(nodes):
+    """Arguments and attributes."""
+    return {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 def test_messages_begin_with_the_name_of_an_option_only_if_they_are_about_it():
     """Others would be taken for it: "blend has …" becomes "--blend has …"."""
     options = {name for command in COMMANDS.values() for name in inspect.signature(command).parameters}
-    odd = {
-        (path.name, word)
-        for path in SOURCE.rglob("*.py")
-        for function in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(function, ast.FunctionDef)
-        for word, names in first_words(function)
-        if word in options and word not in names
-    }
+    odd = set()
+    for path in SOURCE.rglob("*.py"):
+        nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        if options.isdisjoint(first_words(nodes)):
+            continue
+        for function in (node for node in nodes if isinstance(node, ast.FunctionDef)):
+            inside = [*ast.walk(function)]
+            said = options.intersection(first_words(inside))
+            odd |= {(path.name, word) for word in said - named(inside)}
     assert odd == ABOUT_ARGUMENTS
 
 

@@ -108,7 +108,8 @@ def test_equations_are_written_as_they_are_drawn(mistake, remedy):
     assert not found, remedy
 
 
-ARCHAIC = r"\b(anew|hardly|for want of|told|reckon(?!ed MB)\w*|the road|lest|whence|thereof)\b"
+ARCHAIC = r"\b(anew|hardly|for want of|told|reckon(?!ed MB)\w*|the road|\blest|whence|thereof)\b"
+ONE_OF_ARCHAIC = r"anew|hardly|want|told|reckon|road|\blest|whence|thereof"  # of which a text in several pieces has one
 OTHER_WORDS = "write stored, again, rarely, data unavailable, estimate, quickstart instead"
 
 
@@ -129,8 +130,10 @@ def test_pages_and_help_use_words_of_today():
 def test_docstrings_and_messages_use_words_of_today():
     found, package = [], ROOT / "src" / "hingerank"
     for path in package.rglob("*.py"):
-        place = path.relative_to(package)
-        nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        place, source = path.relative_to(package), path.read_text("utf-8")
+        if not re.search(ONE_OF_ARCHAIC, source, re.IGNORECASE):
+            continue
+        nodes = ast.walk(ast.parse(source))
         texts = (n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str))
         found += [f"{place}: {m[0]}" for text in texts for m in re.finditer(ARCHAIC, text, re.IGNORECASE)]
     assert not found, OTHER_WORDS
