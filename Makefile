@@ -10,7 +10,7 @@ QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels te
           $(addprefix tests/data/test_, blocks.py ranking_data.py reader_errors.py) \
           $(addprefix tests/rankers/test_, base_ranker.py baselines.py sparse_rankers.py)
 
-.PHONY: demo check test test-all engines docs site wheel dist matrix bench lint setup clean
+.PHONY: demo check test test-all tests style types engines docs site wheel dist matrix bench lint setup clean
 
 setup: $(READY)
 
@@ -28,19 +28,26 @@ $(VENV)/.demo: pyproject.toml  # the demo alone needs far less than the tests
 demo: $(VENV)/.demo
 	$(BIN)/hingerank demo
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
 
 check: lint  # while editing: what finds most mistakes, within a minute
 	$(BIN)/python -m pytest -n $(CORES) $(QUICK)
 
-test: lint  # all but the slow ones, within four minutes
-	$(BIN)/python -m pytest -n $(CORES) -m "not slow"
+test: style  # all but the slow ones, within four minutes
+	$(MAKE) -j 2 types tests MARKED="not slow"
 
-test-all: lint
-	$(BIN)/python -m pytest -n $(CORES)
+test-all: style
+	$(MAKE) -j 2 types tests
+
+tests: $(READY)  # each worker begins with its own half: what one compiles, the other loads
+	$(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "$(MARKED)"
 
 engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback
 	$(BIN)/python -m pip install --quiet "python-terrier>=0.13"
