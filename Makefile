@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
 CORES  ?= 2
+# A worker begins with its own half of the tests: what one compiles, the other loads. With a thread of BLAS each, as
+# more threads than cores wait for each other: that took ten times as long in the tests that multiply most.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal
 ENGINES ?= $(CURDIR)/.engines
 QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels tests/metrics tests/solvers tests/export \
           $(addprefix tests/contracts/test_, losses.py list_losses.py) \
@@ -38,7 +41,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 check: lint  # while editing: what finds most mistakes, within a minute
-	$(BIN)/python -m pytest -n $(CORES) $(QUICK)
+	$(PYTEST) $(QUICK)
 
 test: style  # all but the slow ones, within four minutes
 	$(MAKE) -j 2 types tests MARKED="not slow"
@@ -46,8 +49,8 @@ test: style  # all but the slow ones, within four minutes
 test-all: style
 	$(MAKE) -j 2 types tests
 
-tests: $(READY)  # each worker begins with its own half: what one compiles, the other loads
-	$(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "$(MARKED)"
+tests: $(READY)
+	$(PYTEST) -m "$(MARKED)"
 
 engines: $(READY)  # exports in the engines they are for, which are fetched once and started on loopback
 	$(BIN)/python -m pip install --quiet "python-terrier>=0.13"
