@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -115,7 +116,8 @@ def test_what_is_learned_from_all_training_ratings_has_the_settings_that_validat
     assert compared == 12
 
 
-def test_fewer_comparisons_are_the_first_of_each_user():
+def test_fewer_comparisons_are_the_first_of_each_user(monkeypatch):
+    monkeypatch.setattr("hingerank.personal.generate.make_personal", cache(make_personal))  # a million rows, once
     every, some = (personal.synthetic(None, used)[1] for used in (800, 3))
     for user in (0, 7, 999):
         first = [tuple(column[every["train"][0] == user][:3]) for column in every["train"]]

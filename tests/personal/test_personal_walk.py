@@ -17,7 +17,7 @@ from hingerank.registry import RANKERS, ranker_class
 PERSONAL = [name for name in RANKERS if issubclass(ranker_class(name), PersonalRanker)]
 LISTS = {"ease", "list-ranker"}  # which learn what users choose
 NAMED = ["--user-column", "customer", "--item-column", "sku", "--rating-column", "stars"]
-OUTPUTS = ["m", "folder/", "m.safetensors", "deep/m"]
+OUTPUTS = ["folder/", "m.safetensors", "deep/m"]  # beside "m": one for each ranker and kind of items, in turn
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def call(capsys, monkeypatch, tmp_path):
 def test_the_walk_of_every_personal_ranker(call, name, features):
     fit = ["fit", "r.csv", *NAMED, *features, "--model", name]
     lists = set()
-    for output in OUTPUTS:
+    for output in ("m", OUTPUTS[(2 * PERSONAL.index(name) + bool(features)) % 3]):
         assert call(*fit, "-o", output, "--force")[0] == 0
         status, out, err = call("recommend", output, "--user", "u3", "--top", "4", "--exclude", "r.csv", *NAMED)
         assert status == 0 and len(out.splitlines()) == 4 and ("list-ranker" in err) == (name not in LISTS), err
