@@ -1,9 +1,11 @@
 """Checks of numbers that users pass, or write into files, and warnings about what they left out."""
 
+import inspect
 import math
 import re
 import warnings
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,16 +93,26 @@ class WeakFitWarning(ScaleWarning):
     """C is so small for features of this scale that the norm leaves a fit next to nothing to gain."""
 
 
-def warn_one_query(y: np.ndarray, how: str, stacklevel: int) -> None:
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn about the line that called this package, however deep inside the package the reason was found."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_one_query(y: np.ndarray, how: str) -> None:
     """Say how many rows and pairs became one query; how: what to do about it."""
     counts = np.unique(y, return_counts=True)[1].astype(np.int64)
     pairs = int(len(y) ** 2 - (counts**2).sum()) // 2
     if pairs:
-        warnings.warn(
+        warn(
             f"there are no query ids: all {len(y):,} rows count as one query, with {pairs:,} pairs of different grade "
             f"between them; {how}",
             OneQueryWarning,
-            stacklevel=stacklevel + 1,
         )
 
 

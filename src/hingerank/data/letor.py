@@ -101,7 +101,7 @@ def read_parts(
     rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
     data = _assemble(table, X, rule)
     if rule.qid_from == "nothing" and not one_query:
-        warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}", stacklevel=4)
+        warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
     return data, rows
 
 

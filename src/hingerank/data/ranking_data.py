@@ -119,7 +119,7 @@ class RankingData:
             ids = check_ids(qid, n_rows, "qid")
         documents, grades = None if docid is None else check_ids(docid, n_rows, "docid"), check_grades(y, n_rows)
         if qid is None and group is None:
-            warn_one_query(grades, GIVE_IDS, stacklevel=2)
+            warn_one_query(grades, GIVE_IDS)
         return cls(matrix, grades, ids, documents, check_names(feature_names, n_features))
 
     @classmethod

@@ -75,7 +75,7 @@ def evaluate(
     given = _numbers(scores, "scores", len(grades))
     blocks = _blocks(qid, group, len(grades))
     if qid is None and group is None:
-        warn_one_query(grades, GIVE_IDS, stacklevel=2)
+        warn_one_query(grades, GIVE_IDS)
     weight = _query_weight(sample_weight, blocks)
     check_measurable(wanted, grades, lambda row: f"at row {row}")
     grades, given = blocks.gather(grades), blocks.gather(given)

@@ -1,6 +1,5 @@
 """What every ranker inherits: scikit-learn's conventions around one hook, `_fit`."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
-from hingerank.data.checks import GIVE_IDS, warn_one_query
+from hingerank.data.checks import GIVE_IDS, warn, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
@@ -143,7 +142,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
         blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
         if qid is None and group is None:
-            warn_one_query(grades, GIVE_IDS, stacklevel=3)
+            warn_one_query(grades, GIVE_IDS)
         self._forget_fit()
         taken, blocks = kept_rows(blocks, weight)
         if taken is not None:
@@ -286,7 +285,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         scores = self._predict(X, qid, one_query=True)
         grades = check_grades(self, y, len(scores))
         if qid is None:
-            warn_one_query(grades, GIVE_IDS, stacklevel=2)
+            warn_one_query(grades, GIVE_IDS)
         weight = check_weight(sample_weight, len(scores))
         rows, blocks = kept_rows(blocks_from_qid(qid, len(scores)), weight)
         if weight is not None:
@@ -428,21 +427,20 @@ def keep_account(ranker: Ranker, solution: Solution) -> None:
     """Keep what a solver says about its solution; a warning where it is not what was asked for."""
     ranker.objective_, ranker.certificate_, ranker.trace_ = float(solution.value), solution.certificate, solution.trace
     ranker.n_iter_ = max(1, solution.certificate.n_iter)
-    warn_not_converged(solution.certificate, stacklevel=4)
+    warn_not_converged(solution.certificate)
 
 
-def warn_not_converged(certificate: Certificate, stacklevel: int = 3) -> None:
+def warn_not_converged(certificate: Certificate) -> None:
     """A ConvergenceWarning that says how far the fit got and what to do, unless it ended as it should."""
     if certificate.status in ("converged", "validation"):
         return
     rescale = "rescale the features (scale=...)"
     remedies = {"max_seconds": "raise max_seconds"} | dict.fromkeys(("stalled", "overflow", "rounding"), rescale)
     remedy = remedies.get(certificate.status, "raise max_iter") + ", lower C or accept a larger tol"
-    warnings.warn(
+    warn(
         f"stopped after {certificate.n_iter} iterations and {certificate.seconds:.2f} s ({certificate.status}) with "
         f"{certificate.kind} {certificate.value:.3g} above the tolerance {certificate.tolerance:.3g}: {remedy}",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )
 
 

@@ -1,6 +1,5 @@
 """Checks what users pass to a ranker and brings it to one form: block order, plain dtypes, sorted CSR."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked
-from hingerank.data.checks import ScaleWarning, WeakFitWarning
+from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
@@ -163,7 +162,7 @@ def _check_names(ranker: Ranker, names: np.ndarray, n_features: int, reset: bool
         if n_features != ranker.n_features_in_:
             raise ValueError(f"X has {n_features} features, but the ranker was fitted with {ranker.n_features_in_}")
         if list(names) != default_names(n_features):
-            warnings.warn("X has feature names, but the ranker was fitted without feature names", stacklevel=4)
+            warn("X has feature names, but the ranker was fitted without feature names")
         return
     missing, extra = set(known) - set(names), set(names) - set(known)
     if missing or extra:
@@ -279,7 +278,7 @@ def column_spreads(X: Matrix) -> np.ndarray:
         return np.asarray(rows.std(axis=0, dtype=np.float64))
 
 
-def warn_spreads(ranker: Ranker, spreads: np.ndarray, stacklevel: int) -> None:
+def warn_spreads(ranker: Ranker, spreads: np.ndarray) -> None:
     """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
@@ -287,16 +286,15 @@ def warn_spreads(ranker: Ranker, spreads: np.ndarray, stacklevel: int) -> None:
     low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
     if spreads[high] > MOST_SPREAD * spreads[low]:
         names = names_of_features(ranker, len(spreads))
-        warnings.warn(
+        warn(
             f"the features differ in scale: {names[high]} has standard deviation {spreads[high]:.3g} and {names[low]} "
             f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '
             "choose (RankingData.describe says more)",
             ScaleWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
-def warn_weak(ranker: Ranker, parameter: str, solution: Solution, stacklevel: int) -> None:
+def warn_weak(ranker: Ranker, parameter: str, solution: Solution) -> None:
     """A WeakFitWarning where the norm holds the weights so near 0 that the fit is next to none."""
     if not solution.weak or solution.certificate.status == "overflow":  # which is refused
         return
@@ -304,11 +302,10 @@ def warn_weak(ranker: Ranker, parameter: str, solution: Solution, stacklevel: in
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
     follow = " (C=None follows the data)" if parameter == "C" and ranker.C is not None else ""
     rescale = 'rescale the features (scale="standard")' if "scale" in ranker.get_params() else "rescale the features"
-    warnings.warn(
+    warn(
         f"{parameter}={value!r} is small for features of this scale: the fit is only {100 * gain:.2g} % better than "
         f"weights that are all 0; raise {parameter}{follow}, {rescale}, or let hingerank.tune choose",
         WeakFitWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

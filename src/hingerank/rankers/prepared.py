@@ -75,7 +75,7 @@ class PreparedRows:
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(self, column_spreads(X), stacklevel=4)
+                warn_spreads(self, column_spreads(X))
             return None
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
 
@@ -94,7 +94,7 @@ class PreparedRows:
         name = self._scaling()
         if name is None:
             if self._sees_spreads and getattr(self, "features", None) is None:
-                warn_spreads(self, figures[3], stacklevel=5)
+                warn_spreads(self, figures[3])
             return None
         rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
         return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))

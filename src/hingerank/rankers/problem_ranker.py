@@ -1,6 +1,5 @@
 """Rankers that are the optimum of a problem, and paths of them over one of its parameters."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, Self
@@ -10,7 +9,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
-from hingerank.data.checks import positive
+from hingerank.data.checks import positive, warn
 from hingerank.export.attributes import Attribute, Number
 from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.problem.around import AroundProblem
@@ -94,7 +93,7 @@ class ProblemRanker(BaseRanker):
 
         around: gives the weights that the norm holds the solution near, where they are not 0.
         """
-        problem = self._posed(source, stacklevel=5)
+        problem = self._posed(source)
         centre = None if around is None else around(problem)
         problem = problem if centre is None else AroundProblem(problem, centre)
         solve, options = self._how(problem, None)
@@ -102,7 +101,7 @@ class ProblemRanker(BaseRanker):
         if centre is None:
             solution = self._followed(problem, solution)
             self._take(solution, source)
-            warn_weak(self, self.path_parameter, solution, stacklevel=4)
+            warn_weak(self, self.path_parameter, solution)
         else:
             self._take(replace(solution, w=centre + solution.w), source)
 
@@ -110,7 +109,7 @@ class ProblemRanker(BaseRanker):
         """What to keep of a problem's solution: that itself, or of fits that follow it the last."""
         return solution
 
-    def _posed(self, source: Source, stacklevel: int) -> Any:
+    def _posed(self, source: Source) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
         value, of_C = getattr(self, self.path_parameter), self.path_parameter == "C"
         if not (of_C and value is None):
@@ -118,11 +117,9 @@ class ProblemRanker(BaseRanker):
         problem = self._problem(source)
         self.n_pairs_ = problem.preferences.n_pairs
         if self.n_pairs_ == 0 and not (self._of_rows and np.isfinite(problem.first_C())):
-            warnings.warn(
+            warn(
                 "there are no preference pairs (in every query all rows have the same grade, or none has a weight), so "
-                "every weight is 0",
-                UserWarning,
-                stacklevel=stacklevel,
+                "every weight is 0"
             )
         if of_C:
             self.C_ = value = chosen_C(None, problem, self._times) if value is None else value
@@ -138,7 +135,7 @@ class ProblemRanker(BaseRanker):
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
         leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
         source = leader._source(X, y, qid, sample_weight, group)
-        problem = leader._posed(source, stacklevel=4)
+        problem = leader._posed(source)
         leader.fingerprint_["pairs"], leader.validation_scores_ = leader.n_pairs_, []
         wanted = wanted or self._grid(problem, count)
         solutions, solution = {}, None
