@@ -68,4 +68,4 @@ def test_mistakes_are_named(data):
     with pytest.raises(ValueError, match="works within queries"):
         hr.RankSVM(context="rank").fit_pairs(data.X, [0], [1])
     with pytest.raises(ValueError, match="data in parts"):
-        hr.RankSVM(context="rank")._check_parts({})
+        hr.RankSVM(context="rank")._check_parts()

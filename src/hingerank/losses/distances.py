@@ -6,7 +6,7 @@ from hingerank.arrays import Floats
 from hingerank.kernels.distances import KINDS, distance_curvature_pass, distance_pass, distance_table
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.lists import NdcgSwaps
-from hingerank.losses.pairs import LossAt, PairLoss
+from hingerank.losses.pairs import Loss, LossAt, PairLoss
 from hingerank.preferences import GradedPreferences, QueryPreferences
 
 
@@ -26,8 +26,8 @@ class RankDistanceLoss(PairLoss):
 
     name = "rank_distance"
 
-    def __init__(self, inner: PairLoss, preferences: GradedPreferences, scores: Floats):
-        if inner.name not in KINDS:
+    def __init__(self, inner: Loss, preferences: GradedPreferences, scores: Floats):
+        if not isinstance(inner, PairLoss) or inner.name not in KINDS:
             raise ValueError(f"pair_weight='ndcg' does not support the loss {inner.name!r}: use {' or '.join(KINDS)}")
         self.inner, self.kind, self.ranked = inner, KINDS[inner.name], preferences
         self.gain = NdcgSwaps(preferences).gain if preferences.n_items else np.empty(0)

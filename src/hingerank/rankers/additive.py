@@ -299,22 +299,22 @@ class AdditiveRankSVM(PairwiseRanker):
             problem = problem.with_amount(float(self.sparsity) * problem.largest_amount * C)
         return problem.with_C(C)
 
-    def _how(self, problem, before):
-        solve, options = super()._how(problem, before)
+    def _how(self, problem, before, solve=None):
         grouped = isinstance(problem, GroupedProblem)
+        solve, options = super()._how(problem, before, grouped_newton if grouped else None)
         shape = problem.design.shaped if isinstance(problem.design, ListedShapes) else problem.design
         if before is not None:
             options["w"] = before.extra["shape"].rescaled(before.w, shape.smoothness)
 
         def solved(problem: Any, **options: Any) -> Any:
-            found = grouped_newton(problem, **options) if grouped else solve(problem, **options)
+            found = solve(problem, **options)
             return replace(found, extra={**found.extra, "shape": shape})
 
         return solved, options
 
     # The curves found
 
-    def _keep(self, solution, source):
+    def _take(self, solution, source):
         shape: ShapeDesign = solution.extra["shape"]
         look, rug, grids = source.learnt
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
@@ -337,6 +337,7 @@ class AdditiveRankSVM(PairwiseRanker):
             self.surface_knots_ = np.concatenate([np.concatenate((grid.x, grid.y)) for grid in grids])
             self.surface_heights_ = np.concatenate([h.ravel() for h in moved])
             self.surface_deviations_ = look.deviation(parts)
+        super()._take(solution, source)
 
     @property
     def _curves(self) -> Curves:

@@ -14,6 +14,7 @@ from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn, warn_one_query
 from hingerank.data.files import DataError
+from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import Scaler
@@ -32,7 +33,7 @@ from hingerank.rankers.inputs import (
     unpack,
 )
 from hingerank.rankers.prepared import PreparedRows
-from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, Source, block_scores
+from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
@@ -77,6 +78,19 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     fit_clicks: Any = Absent(NO_CLICKS)  # as long as a ranker does not define them
     fit_winners: Any = Absent(NO_CLICKS)
 
+    # parameters, in rankers without them
+    scale: str | None = None
+    missing: str = "error"
+    context: str | None = None
+    features: object = None
+    # what fits learn of the rows, if anything
+    scaler_: Scaler | None = None
+    missing_: MissingValues | None = None
+    # what classes differ in
+    _farthest = MEMORY  # where rows may lie that a fit learns from: MEMORY, MAPPED or PARTS (rankers/sources.py)
+    _scaled_type: type | None = None  # of scaled rows; None: that of the rows
+    _sees_spreads = False  # whether a column with a wide spread dominates the others
+
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
@@ -90,6 +104,10 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def _scores(self, X: Matrix) -> np.ndarray:
         """One score per row of checked, scaled features."""
         raise NotImplementedError
+
+    def _bytes_a_row(self) -> int:
+        """Most memory that a fit takes for each mapped row, beside the file."""
+        return BYTES_A_ROW
 
     def fit(
         self,
@@ -119,7 +137,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         eval_group : rows per query for each pair of eval_set, or None
         """
         if isinstance(X, RowsInParts):
-            self._fit_parts(self._source_in_parts(X, y, qid, sample_weight, group))
+            self._check_parts(y, qid, group)
+            self._fit_parts(X, sample_weight)
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         return self._finish(evaluation_sets(eval_set, eval_group))
@@ -160,23 +179,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
 
-    def _source_in_parts(
-        self, data: RowsInParts, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow, prefer: Any = None
-    ) -> Source:
-        """As `_learning_rows`, of rows in parts; prefer: as `RowsInParts.source` takes it."""
-        self._check_parts({"y": y, "qid": qid, "group": group})
-        weight = check_weight(sample_weight, data.n_rows)
-        data = data if weight is None else data.weighted(weight)
-        self._forget_fit()
-        self.n_features_in_ = data.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if data.feature_names is not None:
-            self.feature_names_in_ = np.asarray(data.feature_names, object)
-        self.fingerprint_ = data.fingerprint()
-        self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
-        return data.source(self, prefer)
-
-    def _check_parts(self, given: Given) -> None:
+    def _check_parts(self, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> None:
         """A ValueError for what cannot be learnt from parts."""
         if self._farthest != PARTS:
             raise ValueError(
@@ -184,29 +187,11 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
                 "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
                 "FenchelRank, NystroemRankSVM and FourierRankSVM do"
             )
-        for parameter, value in given.items():
+        for parameter, value in {"y": y, "qid": qid, "group": group}.items():
             if value is not None:
                 raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
-        if getattr(self, "missing", "error") != "error":
-            raise ValueError(
-                "data in parts have no missing values: read them with missing='zero', and leave out missing"
-            )
-        if getattr(self, "grade_weight", None) is not None:
-            raise ValueError("grade_weight is a matrix over all grades, and a part may lack some of them: leave it out")
-        if self.context is not None:
-            raise ValueError("context ranks values within queries, which data in parts do not allow: leave it out")
-        if getattr(self, "solver", "auto") == "dual":
-            raise ValueError("solver='dual' keeps a number for every pair: use another solver with data in parts")
-        if getattr(self, "device", "cpu") != "cpu":
-            raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
-    context: str | None = None  # of rankers without that parameter
-    _scaled_type: Any = None  # of scaled rows; None: that of the rows
-
-    _farthest = MEMORY  # where rows may lie that a fit learns from: there, MAPPED, or even PARTS (rankers/sources.py)
-    _bytes_a_row: Any = BYTES_A_ROW  # what a fit on mapped rows takes beside them at most
-
-    def _fit_parts(self, source: Source) -> None:
+    def _fit_parts(self, data: RowsInParts, sample_weight: PerRow) -> None:
         """Learn from rows in parts."""
         raise NotImplementedError
 
@@ -293,8 +278,6 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    _sees_spreads = False  # whether a column of a wide spread drowns the others
-
     def _body(self) -> Any:
         """The score of scaled features in a plain form, for exports."""
         return super()._form()  # which refuses: this ranker has none
@@ -309,7 +292,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         from hingerank.export.scalings import scaling_kind
 
         kind = None if self.context is not None else self._form_kind()  # no format carries a context
-        filled = {"error": "none", "zero": "zero"}.get(getattr(self, "missing", "error"), "values")
+        filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
         return [Outline(kind, scaling_kind(self._scaling()), filled)]
 
     def _form(self) -> Any:
@@ -320,8 +303,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             raise ExportError(f"{why}; tune with serve=, as in serve='onnx', or set context=None")
 
         names = names_of_features(self, self.n_features_in_)
-        known = (getattr(self, name, None) for name in ("scaler_", "missing_"))
-        return Form.of([str(name) for name in names], self._body(), *known)
+        return Form.of([str(name) for name in names], self._body(), self.scaler_, self.missing_)
 
     def _state(self) -> Facts:
         state = super()._state()
@@ -347,7 +329,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = getattr(self, "missing", "error") != "error"
+        tags.input_tags.allow_nan = self.missing != "error"
         tags.target_tags.required = True
         return tags
 
@@ -404,7 +386,7 @@ class LinearRanker(BaseRanker):
         form = self._form().folded()
         if not isinstance(form.body, Affine) or form.scaling is not None:
             raise ValueError(
-                f"this {type(self).__name__} (scale={getattr(self, 'scale', None)!r}) is not a linear function of the "
+                f"this {type(self).__name__} (scale={self.scale!r}) is not a linear function of the "
                 "features themselves: use scale=None, 'standard', 'minmax', 'maxabs' or 'deviation', and no features="
             )
         return form.body.weights[: form.n_features], float(form.body.offset)

@@ -134,10 +134,9 @@ class Blend(BaseRanker):
         members = self.__dict__.get("members_") or self._known()
         return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
 
-    @property
     def _bytes_a_row(self):
         members = self._known()
-        return max(member._bytes_a_row for member in members) + 8 * (len(members) + 2)
+        return max(member._bytes_a_row() for member in members) + 8 * (len(members) + 2)
 
     def __sklearn_tags__(self):
         tags, others = super().__sklearn_tags__(), [get_tags(member).input_tags for member in self._known()]

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.files import DataError
+from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.notebook import html_table
@@ -214,6 +215,7 @@ class Explained:
     """What explains a ranker's scores; a ranker whose scores are sums says so by its own `_contributions`."""
 
     n_features_in_: int
+    missing_: MissingValues | None
     _scaled: Callable[[Matrix, PerRow], Matrix]
     _scores: Callable[[Matrix], np.ndarray]
 
@@ -247,7 +249,7 @@ class Explained:
         """What the features of checked rows contributed to their scores, and these."""
         scaled, d = self._scaled(X, qid), X.shape[1]
         found, scores = self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), self._scores(scaled)
-        parts, missing = found.parts, getattr(self, "missing_", None)
+        parts, missing = found.parts, self.missing_
         columns = d if missing is None else missing.width
         if parts.shape[1] > columns:  # what a value is within its query belongs to its feature
             parts = parts[:, :columns] + parts[:, columns:]

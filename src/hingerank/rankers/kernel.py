@@ -161,11 +161,10 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
             raise ValueError("kernel='precomputed' needs a symmetric matrix of kernel values, which X is not")
         return X
 
-    def _how(self, problem, before):
-        _, options = super()._how(problem, before)
-        return IN_KERNEL_SPACE[self._solver()], options
+    def _how(self, problem, before, solve=None):
+        return super()._how(problem, before, IN_KERNEL_SPACE[self._solver()])
 
-    def _keep(self, solution, source):
+    def _take(self, solution, source):
         f = solution.w
         a = f.coefficients
         kept = np.flatnonzero(a)
@@ -175,6 +174,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.support_ = source.given(kept)
         if not self._given:
             self.support_rows_ = f.gram.X[kept]
+        super()._take(solution, source)
 
     @cached_property
     def _expansion(self) -> NystroemMap | None:
@@ -245,8 +245,9 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         design, preferences = source.pose(make)
         return Problem(design, make_loss(self.loss), preferences)
 
-    def _keep(self, solution, source):
+    def _take(self, solution, source):
         self.coef_ = source.learnt.unmixed(solution.w)
+        super()._take(solution, source)
 
     @cached_property
     def _map(self) -> FeatureMap:

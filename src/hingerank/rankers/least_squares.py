@@ -36,7 +36,6 @@ def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray
 class LeastSquaresRanker(RankSVM):
     """min over w of  ½‖w‖² + C · (a sum of squares), solved exactly: one matrix of d² numbers serves every C."""
 
-    solver, pair_weight, grade_weight, init = "auto", "uniform", None, None
     _training_only = ("callback",)
 
     def _problem(self, source):
@@ -57,10 +56,9 @@ class LeastSquaresRanker(RankSVM):
             return Problem(design, loss, preferences)
         return LeastSquaresProblem(design, loss, preferences, source=source.X if source.kind == MAPPED else None)
 
-    def _how(self, problem, before):
-        solve, options = super()._how(problem, before)
+    def _how(self, problem, before, solve=None):
         exactly = isinstance(problem, LeastSquaresProblem) and problem.dimension <= LARGEST_SOLVED
-        return closed_form if exactly else solve, options
+        return super()._how(problem, before, closed_form if exactly else solve)
 
 
 class RankRLS(LeastSquaresRanker):
@@ -200,8 +198,8 @@ class CRR(LeastSquaresRanker):
         around = loss.around(loss.alpha / sums.mass, (1.0 - loss.alpha) / pairs if pairs > 0 else 0.0, sums.mean_y)
         return self._posed_on(source, design, around, preferences)
 
-    def _keep(self, solution, source):
-        super()._keep(solution, source)
+    def _take(self, solution, source):
+        super()._take(solution, source)
         self.intercept_ = source.learnt.mean_y - float(source.learnt.mean_row @ solution.w)
 
     def _scores(self, X):

@@ -24,7 +24,7 @@ from hingerank.rankers.base import LinearRanker, keep_account
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
 from hingerank.rankers.problem_ranker import ProblemRanker
-from hingerank.rankers.rounds import weighted_rounds
+from hingerank.rankers.rounds import solve_in_rounds
 from hingerank.rankers.sources import PARTS, RowsSource, Source
 from hingerank.rankers.winners import WinnersRanker
 from hingerank.renaming import renamed
@@ -57,7 +57,7 @@ SOLVERS = {
 class PairwiseRanker(HasMultipliers, WinnersRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
-    A ranker of this family says which functions it means by ``_problem``, and ``_keep`` takes over the minimiser.
+    A ranker of this family says which functions it means by ``_problem``, and ``_take`` keeps the minimiser.
     ``_solvers`` names the solvers it works with.
     """
 
@@ -66,12 +66,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     }  # fmt: skip
     _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: tuple[str, ...] = tuple(SOLVERS)
-    init: ArrayLike | None = None  # where to start; of rankers without that parameter
-    rounds: int | None = None  # of rankers without pair_weight="ndcg"
-
-    def _keep(self, solution: Solution, source: Source) -> None:
-        """Take over the minimiser that a solver found."""
-        raise NotImplementedError
+    init: ArrayLike | None = None  # where to start, in rankers without that parameter
+    rounds: int | None = None  # in rankers without pair_weight="ndcg"
 
     def _preferences(self, y, blocks, sample_weight):
         weighting = "uniform" if self.pair_weight == "ndcg" else self.pair_weight  # that of the first fit
@@ -149,7 +145,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         self._solve(RowsSource(X, preferences))
         return self
 
-    def _how(self, problem, before):
+    def _how(self, problem, before, solve=None):
+        """As in ProblemRanker; solve: the solver, if it is not the one that SOLVERS has for the loss."""
         solver, start = SOLVERS[self._solver()], self.init if before is None else before.w
         if before is None and start is not None:
             start = np.asarray(start, np.float64)
@@ -163,10 +160,12 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
             "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
             "callback": self.callback,
         }
-        return solver.solve, options
-
-    def _followed(self, problem, solution):
-        return weighted_rounds(self, problem, solution) if self.pair_weight == "ndcg" else solution
+        solve = solver.solve if solve is None else solve
+        if self.pair_weight != "ndcg":
+            return solve, options
+        if self.rounds is None:
+            raise ValueError(f"{type(self).__name__} has no pair_weight='ndcg': RankSVM and AdditiveRankSVM have it")
+        return solve_in_rounds, options | {"solve": solve, "rounds": self.rounds}
 
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""
@@ -182,8 +181,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
             )
         return solver
 
-    def _take(self, solution: Solution, source: Any) -> None:
-        self._keep(solution, source)
+    def _take(self, solution, source):
         keep_account(self, solution)
         if "rounds" in solution.extra:
             self.rounds_ = solution.extra["rounds"]
@@ -264,8 +262,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         "features_": Of(FeatureMap, none=True, needed=False), "coef_": Array("weights"),
     }  # fmt: skip
     _farthest = PARTS
-    device = "cpu"  # of the rankers below that have no such parameter
-    features_: Any
+    features_: FeatureMap | None = None
 
     def __init__(
         self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
@@ -289,7 +286,6 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.callback = callback
         self.device = device
 
-    @property
     def _bytes_a_row(self):
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
@@ -313,25 +309,26 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.features_ = feature_map(self.features).fit(rows, sample_weight=weight)
         return partial(features_design, feature_map=self.features_, by_rows=by_rows)
 
-    def _keep(self, solution, source):
+    def _take(self, solution, source):
         self.coef_ = solution.w
+        super()._take(solution, source)
 
     def _check_together(self, sizes):
         super()._check_together(sizes)
         columns = sizes["columns"] * (1 if self.context is None else 2)
-        check_width(getattr(self, "features_", None), columns, sizes["weights"])
+        check_width(self.features_, columns, sizes["weights"])
 
     def _scores(self, X):
-        if getattr(self, "features_", None) is None:
+        if self.features_ is None:
             return super()._scores(X)
         return self.features_.scores(X, self.features_.unmixed(self.coef_))
 
     def _contributions(self, X, blocks):
-        mapped = getattr(self, "features_", None) is not None
-        return ProblemRanker._contributions(self, X, blocks) if mapped else super()._contributions(X, blocks)
+        linear = self.features_ is None
+        return super()._contributions(X, blocks) if linear else ProblemRanker._contributions(self, X, blocks)
 
     def _body(self):
-        if getattr(self, "features_", None) is None:
+        if self.features_ is None:
             return super()._body()
         from hingerank.export.forms import body_of_map
 
@@ -347,8 +344,6 @@ class RankSVM(PairwiseRanker, LinearRanker):
 
 class LossRanker(RankSVM):
     """min over w of  ½‖w‖² + C · loss(Φ w),  the loss being the class's own; parameters as in RankSVM."""
-
-    solver, pair_weight, grade_weight, rounds = "auto", "uniform", None, None
 
     def __init__(
         self, C=1.0, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,

@@ -185,8 +185,8 @@ class SoftRank(UnweightedRanker, LossRanker):
     def _solver(self):
         return "newton"  # whose limit of iterations holds here, too
 
-    def _how(self, problem, before):
-        return descend, super()._how(problem, before)[1]
+    def _how(self, problem, before, solve=None):
+        return super()._how(problem, before, descend)
 
 
 @renamed
@@ -235,7 +235,6 @@ class LambdaRank(LossRanker):
 
     loss = "logistic"  # that of RankNet, before it is weighted
     _farthest = MAPPED  # the weights follow the ranking of all rows
-    _bytes_a_row = BYTES_OF_SWAPS
 
     def __init__(
         self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
@@ -247,6 +246,9 @@ class LambdaRank(LossRanker):
         )  # fmt: skip
         self.top = top
 
+    def _bytes_a_row(self):
+        return BYTES_OF_SWAPS
+
     def _problem(self, source):
         top, preferences, plain = checked_top(self.top), source.preferences, super()._problem(source)
         if not isinstance(preferences, GradedPreferences):
@@ -254,14 +256,14 @@ class LambdaRank(LossRanker):
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 
-    def _how(self, problem, before):
+    def _how(self, problem, before, solve=None):
         def rank(w: np.ndarray) -> None:
             problem.loss.rank(problem.design.scores(w) if w.any() else problem.first_scores)
 
-        options = super()._how(problem, before)[1]
+        solve, options = super()._how(problem, before, reranking)
         options["max_iter"] = MOST_ROUNDS if self.max_iter is None else self.max_iter
         start = np.zeros(problem.dimension) if options["w"] is None else options["w"]
-        return reranking, options | {"rank": rank, "w": start}
+        return solve, options | {"rank": rank, "w": start}
 
 
 class LambdaProblem(Problem):

@@ -132,8 +132,8 @@ class OrdinalSVM(HasThresholds, LossRanker):
         source.learnt = super()._problem(source)
         return source.learnt
 
-    def _keep(self, solution, source):
-        super()._keep(solution, source)
+    def _take(self, solution, source):
+        super()._take(solution, source)
         problem: Problem = source.learnt
         assert isinstance(problem.loss, Ordinal) and isinstance(problem.preferences, GradedPreferences)
         y, weight = problem.preferences.y, problem.preferences.item_weight

@@ -1,7 +1,6 @@
 """What rankers do to rows before they score them: fill missing values, scale columns, compare within queries."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,18 +19,20 @@ class PreparedRows:
     """Preparation in every ranker: `missing_` and `scaler_` are learnt in training and applied to all rows."""
 
     n_features_in_: int
-    missing_: MissingValues
+    missing_: MissingValues | None
     scaler_: Scaler | None
+    scale: str | None
+    missing: str
     context: str | None
+    features: object
     _sees_spreads: bool
-    _scaled_type: Any
-    _bytes_a_row: Any
+    _scaled_type: type | None
+    _bytes_a_row: Callable[[], int]
 
     def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Matrix:
         """Training rows without missing values and scaled; how that is done is learnt from them."""
-        how = getattr(self, "missing", "error")
-        if how != "error":
-            self.missing_ = MissingValues.learn(how, X, weight)
+        if self.missing != "error":
+            self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
         self.scaler_ = self._fitted_scaler(X, weight)
         if self.scaler_ is None and self.context is None:
@@ -41,12 +42,11 @@ class PreparedRows:
     @property
     def _n_columns(self) -> int:
         """Of the rows that are learnt from: the features, and marks of missing values."""
-        return self.missing_.width if "missing_" in vars(self) else self.n_features_in_
+        return self.n_features_in_ if self.missing_ is None else self.missing_.width
 
     def _scaled(self, X: Matrix, qid: PerRow) -> Matrix:
         """Checked rows as `_scores` takes them: without missing values, and scaled."""
-        missing = getattr(self, "missing_", None)
-        return self._by_scaler(X if missing is None else missing.filled(X), qid)
+        return self._by_scaler(X if self.missing_ is None else self.missing_.filled(X), qid)
 
     def _by_scaler(self, X: Matrix, qid: PerRow) -> Matrix:
         scaler = self._scaler_for(qid)
@@ -62,19 +62,18 @@ class PreparedRows:
 
     def _scaler_for(self, qid: PerRow) -> Scaler | None:
         """The scaler of the fit, or None; one that works within queries needs their ids."""
-        scaler = getattr(self, "scaler_", None)
-        if scaler is not None and qid is None and scaler.per_query:
+        if self.scaler_ is not None and qid is None and self.scaler_.per_query:
             raise ValueError(
-                f"this ranker scales features within each query (scale={getattr(self, 'scale', None)!r}), so predict "
+                f"this ranker scales features within each query (scale={self.scale!r}), so predict "
                 "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
             )
-        return scaler
+        return self.scaler_
 
     def _fitted_scaler(self, X: Matrix, weight: np.ndarray | None = None) -> Scaler | None:
         """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
         name = self._scaling()
         if name is None:
-            if self._sees_spreads and getattr(self, "features", None) is None:
+            if self._sees_spreads and self.features is None:
                 warn_spreads(self, column_spreads(X))
             return None
         return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
@@ -84,7 +83,7 @@ class PreparedRows:
 
         A machine without the memory that a fit takes beside the file is a DataError.
         """
-        check_memory(view, longest, self._bytes_a_row)
+        check_memory(view, longest, self._bytes_a_row())
         read_ahead(view)
         figures = look_through(view, weight, names_of_features(self, view.shape[1]))
         return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
@@ -93,7 +92,7 @@ class PreparedRows:
         """The scaler of columns with these figures; sample(n) gives about n of the rows."""
         name = self._scaling()
         if name is None:
-            if self._sees_spreads and getattr(self, "features", None) is None:
+            if self._sees_spreads and self.features is None:
                 warn_spreads(self, figures[3])
             return None
         rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
@@ -109,4 +108,4 @@ class PreparedRows:
 
     def _scaling(self) -> str | None:
         """The name of the scaler that a fit uses."""
-        return getattr(self, "scale", None)
+        return self.scale

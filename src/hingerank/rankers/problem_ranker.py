@@ -14,7 +14,7 @@ from hingerank.export.attributes import Attribute, Number
 from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.problem.around import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
-from hingerank.rankers.inputs import warn_weak
+from hingerank.rankers.inputs import check_weight, warn_weak
 from hingerank.rankers.sources import RowsInParts, RowsSource, Source
 from hingerank.solvers.run import Solution
 
@@ -47,6 +47,7 @@ class ProblemRanker(BaseRanker):
     _times = USEFUL  # of the smallest useful C, where C is None
     _of_rows = False  # whether rows teach something without a row to beat
     path_parameter = "C"
+    pair_weight, grade_weight, solver, device = "uniform", None, "auto", "cpu"  # in rankers without these parameters
 
     def _problem(self, source: Source) -> Any:
         """The problem on the rows of a source."""
@@ -80,13 +81,43 @@ class ProblemRanker(BaseRanker):
         prefer(y, blocks, weight) says that instead of `_preferences`; it is pickled for rows elsewhere.
         """
         if isinstance(X, RowsInParts):
-            return self._source_in_parts(X, y, qid, sample_weight, group, prefer)
+            self._check_parts(y, qid, group)
+            return self._source_in_parts(X, sample_weight, prefer)
         rows = self._learning_rows(X, y, qid, sample_weight, group)
         preferences = (prefer or self._preferences)(rows.y, rows.blocks, rows.weight)
         return RowsSource(rows.X, preferences, rows.weight, rows.blocks)
 
-    def _fit_parts(self, source: Source) -> None:
-        self._solve(source)
+    def _fit_parts(self, data, sample_weight):
+        self._solve(self._source_in_parts(data, sample_weight))
+
+    def _source_in_parts(
+        self, data: RowsInParts, sample_weight: PerRow, prefer: Callable[..., QueryPreferences] | None = None
+    ) -> Source:
+        weight = check_weight(sample_weight, data.n_rows)
+        data = data if weight is None else data.weighted(weight)
+        self._forget_fit()
+        self.n_features_in_ = data.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if data.feature_names is not None:
+            self.feature_names_in_ = np.asarray(data.feature_names, object)
+        self.fingerprint_ = data.fingerprint()
+        self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
+        return data.source(self, prefer)
+
+    def _check_parts(self, y=None, qid=None, group=None):
+        super()._check_parts(y, qid, group)
+        if self.missing != "error":
+            raise ValueError(
+                "data in parts have no missing values: read them with missing='zero', and leave out missing"
+            )
+        if self.grade_weight is not None:
+            raise ValueError("grade_weight is a matrix over all grades, and a part may lack some of them: leave it out")
+        if self.context is not None:
+            raise ValueError("context ranks values within queries, which data in parts do not allow: leave it out")
+        if self.solver == "dual":
+            raise ValueError("solver='dual' keeps a number for every pair: use another solver with data in parts")
+        if self.device != "cpu":
+            raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
     def _solve(self, source: Source, around: Callable[[Any], np.ndarray] | None = None) -> None:
         """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none.
@@ -99,15 +130,10 @@ class ProblemRanker(BaseRanker):
         solve, options = self._how(problem, None)
         solution = solve(problem, **options)
         if centre is None:
-            solution = self._followed(problem, solution)
             self._take(solution, source)
             warn_weak(self, self.path_parameter, solution)
         else:
             self._take(replace(solution, w=centre + solution.w), source)
-
-    def _followed(self, problem: object, solution: Solution) -> Solution:
-        """What to keep of a problem's solution: that itself, or of fits that follow it the last."""
-        return solution
 
     def _posed(self, source: Source) -> Any:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
@@ -142,7 +168,7 @@ class ProblemRanker(BaseRanker):
         for value in sorted(set(wanted)):
             here = leader._vary(problem, value)
             solve, options = leader._how(here, solution)
-            solutions[value] = solution = leader._followed(here, solve(here, **options))
+            solutions[value] = solution = solve(here, **options)
         path = []
         for value in wanted:
             path.append(take_over(leader, self._with(value)))

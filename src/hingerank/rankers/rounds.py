@@ -1,46 +1,49 @@
 """Fits one after another, each under the pair weights that the ranking of the one before gives."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from hingerank.arrays import Facts, Ranker
+from hingerank.arrays import Facts
 from hingerank.data.checks import whole
 from hingerank.losses.distances import RankDistanceLoss
 from hingerank.preferences import GradedPreferences
+from hingerank.problem import Problem
 from hingerank.solvers.run import Solution
 
 
-def weighted_rounds(ranker: Ranker, problem: Any, solution: Solution) -> Solution:
-    """The last of the fits that follow the first; ``extra["rounds"]`` says how each ended, the trace has all steps.
+def solve_in_rounds(
+    problem: Problem, w: np.ndarray | None, solve: Callable[..., Solution], rounds: int, **options: object
+) -> Solution:
+    """The last of several fits; ``extra["rounds"]`` says how each of them ended, and the trace has all their steps.
 
     Parameters
     ----------
-    ranker : says how a problem is solved, and by its parameter `rounds` how many fits there are
-    problem : with equal weights
-    solution : of the problem
+    problem : the first fit's, with equal weights of pairs
+    w : where the first fit starts
+    solve : solver of each fit, which starts from the one before
+    rounds : number of fits
+    options : of the solver
     """
-    if ranker.rounds is None:
-        raise ValueError(f"{type(ranker).__name__} has no pair_weight='ndcg': RankSVM and AdditiveRankSVM have it")
     if not isinstance(problem.preferences, GradedPreferences):
         raise ValueError("pair_weight='ndcg' ranks the graded rows of queries, all in this process")
+    solution = solve(problem, w=w, **options)
     scores = problem.design.scores(solution.w)
-    rounds, trace = [_summary(solution, None)], [{"round": 1, **entry} for entry in solution.trace]
-    for number in range(2, whole("rounds", ranker.rounds, 2) + 1):
+    summaries, trace = [_summary(solution, None)], [{"round": 1, **entry} for entry in solution.trace]
+    for number in range(2, whole("rounds", rounds, 2) + 1):
         loss = RankDistanceLoss(problem.loss, problem.preferences, scores)
-        if loss.empty:  # no grade is above 0: there is nothing that NDCG could gain
+        if loss.empty:  # no grade is above 0: NDCG cannot be raised
             break
-        solve, options = ranker._how(problem, solution)
-        solution = solve(problem.with_loss(loss), **options)
+        solution = solve(problem.with_loss(loss), w=solution.w, **options)
         before, scores = scores, problem.design.scores(solution.w)
-        rounds.append(_summary(solution, _moved(before, scores, problem.preferences.offsets)))
+        summaries.append(_summary(solution, _moved(before, scores, problem.preferences.offsets)))
         trace += [{"round": number, **entry} for entry in solution.trace]
-    return replace(solution, trace=trace, extra={**solution.extra, "rounds": rounds})
+    return replace(solution, trace=trace, extra={**solution.extra, "rounds": summaries})
 
 
 def _summary(solution: Solution, moved: float | None) -> Facts:
-    """How a fit ended; moved: the fraction of neighbours in the ranking before that have changed places."""
+    """How a fit ended; moved: the fraction of neighbours in the previous ranking that have swapped."""
     return {**solution.certificate.to_dict(), "objective": float(solution.value), "moved": moved}
 
 

@@ -59,13 +59,13 @@ class WinnersRanker(ProblemRanker):
         >>> RankSVM().fit_winners([[0.0], [1.0], [0.2]], [0, 2.5, 0], qid=["a", "a", "a"]).coef_.round(2).tolist()
         [0.98]
         """
-        if getattr(self, "grade_weight", None) is not None:
+        if self.grade_weight is not None:
             raise ValueError(
                 "grade_weight is a matrix over grades, but winners have weights instead of grades: leave it out"
             )
         if isinstance(X, RankingData) and winner_weight is not None:
             X, winner_weight = replace(X, y=_per_row(winner_weight, X.n_rows)), None
-        prefer = partial(winners_of, pair_weight=getattr(self, "pair_weight", "uniform"))
+        prefer = partial(winners_of, pair_weight=self.pair_weight)
         source = self._source(X, winner_weight, qid, None, group, prefer)
         self._solve(source, None if around is None else self._centre(around))
         return self._finish()
@@ -124,7 +124,7 @@ class WinnersRanker(ProblemRanker):
                     f"around= needs a linear ranker with a smooth loss, which "
                     f"{type(self).__name__} with these parameters is not: use RankSVM with its loss 'squared_hinge'"
                 )
-            centre = linear_weights(around, getattr(self, "scaler_", None))
+            centre = linear_weights(around, self.scaler_)
             if centre.shape != (problem.dimension,):
                 raise ValueError(
                     f"around has {len(centre)} weights, and this ranker learns {problem.dimension}: it must be linear "
