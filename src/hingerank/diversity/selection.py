@@ -15,7 +15,7 @@ from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
 from hingerank.export.model_file import SavedModel, saved_attributes
-from hingerank.rankers.absent import Absent
+from hingerank.rankers.base import Absent
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 

@@ -27,7 +27,7 @@ from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.problem_ranker import chosen_C
-from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface
+from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface, draw_curves
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
@@ -392,8 +392,6 @@ class AdditiveRankSVM(PairwiseRanker):
         matplotlib.figure.Figure
             ``figure.savefig("curves.svg")`` writes it.
         """
-        from hingerank.rankers.curve_figure import draw_curves
-
         check_is_fitted(self)
         if features is None:
             chosen = np.argsort(-self.deviations_, kind="stable")[: whole("top", top)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +20,9 @@ from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import Scaler
 from hingerank.export.attributes import Array, Attribute, Filling, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
-from hingerank.rankers.absent import NO_CLICKS, Absent
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
+    PreparedRows,
     check_features,
     check_grades,
     check_weight,
@@ -32,11 +32,43 @@ from hingerank.rankers.inputs import (
     names_of_features,
     unpack,
 )
-from hingerank.rankers.prepared import PreparedRows
 from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
+
+NO_CLICKS = (
+    "it has no loss of pairs in which clicked rows can weigh. RankSVM, AdditiveRankSVM, KernelRankSVM, SparseRankSVM, "
+    "RankNet, ListNet and others do; or let hingerank.judgments make grades of a click model, and use fit"
+)
+
+
+class Absent:
+    """A method that a class does not have: asking for it is an AttributeError that says why, so `hasattr` is False.
+
+    Parameters
+    ----------
+    why : the reason, and what to use instead
+
+    Examples
+    --------
+    >>> class Some:
+    ...     fly = Absent("it has no wings: use walk")
+    >>> hasattr(Some(), "fly")
+    False
+    >>> Some().fly
+    Traceback (most recent call last):
+    AttributeError: Some has no fly: it has no wings: use walk
+    """
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__} has no {self.name}: {self.why}")
 
 
 class TrainingRows(NamedTuple):

@@ -2,9 +2,10 @@
 
 from typing import Protocol
 
+import numpy as np
+
 from hingerank.arrays import Floats, Vector
 from hingerank.structures.l1 import L1Ball, L1Norm
-from hingerank.structures.squares import HalfSquare
 
 __all__ = ["HalfSquare", "L1Ball", "L1Norm", "SmoothStructure", "SparseStructure", "Structure"]
 
@@ -49,3 +50,27 @@ class SparseStructure(Structure, Protocol):
 
     def minimise_model(self, H: Floats, g: Floats, w: Floats) -> Floats:
         """argmin over v of <g, v - w> + ½ (v - w)ᵀ H (v - w) + structure(v)."""
+
+
+class HalfSquare:
+    """½‖w‖², of vectors or anything else with an inner product (problem/kernel_space.py).
+
+    >>> HalfSquare().value(np.array([3.0, 4.0]))
+    12.5
+    """
+
+    def value(self, w: Vector) -> float:
+        return 0.5 * float(w @ w)
+
+    def gradient(self, w: Vector) -> Vector:
+        return w
+
+    def curvature(self, v: Vector) -> Vector:
+        return v
+
+    def add_hessian(self, H: Floats) -> Floats:
+        H[np.diag_indices_from(H)] += 1.0
+        return H
+
+    def add_diagonal(self, d: Floats) -> Floats:
+        return d + 1.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
-from hingerank.structures.squares import HalfSquare
+from hingerank.structures import HalfSquare
 
 
 class GroupedSquare(HalfSquare):
