@@ -438,21 +438,21 @@ def fingerprint_whole(X: Matrix, y: np.ndarray, qid: np.ndarray) -> bytes:
     return digest.digest()
 
 
-def fingerprint(X: Matrix, y: np.ndarray, blocks: QueryBlocks) -> Facts:
-    """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery)."""
-    rows = np.arange(X.shape[0])[evenly(X.shape[0], _SAMPLED_ROWS)]
-    query = np.searchsorted(blocks.offsets, rows, side="right") - 1
-    ids = "\n".join(map(str, blocks.ids[query].tolist())).encode("utf-8", "surrogatepass")
-    return fingerprint_rows(X, y[rows].tobytes(), ids) | {"queries": len(blocks)}
+def fingerprint(X: Matrix, y: np.ndarray | None = None, blocks: QueryBlocks | None = None) -> Facts:
+    """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery).
 
-
-def fingerprint_rows(X: Matrix, *more: bytes) -> Facts:
-    """The part of a fingerprint that is about features alone, and any other bytes to go into its hash."""
-    sample = sp.csr_matrix(X[evenly(X.shape[0], _SAMPLED_ROWS)])
+    y, blocks: grades and queries, if the rows have them.
+    """
+    rows = evenly(X.shape[0], _SAMPLED_ROWS)
+    sample = sp.csr_matrix(X[rows])
     sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
     digest = hashlib.sha256()
     for part in (sample.indptr, sample.indices, sample.data):
         digest.update(np.ascontiguousarray(part, np.float64).tobytes())
-    for item in more:
-        digest.update(item)
-    return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest()}
+    queries = {}
+    if y is not None and blocks is not None:
+        query = np.searchsorted(blocks.offsets, np.arange(X.shape[0])[rows], side="right") - 1
+        digest.update(y[rows].tobytes())
+        digest.update("\n".join(map(str, blocks.ids[query].tolist())).encode("utf-8", "surrogatepass"))
+        queries = {"queries": len(blocks)}
+    return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest(), **queries}

@@ -346,8 +346,7 @@ class PreparedRows:
     scale: str | None
     missing: str
     context: str | None
-    features: object
-    _sees_spreads: bool
+    _sees_spreads: Callable[[], bool]
     _scaled_type: type | None
     _bytes_a_row: Callable[[], int]
 
@@ -356,7 +355,9 @@ class PreparedRows:
         if self.missing != "error":
             self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
-        self.scaler_ = self._fitted_scaler(X, weight)
+        self.scaler_ = self._fitted_scaler(
+            lambda: column_spreads(X), lambda scaler: scaler.fit(X, sample_weight=weight)
+        )
         if self.scaler_ is None and self.context is None:
             return X
         return self._by_scaler(X, None if blocks is None else blocks.numbers)
@@ -391,14 +392,19 @@ class PreparedRows:
             )
         return self.scaler_
 
-    def _fitted_scaler(self, X: Matrix, weight: np.ndarray | None = None) -> Scaler | None:
-        """The scaler named by the parameter `scale`, fitted on the training rows; None when there is none."""
+    def _fitted_scaler(self, spreads: Callable[[], np.ndarray], fit: Callable[[Scaler], Scaler]) -> Scaler | None:
+        """The scaler that `scale` names, fitted; without one a warning if the columns' spreads need it."""
         name = self._scaling()
         if name is None:
-            if self._sees_spreads and self.features is None:
-                warn_spreads(self, column_spreads(X))
+            if self._sees_spreads():
+                warn_spreads(self, spreads())
             return None
-        return self._finite_scaler(name, lambda: make_scaler(name).fit(X, sample_weight=weight))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaler = fit(make_scaler(name))
+        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
+        if not all(np.isfinite(value).all() for value in learnt):
+            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
+        return scaler
 
     def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Scaler | None:
         """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
@@ -412,21 +418,11 @@ class PreparedRows:
 
     def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Matrix]) -> Scaler | None:
         """The scaler of columns with these figures; sample(n) gives about n of the rows."""
-        name = self._scaling()
-        if name is None:
-            if self._sees_spreads and self.features is None:
-                warn_spreads(self, figures[3])
-            return None
-        rows = sample(SAMPLED_ROWS if make_scaler(name).of_sample else 1)
-        return self._finite_scaler(name, lambda: make_scaler(name).fit_figures(figures, rows))
 
-    def _finite_scaler(self, name: str, learn: Callable[[], Scaler]) -> Scaler:
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaler = learn()
-        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
-        if not all(np.isfinite(value).all() for value in learnt):
-            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
-        return scaler
+        def fit(scaler: Scaler) -> Scaler:
+            return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.of_sample else 1))
+
+        return self._fitted_scaler(lambda: figures[3], fit)
 
     def _scaling(self) -> str | None:
         """The name of the scaler that a fit uses."""

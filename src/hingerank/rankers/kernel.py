@@ -104,7 +104,6 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         "dual_coef_": Array("support"),
     }
     _training_only = ("callback",)
-    _sees_spreads = True
     _solvers = ("newton", "smoothing", "dual")
 
     def __init__(
@@ -136,8 +135,8 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.gamma_: Any = None if self._given else choose_gamma(self.gamma, source.X, source.weight)
         return KernelProblem(self._gram(source), make_loss(self.loss), source.preferences)
 
-    def _fitted_scaler(self, X, weight=None):
-        return None if self._given else super()._fitted_scaler(X, weight)
+    def _sees_spreads(self):
+        return not self._given
 
     def _gram(self, source: RowsSource) -> GramMatrix:
         if self._given:
@@ -222,8 +221,10 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
     _training_only = ("callback",)
-    _sees_spreads = True
     _farthest = PARTS
+
+    def _sees_spreads(self):
+        return True
 
     def _new_map(self) -> Any:
         raise NotImplementedError

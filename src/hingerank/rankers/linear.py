@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
-from hingerank.data.blocks import fingerprint_rows
+from hingerank.data.blocks import fingerprint
 from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import make_scaler
@@ -128,7 +128,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         """Rows for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_fit()
-        self.fingerprint_, self.validation_scores_, mapped = fingerprint_rows(X), [], isinstance(X, RowsView)
+        self.fingerprint_, self.validation_scores_, mapped = fingerprint(X), [], isinstance(X, RowsView)
         if self.context is not None:
             raise ValueError(f"context={self.context!r} works within queries, so it needs fit(X, y, qid)")
         if make_scaler(self._scaling()).per_query:
@@ -285,6 +285,9 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.init = init
         self.callback = callback
         self.device = device
+
+    def _sees_spreads(self):
+        return self.features is None
 
     def _bytes_a_row(self):
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
