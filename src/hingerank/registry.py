@@ -173,7 +173,7 @@ def ranker_class(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def names_of_rankers(rankers: Iterable[Any]) -> list[str]:
+def names_of_rankers(rankers: Iterable[object]) -> list[str]:
     """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
     homes = {place: name for name, place in RANKERS.items()}
     kinds = [type(ranker) for ranker in rankers]

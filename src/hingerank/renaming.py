@@ -8,7 +8,7 @@ that older versions wrote are read by `present_names`, without a warning.
 import functools
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 # class, function or Class.method -> {old name: new name}
@@ -33,15 +33,17 @@ RENAMED: dict[str, dict[str, str]] = {
 LAST = "0.4"  # the last version in which the names above work
 
 T = TypeVar("T")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 
 def renamed(target: T) -> T:
     """Let a class, function or method take the old names that `RENAMED` has for it."""
-    if not isinstance(target, type):
-        return _taking(target, RENAMED[_name(target)])
-    names = RENAMED[target.__qualname__]
     kind: Any = target
-    kind.__init__ = _taking(kind.__init__, names, target.__qualname__)
+    names = RENAMED[kind.__qualname__]
+    if not isinstance(target, type):
+        return _taking(kind, names, kind.__qualname__)
+    kind.__init__ = _taking(kind.__init__, names, kind.__qualname__)
     if getattr(kind, "set_params", None):  # an estimator
         kind._renamed = names
         kind.set_params = _setting(kind.set_params)
@@ -50,7 +52,9 @@ def renamed(target: T) -> T:
     return target
 
 
-def present_names(owner: Any, values: Mapping[str, Any], warn: bool = False, stacklevel: int = 2) -> dict[str, Any]:
+def present_names(
+    owner: object, values: Mapping[str, Value], warn: bool = False, stacklevel: int = 2
+) -> dict[str, Value]:
     """Values by the names that parameters have now; what has always been called so stays.
 
     Parameters
@@ -81,15 +85,11 @@ def present_keys(owner: str, value: Any) -> Any:
     return [present_keys(owner, item) for item in value] if isinstance(value, list) else value
 
 
-def _name(function: Any) -> str:
-    return function.__qualname__
-
-
-def _present(owner: str, names: Mapping[str, str], values: Mapping[str, Any], stacklevel: int) -> dict[str, Any]:
+def _present(owner: str, names: Mapping[str, str], values: Mapping[str, Value], stacklevel: int) -> dict[str, Value]:
     """Values by present names; stacklevel 0: without a warning."""
     if not names.keys() & values.keys():
         return dict(values)
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for given, value in values.items():
         name = names.get(given, given)
         if name in found or (name != given and name in values):
@@ -105,19 +105,19 @@ def _warn(owner: str, old: str, new: str, stacklevel: int) -> None:
     warnings.warn(text, FutureWarning, stacklevel=stacklevel + 1)
 
 
-def _taking(function: Any, names: Mapping[str, str], owner: str | None = None) -> Any:
+def _taking(function: Callable[..., Result], names: Mapping[str, str], owner: str) -> Any:
     """The function, which also takes the old names of its arguments."""
 
     @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        return function(*args, **_present(owner or _name(function), names, named, 2))
+    def call(*args: object, **named: object) -> Result:
+        return function(*args, **_present(owner, names, named, 2))
 
     return call
 
 
-def _setting(set_params: Any) -> Any:
+def _setting(set_params: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(set_params)
-    def call(self: Any, **named: Any) -> Any:
+    def call(self: Any, **named: object) -> Result:
         own = inspect.signature(type(self)).parameters  # of a subclass perhaps, which keeps an old name
         names = {old: new for old, new in self._renamed.items() if old not in own}
         return set_params(self, **_present(type(self).__name__, names, named, 2))
@@ -132,12 +132,12 @@ class _OldAttribute:
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new
 
-    def __get__(self, ranker: Any, kind: Any = None) -> Any:
+    def __get__(self, ranker: object, kind: type) -> object:
         if ranker is None:
             raise AttributeError(self.old)
         _warn(kind.__name__, self.old, self.new, 2)
         return getattr(ranker, self.new)
 
-    def __set__(self, ranker: Any, value: Any) -> None:
+    def __set__(self, ranker: object, value: object) -> None:
         _warn(type(ranker).__name__, self.old, self.new, 2)
         setattr(ranker, self.new, value)

@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import IO, Any
+from typing import IO
 
 FIRST, AGAIN, LINES = 0.5, 0.2, 5.0  # seconds before the first word, between words, and between lines of a log
 
@@ -64,7 +64,7 @@ def progress(stream: IO[str] | None = None) -> Iterator[None]:
         board.close()
 
 
-def tell(iteration: int, figures: dict[str, Any], tolerance: float, measured: str) -> None:
+def tell(iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
     """What a solver says after an iteration."""
     board = _BOARD.get()
     if board is not None:

@@ -18,7 +18,7 @@ from hingerank.kernels.losses import (
     swap_pass,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses.pairs import LossAt, PairLoss, check_scores, squared_hinge
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, check_scores, squared_hinge
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
 ONE_GRADE = 1e-12  # grades whose relative distance from their mean is less are taken as equal
@@ -195,7 +195,7 @@ class Queries:
         sizes = np.diff(preferences.offsets)
         filled = sizes > 0
         self.starts, self.sizes = preferences.offsets[:-1][filled], sizes[filled]
-        self.m: Any = 1.0 if preferences.item_weight is None else preferences.item_weight
+        self.m: Floats | float = 1.0 if preferences.item_weight is None else preferences.item_weight
         self.c = list_weights(preferences)[1][filled]
         self.mass = self.sums(np.ones(preferences.n_items))
 
@@ -269,7 +269,7 @@ class WithRegression:
 
     by_query = False
 
-    def __init__(self, loss: Any, alpha: float):
+    def __init__(self, loss: Loss, alpha: float):
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must be a number from 0 (ranking only) to 1 (regression only), not {alpha!r}")
         self.loss, self.alpha, self.name, self.convex = loss, float(alpha), f"{loss.name} + regression", loss.convex
@@ -314,7 +314,7 @@ class RegressionAround:
 
     by_query = True
 
-    def __init__(self, loss: Any, rows: float, pairs: float, mean: float):
+    def __init__(self, loss: Loss, rows: float, pairs: float, mean: float):
         self.loss, self.rows, self.pairs, self.mean = loss, rows, pairs, mean
         self.name, self.convex = f"{loss.name} + regression", loss.convex
 
@@ -324,7 +324,7 @@ class RegressionAround:
 
     def at(self, s: Floats, preferences: GradedPreferences) -> LossAt:
         """The loss at scores s (one per row, in block order)."""
-        m: Any = 1.0 if preferences.item_weight is None else preferences.item_weight
+        m: Floats | float = 1.0 if preferences.item_weight is None else preferences.item_weight
         here, rows, pairs = self.loss.at(s, preferences), self.rows, self.pairs
         z, curvature = preferences.y - self.mean - s, here.curvature
         return LossAt(

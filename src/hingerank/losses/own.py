@@ -1,9 +1,9 @@
 """User-defined losses: what they must have, and a check of their derivatives against finite differences."""
 
 import inspect
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.losses.pairs import Loss, LossAt
 from hingerank.preferences import GradedPreferences
@@ -18,7 +18,7 @@ STEP = 1e-5
 CLOSE = 1e-4  # relative tolerance
 
 
-def own_loss(loss: Any) -> Loss:
+def own_loss(loss: object) -> Loss:
     """The loss, if it has all that solvers need; a ValueError says what is missing."""
     if inspect.isclass(loss):
         raise ValueError(f"loss is the class {loss.__name__}: pass an object, {loss.__name__}()")
@@ -31,7 +31,7 @@ def own_loss(loss: Any) -> Loss:
     return loss
 
 
-def check_loss(loss: Any, *, curvature: bool = True, seed: int = 0) -> None:
+def check_loss(loss: Loss, *, curvature: bool = True, seed: int = 0) -> None:
     """Check a loss of your own on random scores against finite differences; a ValueError says what is wrong.
 
     Parameters
@@ -70,7 +70,7 @@ def check_loss(loss: Any, *, curvature: bool = True, seed: int = 0) -> None:
     _check_queries(loss, s, preferences, here)
 
 
-def _check_queries(loss: Any, s: np.ndarray, preferences: GradedPreferences, here: LossAt) -> None:
+def _check_queries(loss: Loss, s: np.ndarray, preferences: GradedPreferences, here: LossAt) -> None:
     moved = s.copy()
     moved[:5] = 1.0 - 2.0 * moved[:5]
     there = _at(loss, moved, preferences).gradient
@@ -80,7 +80,7 @@ def _check_queries(loss: Any, s: np.ndarray, preferences: GradedPreferences, her
         )
 
 
-def _at(loss: Any, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+def _at(loss: Loss, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
     found = loss.at(s.copy(), preferences)
     if not isinstance(found, LossAt):
         raise ValueError(f"{loss.name}.at returned {type(found).__name__}, expected hingerank.losses.LossAt")
@@ -95,8 +95,8 @@ def _at(loss: Any, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
     return found
 
 
-def _compare(loss: Any, what: str, found: Any, expected: Any, source: str) -> None:
-    found, expected = np.atleast_1d(found), np.atleast_1d(expected)
+def _compare(loss: Loss, what: str, given: ArrayLike, wanted: ArrayLike, source: str) -> None:
+    found, expected = np.atleast_1d(given), np.atleast_1d(wanted)
     if found.shape != expected.shape:
         raise ValueError(f"{loss.name}: {what} has shape {found.shape}, expected {expected.shape}")
     gap = np.abs(found - expected)

@@ -21,7 +21,8 @@ class AroundProblem(Problem):
     """
 
     def __init__(self, problem: Problem, centre: np.ndarray):
-        design = AroundDesign(problem.design, np.asarray(centre, np.float64))
+        self.centre = np.asarray(centre, np.float64)
+        design = AroundDesign(problem.design, self.centre)
         super().__init__(design, problem.loss, problem.preferences, C=problem.C)
 
     def origin(self) -> float:

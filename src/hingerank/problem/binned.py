@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,9 +62,9 @@ class BinnedDesign(CompiledRows, Bins):
         self.shape, self.dense = (n, d * self.stride), not sp.issparse(X)
         self.numbers = n * d if self.dense else X.nnz
         self._shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD * n // max(1, self.numbers)))
-        room = room_on_disk if isinstance(X, RowsView) else np.empty
-        bins: Any = room(self.numbers, np.uint8 if self.stride <= 256 else np.uint16)
-        places: Any = room(self.numbers, np.float32)
+        room: Callable[[int, DTypeLike], np.ndarray] = room_on_disk if isinstance(X, RowsView) else np.empty
+        bins = room(self.numbers, np.uint8 if self.stride <= 256 else np.uint16)
+        places = room(self.numbers, np.float32)
         where = knots.values, knots.starts, knots.width
 
         def place(blocks: list[tuple[int, int]]) -> None:
@@ -187,7 +187,7 @@ class CurveBasis(Design):
         factor[self.knots.starts[:-1]] = 1.0
         return np.asarray(w * factor)
 
-    def _reference(self, zero: bool) -> tuple[Any, Any]:
+    def _reference(self, zero: bool) -> tuple[np.ndarray, np.ndarray]:
         """The bin and position of the value at which a curve is 0."""
         if not zero:
             return np.maximum(self.counts // 2, 1), np.zeros(len(self.counts))
@@ -263,9 +263,9 @@ class Blocks:
 
     __array_ufunc__ = None  # lets this class handle a vector divided by it
 
-    def __init__(self, blocks: Floats, mine: Any):
+    def __init__(self, blocks: Floats, mine: np.ndarray):
         self.blocks, self.mine = blocks, mine
-        self.inverse: Any = None
+        self.inverse: np.ndarray | None = None
 
     def __rmul__(self, factor: float) -> "Blocks":
         return Blocks(factor * self.blocks, self.mine)
@@ -290,7 +290,7 @@ class CurvePass(MixedPass):
     def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
         super().__init__(inner, mixing)
         self.design = design
-        self.latest: tuple[Any, Any] = (None, None)  # the last weights, and T of them
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None  # the last weights, and T of them
 
     def at(self, w: np.ndarray) -> LossPoint:
         T, table = self.mixing, self.mixing.scores(w)
@@ -311,7 +311,8 @@ class CurvePass(MixedPass):
         """
         if self.design.numbers < MANY_NUMBERS:
             return None
-        weight = self.inner.degrees(self.latest[1] if self.latest[0] is w else self.mixing.scores(w))
+        known = self.latest is not None and self.latest[0] is w
+        weight = self.inner.degrees(self.latest[1] if self.latest and known else self.mixing.scores(w))
         if weight is None:
             return None
         rows = np.flatnonzero(weight)
@@ -325,7 +326,7 @@ class CurvePass(MixedPass):
 class CurveDesign(MixedDesign):
     """Φ = Ψ T of curves; inner: Bins, or a design of bins in parts."""
 
-    inner: Any
+    inner: Bins
     mixing: CurveBasis
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:

@@ -51,7 +51,7 @@ class RowBlocks(Protocol):
 class Block:
     """Some rows in the form of compiled passes, and products with them."""
 
-    def __init__(self, rows: Any):
+    def __init__(self, rows: Matrix):
         self.rows = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
 
     def scores(self, w: np.ndarray, out: np.ndarray) -> None:

@@ -5,7 +5,7 @@ segments of a grid; w contains their rises, whose sums along both axes are the h
 """
 
 from copy import copy
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class ShapeDesign(Protocol):
 
     smoothness: float
 
-    def with_smoothness(self, smoothness: float) -> Any:
+    def with_smoothness(self, smoothness: float) -> "ShapeDesign":
         """The design at another smoothness, on the same bins."""
         ...
 
@@ -40,7 +40,10 @@ class SurfaceDesign(Design):
 
     def __init__(self, X: Matrix, grids: list[SurfaceGrid], smoothness: float):
         self.grids, self.smoothness = grids, smoothness
-        self.cells = [(c.astype(np.int32), p.astype(np.float32), q.astype(np.float32)) for c, p, q in _each(X, grids)]
+        self.cells: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for grid in grids:
+            cell, p, q = grid.cells(X)
+            self.cells.append((cell.astype(np.int32), p.astype(np.float32), q.astype(np.float32)))
         sizes = [(a - 1) * (b - 1) for a, b in (grid.shape for grid in grids)]
         self.starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         self.shape, self.numbers = (X.shape[0], int(self.starts[-1])), X.shape[0] * len(grids)
@@ -87,10 +90,6 @@ class SurfaceDesign(Design):
         return other
 
 
-def _each(X: Matrix, grids: list[SurfaceGrid]) -> Any:
-    return (grid.cells(X) for grid in grids)
-
-
 class StackedDesign(Design):
     """Φ = (Φ of curves, Φ of surfaces)."""
 
@@ -127,7 +126,7 @@ class StackedDesign(Design):
 class ListedShapes(RowsDesign):
     """The columns of a design of shapes as a matrix, for solvers that visit single rows."""
 
-    def __init__(self, shaped: Any):
+    def __init__(self, shaped: CurveDesign | StackedDesign):
         super().__init__(np.stack([shaped.scores(e) for e in np.eye(shaped.shape[1])], axis=1))
         self.shaped = shaped
 

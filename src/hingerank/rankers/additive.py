@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -18,6 +18,7 @@ from hingerank.export.scorer import CurveLookup, scores_by_shards
 from hingerank.features.curves import Curves, Knots, place_knots
 from hingerank.features.surfaces import SurfaceGrid, best_pairs, make_grid
 from hingerank.losses import make_loss
+from hingerank.preferences import Preferences
 from hingerank.problem import Problem
 from hingerank.problem.binned import CurveBasis, CurveDesign, binned_design
 from hingerank.problem.grouped import GroupedProblem
@@ -31,7 +32,11 @@ from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface, dr
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
+from hingerank.solvers.run import Solution
 from hingerank.structures.groups import GroupedSquare
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_KNOTS, SURFACE_KNOTS = 1000, 5  # of a curve at most, and of a surface in each direction
 ROUGH = 1e-2  # gap to which curves are solved before pairs are looked for
@@ -160,13 +165,14 @@ class AdditiveRankSVM(PairwiseRanker):
         sign, bounded = self._signs(rows.n_features)
         bins, preferences = rows.pose(partial(binned_design, knots=knots, device=device))
         basis = CurveBasis(knots, positive("smoothness", self.smoothness), sign, rows.sparse)
-        design: Any = CurveDesign(bins, basis)
+        curves = CurveDesign(bins, basis)
+        design: CurveDesign | StackedDesign = curves
         starts, limits = knots.starts, np.repeat(bounded, knots.counts)
-        grids = self._chosen_grids(knots, seen.queries, design, preferences, bounded)
+        grids = self._chosen_grids(knots, seen.queries, curves, preferences, bounded)
         source.learnt = ShapesSeen(seen.queries, knots.rug, grids)
         if grids:
-            surfaces = SurfaceDesign(rows.X, grids, design.smoothness)
-            design = StackedDesign(design, surfaces)
+            surfaces = SurfaceDesign(rows.X, grids, curves.smoothness)
+            design = StackedDesign(curves, surfaces)
             starts = np.concatenate((starts, starts[-1] + surfaces.starts[1:]))
             limits = np.concatenate((limits, np.zeros(surfaces.shape[1], bool)))
         loss = make_loss(self.loss)
@@ -185,7 +191,7 @@ class AdditiveRankSVM(PairwiseRanker):
         return solver
 
     def _chosen_grids(
-        self, knots: Knots, look: ShapeSample, design: object, preferences: object, bounded: np.ndarray
+        self, knots: Knots, look: ShapeSample, design: CurveDesign, preferences: Preferences, bounded: np.ndarray
     ) -> list[SurfaceGrid]:
         """Grids of the pairs asked for, or of the best ones."""
         asked, d = self.interactions, len(bounded)
@@ -211,8 +217,9 @@ class AdditiveRankSVM(PairwiseRanker):
         return [make_grid(knots, first, second, SURFACE_KNOTS) for first, second in pairs]
 
     def _best_pairs(
-        self, most: int, knots: Knots, look: ShapeSample, design: Any, preferences: Any, bounded: np.ndarray
-    ) -> list[tuple[int, int]]:
+        self, most: int, knots: Knots, look: ShapeSample, design: CurveDesign, preferences: Preferences,
+        bounded: np.ndarray,
+    ) -> list[tuple[int, int]]:  # fmt: skip
         """By the gradient in scores at the optimum of curves alone, under the squared hinge."""
         if most == 0 or preferences.n_pairs == 0:
             return []
@@ -306,7 +313,7 @@ class AdditiveRankSVM(PairwiseRanker):
         if before is not None:
             options["w"] = before.extra["shape"].rescaled(before.w, shape.smoothness)
 
-        def solved(problem: Any, **options: Any) -> Any:
+        def solved(problem: Problem, **options: object) -> Solution:
             found = solve(problem, **options)
             return replace(found, extra={**found.extra, "shape": shape})
 
@@ -376,7 +383,7 @@ class AdditiveRankSVM(PairwiseRanker):
         total = self.deviations_.sum()
         return self.deviations_ / total if total > 0 else self.deviations_.copy()
 
-    def plot(self, features: Iterable[object] | None = None, top: int = 12, figure: object = None) -> Any:
+    def plot(self, features: Iterable[object] | None = None, top: int = 12, figure: "Figure | None" = None) -> "Figure":
         """Plot the curves as small multiples: heights over values, ticks at the data, and weights beside the names.
 
         All panels have the same height scale: a flat curve matters little. Needs matplotlib.

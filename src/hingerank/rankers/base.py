@@ -1,13 +1,14 @@
 """What every ranker inherits: scikit-learn's conventions around one hook, `_fit`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
@@ -22,6 +23,7 @@ from hingerank.export.attributes import Array, Attribute, Filling, Ids, Number, 
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
+    GivenRows,
     PreparedRows,
     check_features,
     check_grades,
@@ -36,6 +38,9 @@ from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, block_scores
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
+
+if TYPE_CHECKING:
+    from hingerank.export.forms import Body, Form, Outline
 
 NO_CLICKS = (
     "it has no loss of pairs in which clicked rows can weigh. RankSVM, AdditiveRankSVM, KernelRankSVM, SparseRankSVM, "
@@ -151,8 +156,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         sample_weight: PerRow = None,
         *,
         group: PerRow = None,
-        eval_set: object = None,
-        eval_group: object = None,
+        eval_set: Sequence[object] | None = None,
+        eval_group: Iterable[PerRow] | None = None,
     ) -> Self:
         """Learn from graded rows.
 
@@ -177,7 +182,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         return self._finish(evaluation_sets(eval_set, eval_group))
 
-    def _finish(self, held: Sequence[tuple[RowsLike, PerRow, PerRow]] = ()) -> Self:
+    def _finish(self, held: Sequence[GivenRows] = ()) -> Self:
         """Finish a fit: check the weights, prepare what predictions need, score the held-out sets."""
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
@@ -312,15 +317,17 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         grades, scores = gather_rows(grades, rows), gather_rows(scores, rows)
         return float(evaluate(grades, scores, blocks.numbers, "ndcg@10", sample_weight=weight)["ndcg@10"])
 
-    def _body(self) -> Any:
+    def _body(self) -> "Body":
         """The score of scaled features in a plain form, for exports."""
-        return super()._form()  # which refuses: this ranker has none
+        from hingerank.export.forms import ExportError
+
+        raise ExportError(f"{type(self).__name__} has no form that another program could run")
 
     def _form_kind(self) -> str | None:
         """The kind of form (`hingerank.export.forms.KINDS`) that a fit with these parameters has; None for none."""
         return None
 
-    def _form_parts(self) -> list[Any]:
+    def _form_parts(self) -> "list[Outline]":
         """What formats carry a fit with these parameters by: an `Outline` for every part of a sum."""
         from hingerank.export.forms import Outline
         from hingerank.export.scalings import scaling_kind
@@ -329,7 +336,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
         return [Outline(kind, scaling_kind(self._scaling()), filled)]
 
-    def _form(self) -> Any:
+    def _form(self) -> "Form":
         from hingerank.export.forms import ExportError, Form
 
         if self.context is not None:
@@ -360,7 +367,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         if scaler is not None and scaler.n_features_in_ != sizes["columns"]:
             raise ValueError(f"scaler_ must be a scaler of the {sizes['columns']} features")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing != "error"
@@ -378,8 +385,8 @@ class UnweightedRanker(BaseRanker):
         qid: PerRow = None,
         *,
         group: PerRow = None,
-        eval_set: object = None,
-        eval_group: object = None,
+        eval_set: Sequence[object] | None = None,
+        eval_group: Iterable[PerRow] | None = None,
     ) -> Self:
         """As every ranker's fit, without sample_weight."""
         return super().fit(X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
@@ -402,7 +409,7 @@ class LinearRanker(BaseRanker):
         base = np.full(len(rows), float(getattr(self, "intercept_", 0.0)))
         return Contributions(rows * self.coef_, base, SUMS, True)
 
-    def _body(self) -> Any:
+    def _body(self) -> "Body":
         from hingerank.export.forms import Affine
 
         return Affine(np.asarray(self.coef_, np.float64))

@@ -4,17 +4,19 @@ import inspect
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.blocks import blocks_from_qid
+from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -25,9 +27,9 @@ from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.rankers.additive import AdditiveRankSVM
-from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.base import BaseRanker, LinearRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
-from hingerank.rankers.corrections import ClickedRows, click_weights, refuse_parts
+from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, names_of_features, unpack
 from hingerank.rankers.linear import RankSVM
@@ -39,6 +41,9 @@ from hingerank.solvers.run import Certificate
 
 EXACT = "exact: the weighted sum of the members' contributions"
 NOT_EXACT = "the weighted sum of the members' contributions, some of them by the gradient of the score"
+
+# fits a member to X, y, query numbers and weights
+Learn: TypeAlias = Callable[[BaseRanker, Matrix, np.ndarray, np.ndarray, np.ndarray | None], BaseRanker]
 
 
 class Blend(BaseRanker):
@@ -155,8 +160,9 @@ class Blend(BaseRanker):
         self._fit_folds(members, X, y, blocks, sample_weight, self._learn, None, began)
 
     def _fit_folds(
-        self, members: list[Any], X: Any, y: np.ndarray, blocks: Any, weight: Any, learn: Any, lists: Any, began: float
-    ) -> None:
+        self, members: list[BaseRanker], X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None,
+        learn: Learn, lists: np.ndarray | None, began: float,
+    ) -> None:  # fmt: skip
         """Score every fold by members that learn from the others, then fit all of them to everything."""
         folds = min(whole("folds", self.folds, 2), len(blocks))
         if folds >= 2:
@@ -173,8 +179,8 @@ class Blend(BaseRanker):
         self._combine(fitted, found, began)
 
     def fit_clicks(
-        self, data: ClickedRows, *, propensities: Any = None, correction: str = "ips", clip: float | None = None,
-        around: Any = None,
+        self, data: ClickedRows, *, propensities: Propensities = None, correction: str = "ips",
+        clip: float | None = None, around: LinearRanker | ArrayLike | None = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks: every member does, and scales and weights come from clicks on out-of-fold queries.
 
@@ -199,7 +205,9 @@ class Blend(BaseRanker):
         self._fit_folds(members, X, y, blocks, None, learn, np.asarray(data.lists, np.float64), began)
         return self._finish()
 
-    def fit_members(self, data: RankingData, found: OutOfFold, around: Any = None) -> Blending:
+    def fit_members(
+        self, data: RankingData, found: OutOfFold, around: LinearRanker | ArrayLike | None = None
+    ) -> Blending:
         """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
 
         Parameters
@@ -233,8 +241,9 @@ class Blend(BaseRanker):
         positive("tol", self.tol)
 
     def _held_out(
-        self, learn_from: Any, member: BaseRanker, X: Any, y: Any, blocks: Any, weight: Any, part: np.ndarray
-    ) -> np.ndarray:
+        self, learn_from: Learn, member: BaseRanker, X: Matrix, y: np.ndarray, blocks: QueryBlocks,
+        weight: np.ndarray | None, part: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
         """A member's score of every row, by a copy that has not learnt from the row's fold."""
         of_row, scores = part[blocks.numbers], np.empty(len(y))
         for k in range(int(part.max()) + 1):
@@ -246,20 +255,23 @@ class Blend(BaseRanker):
             scores[held] = _scores(copy, _some(X, held), blocks.numbers[held])
         return scores
 
-    def _learn(self, member: BaseRanker, X: Any, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None) -> Any:
+    def _learn(
+        self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None
+    ) -> BaseRanker:
         rows = self._rows(X, y, qid)
         return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
 
     def _learn_winners(
-        self, member: Any, X: Any, y: np.ndarray, qid: np.ndarray, weight: None, around: Any = None
-    ) -> Any:
-        return member.fit_winners(self._rows(X, y, qid), around=around)
+        self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None,
+        around: LinearRanker | ArrayLike | None = None,
+    ) -> BaseRanker:  # fmt: skip
+        return check_winners(member).fit_winners(self._rows(X, y, qid), around=around)
 
-    def _rows(self, X: Any, y: np.ndarray, qid: np.ndarray) -> RankingData:
+    def _rows(self, X: Matrix, y: np.ndarray, qid: np.ndarray) -> RankingData:
         names = getattr(self, "feature_names_in_", None)
         return RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
 
-    def _combine(self, fitted: list[Any], found: OutOfFold, began: float) -> Blending:
+    def _combine(self, fitted: list[BaseRanker], found: OutOfFold, began: float) -> Blending:
         """Keep the members with the scales and weights that their out-of-fold scores suggest."""
         names, alone = names_of_rankers(fitted), len(np.unique(found.part)) < 2
         measure = self._measure(found.lists is not None)
@@ -286,7 +298,7 @@ class Blend(BaseRanker):
             total += a * _scores(member, X, qid)
         return total
 
-    def _parts(self) -> list[tuple[float, Any]]:
+    def _parts(self) -> list[tuple[float, BaseRanker]]:
         """What each member's score is multiplied by, and the member; without those of weight 0."""
         return [(float(a), m) for a, m in zip(self.weights_ / self.scales_, self.members_) if a != 0]
 
@@ -314,7 +326,7 @@ class Blend(BaseRanker):
         names = [str(name) for name in names_of_features(self, self.n_features_in_)]
         return summed(names, [(a, member._form()) for a, member in self._parts()])
 
-    def additive(self, X: Any, qid: Any = None) -> AdditiveRankSVM:
+    def additive(self, X: RowsLike, qid: PerRow = None) -> AdditiveRankSVM:
         """Turn a blend of linear and additive models over the same columns into one AdditiveRankSVM, same ranking.
 
         Its scores differ from the blend's by a constant only. ``curves_`` and ``plot`` show the sum of all members.
@@ -362,11 +374,11 @@ class Blend(BaseRanker):
             raise ValueError("scales_ must be above 0")
 
 
-def _some(X: Any, rows: np.ndarray) -> Any:
+def _some(X: Matrix, rows: np.ndarray) -> Matrix:
     return X.take(rows) if isinstance(X, RowsView) else X[rows]
 
 
-def _scores(member: Any, X: Any, qid: Any) -> np.ndarray:
+def _scores(member: BaseRanker, X: Matrix, qid: PerRow) -> np.ndarray:
     """A member's scores of checked rows; a class of the user's own that overrides `predict` has its way."""
     own = type(member).predict is not BaseRanker.predict
     return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
@@ -378,7 +390,7 @@ def _average(blending: Blending) -> float:
     return float(known.mean()) if len(known) else 0.0
 
 
-def _summary(blending: Blending, measure: str) -> dict[str, Any]:
+def _summary(blending: Blending, measure: str) -> Facts:
     return {
         "measure": measure,
         "kind": blending.kind,

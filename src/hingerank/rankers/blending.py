@@ -7,11 +7,13 @@ from. The weights are equal, or the stack: non-negative weights that rank the ou
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import EllipsisType
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
+from hingerank.arrays import Matrix
 from hingerank.data.rows_view import RowsView
 from hingerank.losses import squared_hinge
 from hingerank.metrics import evaluate
@@ -83,7 +85,7 @@ class OutOfFold(NamedTuple):
             return places.sign * np.add.reduceat(worth, self.offsets[:-1]) / (self.lists.mean() or 1.0)
         return evaluate(self.y, scores, self.query, measure, per_query=True)[measure]
 
-    def average(self, by_query: np.ndarray, queries: Any) -> float:
+    def average(self, by_query: np.ndarray, queries: np.ndarray | EllipsisType) -> float:
         """The mean of a measure over some queries; of clicks in the units of these."""
         share = 1.0 if self.lists is None else (self.lists.mean() or 1.0) / (self.lists[queries].mean() or 1.0)
         return float(np.nanmean(by_query[queries]) * share)
@@ -192,7 +194,9 @@ def cross_fitted(scaled: OutOfFold, tol: float) -> np.ndarray:
     return out
 
 
-def deal_queries(X: Any, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None, folds: int, seed: int) -> Any:
+def deal_queries(
+    X: Matrix, y: np.ndarray, offsets: np.ndarray, weight: np.ndarray | None, folds: int, seed: int
+) -> np.ndarray:
     """The fold of every query: dealt in the order of a number made from its rows.
 
     So folds do not depend on the order of the queries or their names, and a row of weight 2 is the row given twice.

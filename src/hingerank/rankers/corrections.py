@@ -5,14 +5,16 @@ the clicks that trust in it brings, every correction estimates r, the relevance 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.rankers.sources import RowsInParts
 from hingerank.registry import did_you_mean
 
 CORRECTIONS = ("ips", "clipped", "affine", "doubly-robust", "naive")
@@ -44,7 +46,7 @@ class ClickedRows(Protocol):
     @property
     def lists(self) -> np.ndarray: ...
     @property
-    def parts(self) -> Any: ...
+    def parts(self) -> RowsInParts | None: ...
 
 
 @runtime_checkable
@@ -63,6 +65,9 @@ class PlaceBias(Protocol):
     def beta(self) -> np.ndarray: ...
 
 
+Propensities: TypeAlias = PlaceBias | Mapping[int, float] | ArrayLike | None  # estimated, by place, or those in the log
+
+
 class Bias(NamedTuple):
     """α and β of every cell."""
 
@@ -70,7 +75,7 @@ class Bias(NamedTuple):
     beta: np.ndarray
 
 
-def bias_of(data: ClickedRows, propensities: Any, correction: str) -> Bias:
+def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> Bias:
     """α and β of every cell: from an estimate, from values by place (the first place first), or as logged."""
     cells = len(data.row)
     if correction == "naive":
@@ -97,7 +102,7 @@ def bias_of(data: ClickedRows, propensities: Any, correction: str) -> Bias:
     return Bias(alpha, beta)
 
 
-def _by_cell(data: ClickedRows, known: PlaceBias, values: Any) -> np.ndarray:
+def _by_cell(data: ClickedRows, known: PlaceBias, values: ArrayLike) -> np.ndarray:
     """Values by place, or by context and place, of every cell."""
     table = np.asarray(values, np.float64)
     table = np.concatenate([table, np.full((*table.shape[:-1], 1), np.nan)], axis=-1)
@@ -111,7 +116,7 @@ def _by_cell(data: ClickedRows, known: PlaceBias, values: Any) -> np.ndarray:
     return np.where(code >= 0, table[np.maximum(code, 0), at], np.nan)
 
 
-def _by_place(places: np.ndarray, values: Any) -> np.ndarray:
+def _by_place(places: np.ndarray, values: Mapping[int, float] | ArrayLike) -> np.ndarray:
     if isinstance(values, Mapping):
         known = {int(place): float(value) for place, value in values.items()}
         return np.array([known.get(place, np.nan) for place in places.tolist()])
@@ -131,7 +136,7 @@ def clip_at(data: ClickedRows, clip: float | None) -> float:
 
 
 def click_weights(
-    data: ClickedRows, propensities: Any = None, correction: str = "ips", clip: float | None = None
+    data: ClickedRows, propensities: Propensities = None, correction: str = "ips", clip: float | None = None
 ) -> np.ndarray:
     """The weight of every row as a winner, from the clicks on it.
 

@@ -1,10 +1,9 @@
 """What goes into a ranker: checks that bring it to one form (plain dtypes, sorted CSR), and how rows are prepared."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.validation import validate_data
@@ -28,7 +27,10 @@ LARGEST_WEIGHT = 1e100
 MANY_NUMBERS, NUMBERS_PER_SHARD = 1 << 22, 1 << 20
 
 
-def unpack(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> tuple[Any, Any, Any]:
+GivenRows: TypeAlias = tuple[RowsLike, PerRow, PerRow]  # X, y and qid, as users pass them
+
+
+def unpack(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> GivenRows:
     """X, y, qid, where RankingData brings its own y and qid."""
     if group is not None and (qid is not None or isinstance(X, RankingData)):
         raise ValueError("give the queries once: either qid (an id per row) or group (rows per query), not both")
@@ -199,7 +201,7 @@ def _listed(names: set[str]) -> str:
     return ", ".join(ordered[:10]) + (f" and {len(ordered) - 10} more" if len(ordered) > 10 else "")
 
 
-def check_grades(ranker: Ranker, y: ArrayLike, n_rows: int) -> np.ndarray:
+def check_grades(ranker: Ranker, y: PerRow, n_rows: int) -> np.ndarray:
     """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
@@ -232,7 +234,7 @@ def make_blocks(qid: PerRow, group: PerRow, n_rows: int) -> QueryBlocks:
     return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
 
 
-def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]]:
+def evaluation_sets(eval_set: Sequence[object] | None, eval_group: Iterable[PerRow] | None) -> list[GivenRows]:
     """(X, y, qid) of each validation set, its counts of rows per query checked."""
     if eval_set is None:
         if eval_group is not None:
@@ -248,7 +250,7 @@ def evaluation_sets(eval_set: Any, eval_group: Any) -> list[tuple[Any, Any, Any]
     return [_evaluation_set(number, *pair) for number, pair in enumerate(zip(eval_set, groups))]
 
 
-def _evaluation_set(number: int, item: object, group: Any) -> tuple[object, object, object]:
+def _evaluation_set(number: int, item: object, group: PerRow) -> GivenRows:
     if isinstance(item, RankingData):
         if group is not None:
             raise ValueError(

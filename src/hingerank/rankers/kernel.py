@@ -1,6 +1,6 @@
 """Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import make_loss
-from hingerank.problem import Problem
+from hingerank.problem import Design, Problem
 from hingerank.problem.gram import GivenGram, Gram, GramMatrix
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.mapped import features_design
@@ -226,7 +226,7 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     def _sees_spreads(self):
         return True
 
-    def _new_map(self) -> Any:
+    def _new_map(self) -> FeatureMap:
         raise NotImplementedError
 
     def _placed_map(self) -> FeatureMap:
@@ -240,9 +240,11 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
         rows, weight = source.sample()
         source.learnt = found = self._new_map().fit(rows, sample_weight=weight)
         self._hold_map(found)
-        make: Any = partial(features_design, feature_map=found, memory_gb=self.memory_gb, by_rows=by_rows)
+        make: Callable[[Matrix], Design]
         if device is not None and not by_rows:
             make = partial(TorchDesign.of_map, found, device=device)
+        else:
+            make = partial(features_design, feature_map=found, memory_gb=self.memory_gb, by_rows=by_rows)
         design, preferences = source.pose(make)
         return Problem(design, make_loss(self.loss), preferences)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import Loss
 from hingerank.losses.lists import WithRegression
-from hingerank.preferences import GradedPreferences
+from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.least_squares import LeastSquaresProblem, centred
 from hingerank.problem.mapped import MappedRows, ScaledDesign
 from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
-from hingerank.rankers.sources import MAPPED, MEMORY, PARTS
+from hingerank.rankers.sources import MAPPED, MEMORY, RowsSource, Source
 from hingerank.solvers.closed_form import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
@@ -39,22 +39,25 @@ class LeastSquaresRanker(RankSVM):
     _training_only = ("callback",)
 
     def _problem(self, source):
-        make: Any = self._design(source)
+        make = self._design(source)
         if source.kind == MEMORY and self._is_squares(source):
             make = partial(make, by_rows=True)
         design, preferences = source.pose(make)
         return self._posed_on(source, design, self._loss(), preferences)
 
-    def _is_squares(self, source: Any) -> bool:
+    def _is_squares(self, source: Source) -> bool:
         """Whether the matrix of squares of the rows can be made."""
-        if self.loss not in SQUARES or source.kind == PARTS or (source.kind == MAPPED and self.features is not None):
+        if not isinstance(source, RowsSource) or self.loss not in SQUARES:
+            return False
+        if source.kind == MAPPED and self.features is not None:
             return False
         return isinstance(source.preferences, GradedPreferences) and not source.preferences.pairs_differ
 
-    def _posed_on(self, source: Any, design: Design, loss: Loss, preferences: Any) -> Problem:
-        if not self._is_squares(source):
-            return Problem(design, loss, preferences)
-        return LeastSquaresProblem(design, loss, preferences, source=source.X if source.kind == MAPPED else None)
+    def _posed_on(self, source: Source, design: Design, loss: Loss, preferences: Preferences) -> Problem:
+        if isinstance(source, RowsSource) and isinstance(preferences, GradedPreferences) and self._is_squares(source):
+            mapped = source.X if source.kind == MAPPED else None
+            return LeastSquaresProblem(design, loss, preferences, source=mapped)
+        return Problem(design, loss, preferences)
 
     def _how(self, problem, before, solve=None):
         exactly = isinstance(problem, LeastSquaresProblem) and problem.dimension <= LARGEST_SOLVED

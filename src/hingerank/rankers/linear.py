@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from hingerank.features.maps import FeatureMap, check_width
 from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
-from hingerank.problem import Problem
+from hingerank.problem import Design, Problem
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, keep_account
@@ -299,7 +299,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
-    def _design(self, source: Source) -> Callable[[Any], Any]:
+    def _design(self, source: Source) -> Callable[..., Design]:
         """What makes the design of rows: they themselves, or what the feature map, learnt here, makes of them."""
         self.features_, by_rows = None, self._solver() == "dual"
         if self.device != "cpu":

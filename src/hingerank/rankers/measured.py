@@ -7,7 +7,7 @@ import numpy as np
 from hingerank.data.checks import whole
 from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
 from hingerank.preferences import GradedPreferences
-from hingerank.problem import Design, Problem
+from hingerank.problem import Design, Point, Problem
 from hingerank.rankers.base import UnweightedRanker
 from hingerank.rankers.linear import LossRanker
 from hingerank.rankers.sources import MAPPED
@@ -286,7 +286,7 @@ def checked_top(top: object) -> int | None:
 
 def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:
     """L-BFGS until  ‖w + C ∇loss‖ ≤ tol · (‖w‖ + ‖C ∇loss‖):  what pulls outwards and the norm are in balance."""
-    here: Any = None  # the point evaluated last
+    here: Point  # the point evaluated last
 
     def at(w: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal here

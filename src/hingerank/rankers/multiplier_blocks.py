@@ -1,7 +1,7 @@
 """Dual multipliers of a fitted ranker as matrices, one for each query."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ class MultiplierBlock(NamedTuple):
     Rows that can never win or never lose have zero rows or columns in A_l and are left out; `size` counts all rows.
     """
 
-    query: Any
+    query: object
     size: int
     n_pairs: int
     winners: np.ndarray  # row numbers in the training data

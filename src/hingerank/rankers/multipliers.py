@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -134,20 +134,20 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.coef_, self.n_pairs_ = solution.w, preferences.n_pairs
         keep_account(self, solution)
 
-    def _descend(self, problem: Any, rng: np.random.Generator) -> Solution:
+    def _descend(self, problem: FactorizedDual | FactorizedPrimal, rng: np.random.Generator) -> Solution:
         """From one random start."""
         limits = {"tol": self.tol, "max_iter": self.max_iter}
+        if isinstance(problem, FactorizedPrimal):
+            V = problem.start(rng)
+            found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
+            V = found.w.reshape(V.shape)
+            return replace(found, w=problem.weights(V)[0], extra={"V": V})
         if self.solver == "paper":
             return factor_steps(problem, rng, step=positive("learning_rate", self.learning_rate), **limits)
-        V = problem.start(rng)
-        if self.form == "dual":
-            validate = None if self.validation is None else self._validation_score
-            found = factor_descent(problem, V, rng, validate=validate, patience=self.patience, **limits)
-            hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
-            return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
-        found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
-        V = found.w.reshape(V.shape)
-        return replace(found, w=problem.weights(V)[0], extra={"V": V})
+        validate = None if self.validation is None else self._validation_score
+        found = factor_descent(problem, problem.start(rng), rng, validate=validate, patience=self.patience, **limits)
+        hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
+        return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
 
     def _validation_score(self, w: np.ndarray) -> float:
         self.coef_ = w

@@ -43,6 +43,8 @@ def choose_on_validation(
     if not standard_errors >= 0:
         raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
     given, (_, y, qid) = X, unpack(X, y, qid)
+    if y is None:
+        raise ValueError("the validation rows have no grades: give y, or RankingData")
     per_query = np.array([evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path])
     per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
     if not per_query.size:

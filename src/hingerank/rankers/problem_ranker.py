@@ -1,17 +1,18 @@
 """Rankers that are the optimum of a problem, and paths of them over one of its parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive, warn
 from hingerank.export.attributes import Attribute, Number
-from hingerank.preferences import GradedPreferences, QueryPreferences
+from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
 from hingerank.problem.around import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
@@ -21,13 +22,22 @@ from hingerank.solvers.run import Solution
 USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
 
 
-class HasFirstC(Protocol):
-    """A problem that knows its smallest useful C."""
+class RankingProblem(Protocol):
+    """What rankers ask of the problems they pose."""
 
-    def first_C(self) -> float: ...
+    @property
+    def preferences(self) -> Preferences: ...
+
+    def first_C(self) -> float:
+        """The smallest useful C."""
+        ...
+
+    def with_C(self, C: float) -> "RankingProblem":
+        """The same problem at another C."""
+        ...
 
 
-def chosen_C(C: object, problem: HasFirstC, times: float = USEFUL) -> float:
+def chosen_C(C: object, problem: RankingProblem, times: float = USEFUL) -> float:
     """C, checked; None becomes a multiple of the problem's smallest useful C, or 1 if weights of 0 are optimal."""
     if C is not None:
         return positive("C", C)
@@ -47,17 +57,21 @@ class ProblemRanker(BaseRanker):
     _times = USEFUL  # of the smallest useful C, where C is None
     _of_rows = False  # whether rows teach something without a row to beat
     path_parameter = "C"
-    pair_weight, grade_weight, solver, device = "uniform", None, "auto", "cpu"  # in rankers without these parameters
+    # parameters, in rankers without them
+    pair_weight: str = "uniform"
+    grade_weight: ArrayLike | None = None
+    solver: str = "auto"
+    device: str = "cpu"
 
-    def _problem(self, source: Source) -> Any:
+    def _problem(self, source: Source) -> RankingProblem:
         """The problem on the rows of a source."""
         raise NotImplementedError
 
-    def _vary(self, problem: Any, value: Any) -> Any:
+    def _vary(self, problem: RankingProblem, value: float) -> RankingProblem:
         """The problem at another value of the path's parameter."""
         return problem.with_C(value)
 
-    def _how(self, problem: object, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
+    def _how(self, problem: RankingProblem, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
         """The solver and its options; before: the solution for the value before on a path, to start from."""
         raise NotImplementedError
 
@@ -119,23 +133,22 @@ class ProblemRanker(BaseRanker):
         if self.device != "cpu":
             raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
-    def _solve(self, source: Source, around: Callable[[Any], np.ndarray] | None = None) -> None:
+    def _solve(self, source: Source, around: Callable[[RankingProblem], AroundProblem] | None = None) -> None:
         """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none.
 
-        around: gives the weights that the norm holds the solution near, where they are not 0.
+        around: makes it a problem whose norm keeps the solution near other weights than 0.
         """
         problem = self._posed(source)
-        centre = None if around is None else around(problem)
-        problem = problem if centre is None else AroundProblem(problem, centre)
+        problem = problem if around is None else around(problem)
         solve, options = self._how(problem, None)
         solution = solve(problem, **options)
-        if centre is None:
+        if isinstance(problem, AroundProblem):
+            self._take(replace(solution, w=problem.centre + solution.w), source)
+        else:
             self._take(solution, source)
             warn_weak(self, self.path_parameter, solution)
-        else:
-            self._take(replace(solution, w=centre + solution.w), source)
 
-    def _posed(self, source: Source) -> Any:
+    def _posed(self, source: Source) -> RankingProblem:
         """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
         value, of_C = getattr(self, self.path_parameter), self.path_parameter == "C"
         if not (of_C and value is None):
@@ -152,7 +165,7 @@ class ProblemRanker(BaseRanker):
         return self._vary(problem, value)
 
     def _fit_path(
-        self, values: Any, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
+        self, values: int | Iterable[object], X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
     ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
         count = values if isinstance(values, int) else 0
@@ -177,7 +190,7 @@ class ProblemRanker(BaseRanker):
             path[-1]._take(solutions[value], source)
         return path
 
-    def _grid(self, problem: object, count: int) -> list[float]:
+    def _grid(self, problem: RankingProblem, count: int) -> list[float]:
         """That many values of the path's parameter, where the problem can tell which are worth a fit."""
         raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
 

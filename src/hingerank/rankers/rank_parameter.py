@@ -7,15 +7,17 @@ int that can also be called: calling it calls the ranker's `_order`. It compares
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from hingerank.arrays import Ranker
 
 
 class CallableRank(int):
     """An int that, read from a ranker, can be called to order rows."""
 
-    owner: Any = None
+    owner: Ranker = None
 
-    def __call__(self, *args: object, **keywords: object) -> Any:
+    def __call__(self, *args: object, **keywords: object) -> np.ndarray:
         return self.owner._order(*args, **keywords)
 
     def __reduce__(self) -> tuple:

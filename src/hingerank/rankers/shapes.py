@@ -1,14 +1,17 @@
 """What an additive ranker found, as values: curves of features, surfaces of pairs; and rows to look at them on."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hingerank.arrays import Matrix
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.features.surfaces import SurfaceGrid
-from hingerank.preferences import QueryPreferences
+from hingerank.preferences import Preferences, QueryPreferences
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINE, RUG = "#2a78b5", "#8884"
 
@@ -48,11 +51,11 @@ class ShapeSample(NamedTuple):
     query: np.ndarray
 
     @classmethod
-    def at(cls, X: Matrix, preferences: QueryPreferences, weight: np.ndarray | None) -> "ShapeSample":
+    def at(cls, X: Matrix, preferences: Preferences, weight: np.ndarray | None) -> "ShapeSample":
         """A sample: every n-th query of graded rows, otherwise every n-th row."""
         n = X.shape[0]
         graded = isinstance(preferences, QueryPreferences)
-        offsets = preferences.offsets if graded else np.arange(n + 1)
+        offsets = preferences.offsets if isinstance(preferences, QueryPreferences) else np.arange(n + 1)
         stride = -(-n // SAMPLED_ROWS)
         kept = np.arange(len(offsets) - 1) % stride == 0
         rows = np.flatnonzero(np.repeat(kept, np.diff(offsets)))
@@ -81,7 +84,7 @@ class ShapesSeen(NamedTuple):
     grids: list[SurfaceGrid]
 
 
-def draw_curves(curves: Sequence[Any], rugs: Any, title: str, figure: Any = None) -> Any:
+def draw_curves(curves: Sequence[Curve], rugs: np.ndarray, title: str, figure: "Figure | None" = None) -> "Figure":
     """A matplotlib Figure with a panel of each curve.
 
     Parameters

@@ -6,7 +6,7 @@ where a ranker leaves what it needs until then.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
 from hingerank.kernels.threads import run_shards
-from hingerank.preferences import QueryPreferences
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
 from hingerank.rankers.inputs import names_of_features
@@ -53,10 +53,10 @@ class Source(ABC):
     n_features: int
     sparse: bool
     blocks: QueryBlocks | None = None
-    learnt: Any = None
+    learnt: object = None
 
     @abstractmethod
-    def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, object]:
+    def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, Preferences]:
         """The design that `make` makes of the rows, and the preferences; make is pickled for rows elsewhere."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Source(ABC):
         """What curves are placed by."""
 
     @abstractmethod
-    def sums(self, design: Design, preferences: Any) -> Sums:
+    def sums(self, design: Design, preferences: Preferences) -> Sums:
         """The sums over rows that regression needs, from what `pose` returned."""
 
     def given(self, rows: np.ndarray) -> np.ndarray:
@@ -81,7 +81,7 @@ class RowsSource(Source):
     """Rows of this process: a matrix, or a RowsView of a mapped file."""
 
     def __init__(
-        self, X: Matrix, preferences: Any, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
+        self, X: Matrix, preferences: Preferences, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
     ) -> None:
         self.X, self.preferences, self.weight, self.blocks = X, preferences, weight, blocks
         view = isinstance(X, RowsView)
@@ -163,7 +163,7 @@ class RowsInParts(ABC):
         """The queries whose number in their part is k modulo folds, or all the others."""
 
     @abstractmethod
-    def joined(self, other: Any) -> "RowsInParts":
+    def joined(self, other: Self) -> "RowsInParts":
         """These parts and then the other's."""
 
 

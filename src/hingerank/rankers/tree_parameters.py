@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +83,7 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
 
 
-def tree_library(requires: str, ranker: str) -> Any:
+def tree_library(requires: str, ranker: str) -> ModuleType:
     """The library, imported; an ImportError says how to get it."""
     try:
         return import_sleeping(requires)

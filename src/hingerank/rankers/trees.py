@@ -6,7 +6,8 @@ else, and never sees a model file.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from hingerank.kernels.threads import asked_threads, threads_for
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
-from hingerank.rankers.inputs import check_features, check_grades, evaluation_sets
+from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
 from hingerank.rankers.tree_parameters import (
     StoppingRows,
     graded_labels,
@@ -48,8 +49,8 @@ class TreeRanker(BaseRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
     _here_only = ("_texts", "_kept")  # of boosters_
-    _kept: Any = None  # how many trees of the texts; None: all
-    _rows_to_stop: Any = None  # while a fit lasts
+    _kept: int | None = None  # how many trees of the texts; None: all
+    _rows_to_stop: tuple[GivenRows, bool] | None = None  # during a fit: the argument of `_fit_until`
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
@@ -83,8 +84,8 @@ class TreeRanker(BaseRanker):
         raise NotImplementedError
 
     def fit(  # type: ignore[override]
-        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, *, group: PerRow = None, eval_set: object = None,
-        eval_group: PerRow = None,
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, *, group: PerRow = None,
+        eval_set: Sequence[object] | None = None, eval_group: Iterable[PerRow] | None = None,
     ) -> Self:  # fmt: skip
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``), but without weights of rows.
 
@@ -96,11 +97,11 @@ class TreeRanker(BaseRanker):
             sets = evaluation_sets(eval_set, eval_group)
             if not sets:
                 raise ValueError("early_stopping_rounds needs eval_set, a list with the rows to stop on")
-            rows = (*sets[0], False)
+            rows = sets[0], False
         return self._fit_until(rows, X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
 
-    def _fit_until(self, rows: Any, *given: Any, **more: Any) -> Any:
-        """Fit, and stop on rows: X, y, qid, and whether trees after the best number are kept; None: do not stop."""
+    def _fit_until(self, rows: tuple[GivenRows, bool] | None, *given: Any, **more: Any) -> Self:
+        """Fit, and stop on rows; None: do not stop. The second value: whether trees after the best number are kept."""
         self._rows_to_stop = rows
         try:
             return super().fit(*given, **more)
@@ -111,16 +112,17 @@ class TreeRanker(BaseRanker):
         rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
         return None if rounds is None else whole("early_stopping_rounds", rounds)
 
-    def _patience(self, y: Any, qid: Any) -> int:
+    def _patience(self, rows: GivenRows) -> int:
         """Trees without a better NDCG@10 of these rows after which a path's training stops."""
-        noise = min(3.0, max(1.0, (50 / len(blocks_from_qid(qid, len(y)))) ** 0.5))
+        queries = len(blocks_from_qid(rows[2], 0 if rows[1] is None else np.size(rows[1])))
+        noise = min(3.0, max(1.0, (50 / queries) ** 0.5))
         return self._stopping() or round(noise * max(50, 7.5 / float(self._settings()["learning_rate"])))
 
     def _held(self) -> StoppingRows | None:
         """The rows to stop on, as the library takes them."""
         if self._rows_to_stop is None:
             return None
-        X, y, qid, keep_all = self._rows_to_stop
+        (X, y, qid), keep_all = self._rows_to_stop
         checked = check_features(self, X, reset=False)
         blocks = blocks_from_qid(qid, checked.shape[0])
         checked = self._scaled(checked, np.zeros(checked.shape[0], np.int64) if qid is None else qid)
@@ -130,8 +132,8 @@ class TreeRanker(BaseRanker):
 
     def _fit(self, X, y, blocks, sample_weight):
         began = time.perf_counter()
-        for name in ("n_estimators", "n_bags"):
-            whole(name, getattr(self, name))
+        whole("n_estimators", self.n_estimators)
+        whole("n_bags", self.n_bags)
         self.library()
         held = self._held()
         grades, gains = self._labels(y if held is None else np.concatenate([y, held.y]))
@@ -166,13 +168,13 @@ class TreeRanker(BaseRanker):
         self.models_, self._texts = [self._read(text, self.n_features_in_) for text in texts], texts
 
     def _certify(self, ndcg: float, seconds: float) -> None:
-        self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Any]()
+        self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Facts]()
         self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "trained", self.n_iter_, seconds)
 
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_estimators: Iterable[int] = (), *,
-        group: PerRow = None, eval_set: object = None,
-    ) -> list[object]:  # fmt: skip
+        group: PerRow = None, eval_set: Sequence[object] | None = None,
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every number of trees, in the order given, all from one training.
 
         Parameters
@@ -188,9 +190,9 @@ class TreeRanker(BaseRanker):
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
         held = evaluation_sets(eval_set, None)
-        patience = self._patience(*held[0][1:]) if held else None
+        patience = self._patience(held[0]) if held else None
         leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience)
-        leader._fit_until((*held[0], True) if held else None, X, y, qid, group=group)
+        leader._fit_until((held[0], True) if held else None, X, y, qid, group=group)
         qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         for ranker in path:
@@ -219,9 +221,7 @@ class TreeRanker(BaseRanker):
 
     def _scores(self, X):
         threads = asked_threads(self.n_jobs)
-        total = self.models_[0].scores(X, threads)
-        for model in self.models_[1:]:
-            total = total + model.scores(X, threads)
+        total = sum(model.scores(X, threads) for model in self.models_)
         return np.asarray(total / len(self.models_), np.float64)
 
     def _body(self):
@@ -260,7 +260,7 @@ class TreeRanker(BaseRanker):
             raise ValueError("models_ must not be empty")
 
     @classmethod
-    def library(cls) -> Any:
+    def library(cls) -> ModuleType:
         """The library, imported; an ImportError says how to get it."""
         return tree_library(cls.requires, cls.__name__)
 

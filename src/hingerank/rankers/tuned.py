@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ class Tuning:
     best: Facts
     trials: list[Trial]
     seconds: float
-    widened: dict[str, list[Any]]
+    widened: dict[str, list[object]]
     serve: str | None = None
     free: Facts | None = None
     advice: str = ""

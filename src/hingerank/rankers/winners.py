@@ -3,22 +3,24 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, Ranker, RowsLike
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.scaling import ColumnScaler
+from hingerank.data.scaling import ColumnScaler, Scaler
 from hingerank.export.forms import Affine, ExportError
 from hingerank.preferences import WeightedWinners
+from hingerank.problem.around import AroundProblem
 from hingerank.problem.problem import Problem
 from hingerank.rankers.base import LinearRanker
-from hingerank.rankers.corrections import click_weights
-from hingerank.rankers.problem_ranker import ProblemRanker
+from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights
+from hingerank.rankers.problem_ranker import ProblemRanker, RankingProblem
 
 
 def winners_of(y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None, pair_weight: str) -> WeightedWinners:
@@ -36,8 +38,8 @@ class WinnersRanker(ProblemRanker):
         qid: PerRow = None,
         *,
         group: PerRow = None,
-        around: object = None,
-    ) -> Any:
+        around: LinearRanker | ArrayLike | None = None,
+    ) -> Self:
         """Learn from winners: a row of weight u should be above every other row of its query, including other winners.
 
         The loss is  Σ over rows i of u_i Σ over the other rows j of i's query of  loss(s_i - s_j),  without listing
@@ -67,18 +69,18 @@ class WinnersRanker(ProblemRanker):
             X, winner_weight = replace(X, y=_per_row(winner_weight, X.n_rows)), None
         prefer = partial(winners_of, pair_weight=self.pair_weight)
         source = self._source(X, winner_weight, qid, None, group, prefer)
-        self._solve(source, None if around is None else self._centre(around))
+        self._solve(source, None if around is None else self._near(around))
         return self._finish()
 
     def fit_clicks(
         self,
-        data: Any,
+        data: ClickedRows,
         *,
-        propensities: Any = None,
+        propensities: Propensities = None,
         correction: str = "ips",
         clip: float | None = None,
-        around: Any = None,
-    ) -> Any:
+        around: LinearRanker | ArrayLike | None = None,
+    ) -> Self:
         """Learn from clicks: a clicked row should be above every other row of its query, including other clicked rows.
 
         The weight of a row is its relevance as estimated from its clicks, corrected for position bias. The cost of a
@@ -115,10 +117,10 @@ class WinnersRanker(ProblemRanker):
             return self.fit_winners(data.parts.graded(weight), around=around)
         return self.fit_winners(data.data, weight, around=around)
 
-    def _centre(self, around: object) -> Callable[[Any], np.ndarray]:
-        """What gives the weights, in this ranker's scaled features, that a fit is to stay near."""
+    def _near(self, around: object) -> Callable[[RankingProblem], AroundProblem]:
+        """A function that makes of a problem the one around another ranker's weights, for this ranker's features."""
 
-        def find(problem: object) -> np.ndarray:
+        def moved(problem: RankingProblem) -> AroundProblem:
             if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solves_hinge():
                 raise ValueError(
                     f"around= needs a linear ranker with a smooth loss, which "
@@ -130,16 +132,16 @@ class WinnersRanker(ProblemRanker):
                     f"around has {len(centre)} weights, and this ranker learns {problem.dimension}: it must be linear "
                     "in the same features"
                 )
-            return centre
+            return AroundProblem(problem, centre)
 
-        return find
+        return moved
 
     def _solves_hinge(self) -> bool:
         """Whether the problem is solved by one of the hinge's own methods, which know no other norm."""
         return getattr(self, "_solver", lambda: "newton")() != "newton"
 
 
-def linear_weights(ranker: Ranker, scaler: Any) -> np.ndarray:
+def linear_weights(ranker: object, scaler: Scaler | None) -> np.ndarray:
     """The weights of a linear ranker for features as another scaler makes them; an array is taken for such weights."""
     if not isinstance(ranker, LinearRanker):
         weights = np.asarray(ranker, np.float64) if isinstance(ranker, np.ndarray | list | tuple) else None
@@ -175,7 +177,7 @@ def _per_row(weight: object, n_rows: int) -> np.ndarray:
     return weights
 
 
-def check_winners(ranker: Ranker) -> Any:
+def check_winners(ranker: object) -> WinnersRanker:
     """The ranker, if it learns from clicks."""
     if not isinstance(ranker, WinnersRanker):
         raise ValueError(
