@@ -213,15 +213,14 @@ def by_falling_docid(text: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def depths(wanted: dict[str, Measure]) -> list[tuple[str, int | None]]:
-    """Each measure's tie rule, and how many ranks it reads."""
-    return [_depth(measure) for measure in wanted.values()]
-
-
-def _depth(measure: Measure) -> tuple[str, int | None]:
-    kind, chosen = MEASURES[measure.kind], measure.conventions
-    if not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole"):
-        return ("stable" if "ties" not in kind.options else chosen.ties), None
-    return chosen.ties, measure.k
+    """Each measure's tie rule, and how many ranks it reads (None: all)."""
+    found: list[tuple[str, int | None]] = []
+    for measure in wanted.values():
+        kind, chosen = MEASURES[measure.kind], measure.conventions
+        whole = not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole")
+        ties = "stable" if whole and "ties" not in kind.options else chosen.ties
+        found.append((ties, None if whole else measure.k))
+    return found
 
 
 def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> float:

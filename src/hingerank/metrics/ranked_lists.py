@@ -1,7 +1,6 @@
 """RankedLists: the queries of one call, sorted by score once and shared by all its measures."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,9 @@ class RankedLists:
             self._averaging |= ties == "average"
         self._deepest = max(self._depth.values(), default=self.longest)
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
-        self._made: dict[Hashable, object] = {}
+        self._made: dict[Hashable, np.ndarray] = {}
+        self._orders: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._tied: bool | None = None
 
     @property
     def known(self) -> "RankedLists":
@@ -85,48 +86,63 @@ class RankedLists:
 
     def scores(self, ties: str) -> np.ndarray:
         """Ranked scores."""
-        return self._once(("scores", _rule(ties)), lambda: self._ranked(self._compared(ties), ties))
+        key = "scores", _rule(ties)
+        if key not in self._made:
+            self._made[key] = self._ranked(self._compared(ties), ties)
+        return self._made[key]
 
     def grades(self, ties: str) -> np.ndarray:
         """Ranked grades."""
-        return self._once(("grades", _rule(ties)), lambda: self._ranked(self._arranged(self.y, ties), ties))
+        key = "grades", _rule(ties)
+        if key not in self._made:
+            self._made[key] = self._ranked(self._arranged(self.y, ties), ties)
+        return self._made[key]
 
     def gains(self, gain: str, ties: str) -> np.ndarray:
         """Ranked gains; averaged over equal scores if ties are averaged."""
-
-        rule = _rule(ties)
-        raw = self._once(("gains", gain, rule), lambda: self._gain(self.grades(ties), gain, self.ends(ties)))
-        return self._once(("mean gains", gain), lambda: self._averaged(raw)) if self.averages(ties) else raw
+        key = "gains", gain, _rule(ties)
+        if key not in self._made:
+            self._made[key] = self._gain(self.grades(ties), gain, self.ends(ties))
+        return self._averaged(key) if self.averages(ties) else self._made[key]
 
     def ideal_gains(self, gain: str) -> np.ndarray:
         """Gains of the best possible order, as deep as the rankings are read."""
-
-        def make() -> np.ndarray:
+        key = "ideal", gain
+        if key not in self._made:
             best = np.zeros(len(self.y))
             self.run(orders.sort_grades, self.y, after=(best,))
-            return self._gain(best, gain, self._ends_at(self._deepest))
-
-        return self._once(("ideal", gain), make)
+            self._made[key] = self._gain(best, gain, self._ends_at(self._deepest))
+        return self._made[key]
 
     def relevant(self, threshold: float, ties: str) -> np.ndarray:
         """1 for ranked rows with grade >= threshold, else 0."""
-        return self._once(
-            ("relevant", threshold, _rule(ties)), lambda: (self.grades(ties) >= threshold).astype(np.float64)
-        )
+        key = "relevant", threshold, _rule(ties)
+        if key not in self._made:
+            self._made[key] = (self.grades(ties) >= threshold).astype(np.float64)
+        return self._made[key]
 
     def expected_relevant(self, threshold: float, ties: str) -> np.ndarray:
         """``relevant``, averaged over equal scores if ties are averaged."""
-        if not self.averages(ties):
-            return self.relevant(threshold, ties)
-        return self._once(("expected", threshold), lambda: self._averaged(self.relevant(threshold, ties)))
+        relevant = self.relevant(threshold, ties)
+        return self._averaged(("relevant", threshold, _rule(ties))) if self.averages(ties) else relevant
 
     def relevant_count(self, threshold: float) -> np.ndarray:
         """The number of rows of each query with grade >= threshold."""
-        return self._once(("count", threshold), lambda: self.per_query(kernels.count_from, self.y, threshold))
+        key = "count", threshold
+        if key not in self._made:
+            self._made[key] = self.per_query(kernels.count_from, self.y, threshold)
+        return self._made[key]
 
     def averages(self, ties: str) -> bool:
         """Whether ties are averaged and any two of the ranks that are read are tied."""
-        return ties == "average" and self._once("tied", self._any_tie)
+        if ties != "average":
+            return False
+        if self._tied is None:
+            order, ends = self._order(ties)
+            tied = np.zeros(len(self.sizes), np.bool_)
+            self.run(orders.mark_ties, self._scores, order, after=(ends, tied))
+            self._tied = bool(tied.any())
+        return self._tied
 
     def tie_groups(self, ties: str, unread: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray]:
         """Arguments of kernels of tied rows: ranked scores (or an array that is not read), ``averages``, ``ends``."""
@@ -145,27 +161,21 @@ class RankedLists:
         out[np.arange(len(values)) + np.repeat(self.known.offsets[:-1] - self.offsets[:-1], self.sizes)] = values
         return out
 
-    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
     def _gain(self, grades: np.ndarray, gain: str, ends: np.ndarray) -> np.ndarray:
         out = np.zeros(len(grades))
         kernel = kernels.exponential_gain if gain == "exponential" else kernels.linear_gain
         self.run(kernel, grades, after=(ends, out))
         return out
 
-    def _averaged(self, values: np.ndarray) -> np.ndarray:
-        out = np.zeros(len(values))
-        self.run(orders.average_ties, self.scores("average"), values, after=(self.ends("average"), out))
-        return out
-
-    def _any_tie(self) -> bool:
-        order, ends = self._order("average")
-        tied = np.zeros(len(self.sizes), np.bool_)
-        self.run(orders.mark_ties, self._scores, order, after=(ends, tied))
-        return bool(tied.any())
+    def _averaged(self, made: Hashable) -> np.ndarray:
+        """Ranked values, stored under the key `made`, averaged over equal scores."""
+        key = "averaged", made
+        if key not in self._made:
+            out = np.zeros(len(self.y))
+            values, scores, ends = self._made[made], self.scores("average"), self.ends("average")
+            self.run(orders.average_ties, scores, values, after=(ends, out))
+            self._made[key] = out
+        return self._made[key]
 
     def _compared(self, ties: str) -> np.ndarray:
         """Scores as the tie rule compares them (trec_eval stores them in single precision)."""
@@ -176,27 +186,27 @@ class RankedLists:
     def _arranged(self, values: np.ndarray, ties: str) -> np.ndarray:
         """Values with the rows in the order that breaks ties."""
         if ties == "worst":
-            query = np.repeat(np.arange(len(self.sizes)), self.sizes)
-            return values[self._once("worst", lambda: np.lexsort((self.y, query)))]
+            if "worst" not in self._made:
+                query = np.repeat(np.arange(len(self.sizes)), self.sizes)
+                self._made["worst"] = np.lexsort((self.y, query))
+            return values[self._made["worst"]]
         return values[self._by_docid] if ties == "docid" and self._by_docid is not None else values
 
     def _order(self, ties: str) -> tuple[np.ndarray, np.ndarray]:
         """Rows by rank, and where each query's ranking stops."""
-
-        def make() -> tuple[np.ndarray, np.ndarray]:
+        rule = _rule(ties)
+        if rule not in self._orders:
             order, depth = np.zeros(len(self.y), np.int64), self._depth.get(rule, self.longest)
             ends, whole_ties = self._ends_at(depth), self._averaging and rule == "stable"
             scores = self._compared(ties)
             if 4 * depth < self.longest and depth <= MOST_TOP:
                 self.run(orders.order_tops, scores, after=(depth, whole_ties, order, ends))
-                return order, ends
-            self.run(orders.order_blocks, scores, after=(order,))
-            if whole_ties:
-                self.run(orders.end_after_ties, scores, order, after=(ends,))
-            return order, ends
-
-        rule = _rule(ties)
-        return self._once(("order", rule), make)
+            else:
+                self.run(orders.order_blocks, scores, after=(order,))
+                if whole_ties:
+                    self.run(orders.end_after_ties, scores, order, after=(ends,))
+            self._orders[rule] = order, ends
+        return self._orders[rule]
 
     def _ends_at(self, depth: int) -> np.ndarray:
         return np.minimum(self.offsets[1:], self.offsets[:-1] + depth)
