@@ -227,10 +227,10 @@ def test_a_blend_takes_the_best_setting_of_each_ranker_and_fits_no_fold_again(da
 def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
     from hingerank.search.blended import out_of_fold
     from hingerank.search.query_folds import QueryFolds
-    from hingerank.search.study import Study
+    from hingerank.search.study import Plan, Study
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
-    study = Study("rank-svm", hr.RankSVM(scale="standard"), parts, "ndcg@10")
+    study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts))
     study._attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
     best = study.best()
     assert len(study.scores) == 1
@@ -259,6 +259,8 @@ def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
 class MadeFolds:
     """Five folds of 20 queries; settings of a kind differ from 0.5 by so much on every query, and by some noise."""
 
+    measure = "ndcg@10"
+
     def __init__(self, worth, noise):
         rng = np.random.default_rng(0)
         easy = rng.normal(scale=0.2, size=(5, 20))
@@ -278,11 +280,11 @@ class MadeFolds:
 
 
 def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
-    from hingerank.search.study import Study
+    from hingerank.search.study import Plan, Study
 
     worth = {"good": 0.0, "near": 0.006, "bad": -0.02}
     folds = MadeFolds(worth, 0.02)
-    study = Study("made", None, folds, "ndcg@10")
+    study = Study("made", None, Plan(folds))
     study._attempt([{"kind": kind} for kind in worth])
     assert [kind for k, kind in folds.asked if k == 2] == ["good", "near"] and (1, "bad") in folds.asked
     assert {"kind": "bad"} not in [trial.setting for trial in study.known]
@@ -291,16 +293,16 @@ def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
     assert bad.problem.startswith("stopped after 2 of 5 folds at 0.")
     behind = float(np.mean((folds.values[best] - folds.values["bad"])[:2]))
     assert study._worth(bad) == pytest.approx(study.best().mean - behind)
-    patient = Study("made", None, MadeFolds(worth, 0.02), "ndcg@10", simplest=True)  # a simpler one may win
+    patient = Study("made", None, Plan(MadeFolds(worth, 0.02), simplest=True))  # a simpler one may win
     patient._attempt([{"kind": kind} for kind in worth])
     assert len(patient.known) == 3
 
 
 def test_a_setting_that_adds_next_to_nothing_is_stopped():
-    from hingerank.search.study import Study
+    from hingerank.search.study import Plan, Study
 
     folds = MadeFolds({"first": 0.0, "same": 0.0002, "better": 0.01}, 0.001)
-    study = Study("made", None, folds, "ndcg@10")
+    study = Study("made", None, Plan(folds))
     study._attempt([{"kind": "first"}])
     study._attempt([{"kind": "same"}, {"kind": "better"}])
     assert [kind for k, kind in folds.asked if k == 4] == ["first", "better"]

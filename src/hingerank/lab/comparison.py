@@ -335,8 +335,8 @@ class Task:
         """A record for each setting."""
         records = []
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
-        make, path = partial(self.method.make, seed=self.seed), self.method.path or None
-        for fit in fit_settings(make, self.settings, path, (train.X, train.y, train.qid), partial(learn, train=train)):
+        make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
+        for fit in fit_settings(make, self.settings, self.method.paths, rows, partial(learn, train=train)):
             error = None if fit.error is None else _name(fit.error)
             about: Record = {"seconds": fit.seconds, "error": error, "warnings": list(fit.warned)}
             about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}

@@ -134,7 +134,12 @@ class Method:
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
         """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
-        return path_batches(settings, self.path or None)
+        return path_batches(settings, self.paths)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path parameter; empty if every setting is fitted from scratch."""
+        return (self.path,) if self.path else ()
 
 
 def home_of(text: str) -> str:

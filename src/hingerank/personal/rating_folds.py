@@ -73,7 +73,7 @@ class RatingFolds:
     def scales(self) -> list[Any]:
         raise ValueError("personal rankers have no scale of rows")
 
-    def possible(self, stages: Sequence[Stage]) -> list[Stage]:
+    def possible(self, stages: Sequence[Stage], ranker: object, given: object) -> list[Stage]:
         """The stages as they are."""
         return list(stages)
 

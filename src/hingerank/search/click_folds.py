@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from hingerank.rankers.corrections import ClickedRows, click_weights, refuse_par
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.winners import check_winners
 from hingerank.search.query_folds import QueryFolds, path_scores
-from hingerank.search.settings import LIMITS, Stage
+from hingerank.search.settings import AROUND, LIMITS, Stage
 
 
 class ClickFolds(QueryFolds):
@@ -34,19 +33,19 @@ class ClickFolds(QueryFolds):
         self,
         data: ClickedRows,
         measure: str,
-        validation: Any = None,
+        validation: object = None,
         folds: int = 5,
         seed: int = 0,
         tol_factor: float = 10.0,
         keep_scores: bool = False,
         *,
-        propensities: Any = None,
+        propensities: object = None,
         correction: str = "ips",
         clip: float | None = None,
-        around: Any = None,
+        around: object = None,
     ) -> None:
-        given = [part for part in (data, validation) if part is not None]
-        if not all(isinstance(part, ClickedRows) for part in given):
+        given = [part for part in (data, validation) if isinstance(part, ClickedRows)]
+        if len(given) < (1 if validation is None else 2):
             raise ValueError("validation must be clicks joined with features (log.join(data)), like the data")
         for each in given:
             refuse_parts(each, "settings are chosen")
@@ -60,8 +59,11 @@ class ClickFolds(QueryFolds):
     def fit(self, ranker: Ranker) -> Ranker:
         return check_winners(ranker).fit_winners(self.everything, around=self.around)
 
-    def _learn(self, here: object) -> Any:
-        return lambda ranker: check_winners(ranker).fit_winners(here, around=self.around)
+    def _paths(self, ranker: Ranker) -> tuple[str, ...]:
+        return ()  # settings are fitted one by one
+
+    def _learn(self, ranker: Ranker, rows: RowsLike) -> None:
+        check_winners(ranker).fit_winners(rows, around=self.around)
 
     def _judge(self, found: list[Ranker], there: RowsLike) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
@@ -76,18 +78,17 @@ class ClickFolds(QueryFolds):
     def lists(self, k: int) -> np.ndarray:
         return self._lists_of(self.held(k))
 
-    def _lists_of(self, there: Any) -> np.ndarray:
+    def _lists_of(self, there: RowsLike) -> np.ndarray:
         return np.array([self.shown[-1].get(q, 0.0) for q in there.blocks.ids.tolist()])
 
-    def rescaled(self, ranker: Ranker, stages: Sequence[Stage], given: Given) -> list[Stage]:
-        """Grids of a C that multiplies a sum over clicks, scaled to the weight of the pairs here."""
-        if "C" in given or isinstance(ranker, SparseRanker):
-            return list(stages)
-        return [{name: self._scaled(name, values) for name, values in stage.items()} for stage in stages]
-
-    def _scaled(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
-        plain = name != "C" or not all(isinstance(value, int | float) for value in values)
-        return values if plain else [value * self.usual_C for value in values]
+    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]:
+        """The same; grids of a C that multiplies a sum over clicks are scaled to the weight of the pairs here."""
+        found = [dict(stage) for stage in super().possible(stages, ranker, given)]
+        fixed = "C" in given or isinstance(ranker, SparseRanker)
+        for stage in found if not fixed else ():
+            if "C" in stage and stage["C"] is not AROUND:
+                stage["C"] = [value * self.usual_C for value in stage["C"]]
+        return [*found]
 
     @property
     def usual_C(self) -> float:

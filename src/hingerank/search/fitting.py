@@ -30,32 +30,31 @@ class SettingFit(NamedTuple):
     warned: tuple[str, ...] = ()
 
 
-def path_batches(settings: Sequence[Setting], path: str | tuple[str, ...] | None) -> list[list[Setting]]:
+def path_batches(settings: Sequence[Setting], paths: tuple[str, ...]) -> list[list[Setting]]:
     """Settings to fit together: those that differ only in the path's parameters; otherwise one at a time.
 
-    >>> path_batches([{"C": 1, "loss": "a"}, {"C": 2, "loss": "a"}, {"C": 1, "loss": "b"}], "C")
+    >>> path_batches([{"C": 1, "loss": "a"}, {"C": 2, "loss": "a"}, {"C": 1, "loss": "b"}], ("C",))
     [[{'C': 1, 'loss': 'a'}, {'C': 2, 'loss': 'a'}], [{'C': 1, 'loss': 'b'}]]
     """
-    names = (path,) if isinstance(path, str) else path or ()
     groups: dict[str, list[Setting]] = {}
     for number, setting in enumerate(settings):
-        own = _of_path(setting, names)
+        own = _of_path(setting, paths)
         rest = canonical({n: v for n, v in setting.items() if n not in own}) if own else f"alone {number}"
         groups.setdefault(f"{own} {rest}", []).append(setting)
     return list(groups.values())
 
 
-def _of_path(setting: Setting, names: tuple[str, ...]) -> tuple[str, ...]:
+def _of_path(setting: Setting, paths: tuple[str, ...]) -> tuple[str, ...]:
     """The path's parameters that a setting has: all of them, or only the first."""
-    return names if all(name in setting for name in names) else tuple(name for name in names[:1] if name in setting)
+    return paths if all(name in setting for name in paths) else tuple(name for name in paths[:1] if name in setting)
 
 
 def fit_settings(
     make: Callable[[Setting], Ranker],
     settings: Sequence[Setting],
-    path: str | tuple[str, ...] | None,
+    paths: tuple[str, ...],
     rows: tuple[RowsLike, PerRow, PerRow],
-    learn: Callable[[Ranker], object] | None = None,
+    learn: Callable[[Ranker], object],
     caught: tuple[type[Exception], ...] = (Exception,),
     stop_on: object = None,
 ) -> Iterator[SettingFit]:
@@ -65,13 +64,13 @@ def fit_settings(
     ----------
     make : returns an unfitted ranker for a setting
     settings : a batch from `path_batches`
-    path : the parameter whose values ``fit_path`` fits in one call; or several, whose values it takes together
-    rows : X, y and qid; or data in parts, None and None
-    learn : fits a ranker; by default its `fit` takes the rows
+    paths : the parameter whose values ``fit_path`` fits in one call; or several, whose values it takes together
+    rows : what ``fit_path`` takes: X, y and qid; or data in parts, None and None
+    learn : fits one ranker to the same rows
     caught : errors that belong to a setting; all others are raised
     stop_on : rows for early stopping, for rankers whose paths support it
     """
-    names = _of_path(settings[0], (path,) if isinstance(path, str) else path or ())
+    names = _of_path(settings[0], paths)
     if names and (len(settings) > 1 or stop_on is not None):
         start = time.perf_counter()
         try:
@@ -83,7 +82,9 @@ def fit_settings(
                 more = {} if stop_on is None else {"eval_set": [stop_on]}
                 rankers = list(make(settings[0]).fit_path(*rows, values, **more))
             if len(rankers) != len(values):
-                raise ValueError(f"fit_path returned {len(rankers)} rankers for {len(values)} values of {path}")
+                raise ValueError(
+                    f"fit_path returned {len(rankers)} rankers for {len(values)} values of {', '.join(names)}"
+                )
             seconds = (time.perf_counter() - start) / len(settings)
             for setting, ranker in zip(settings, rankers):
                 yield SettingFit(setting, ranker, seconds, None, _texts(warned))
@@ -98,7 +99,7 @@ def fit_settings(
                 warnings.simplefilter("ignore", WeakFitWarning)
             try:
                 ranker = make(setting)
-                learn(ranker) if learn is not None else ranker.fit(rows[0], rows[1], qid=rows[2])
+                learn(ranker)
             except caught as problem:
                 error = problem
         yield SettingFit(setting, ranker, time.perf_counter() - start, error, _texts(warned))

@@ -7,9 +7,9 @@ from sklearn.base import clone
 
 from hingerank.arrays import Ranker
 from hingerank.features.kernels import choose_gamma
-from hingerank.search.proposals import Grid
+from hingerank.search.proposals import Staged
 from hingerank.search.query_folds import QueryFolds
-from hingerank.search.study import Study
+from hingerank.search.study import Plan, Study
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
 WIDTHS = tuple(4.0**k for k in range(-4, 2))  # multiples of gamma="scale"
@@ -63,8 +63,9 @@ def search_kernel(
     grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
     if not all(grid.values()):
         raise ValueError("there are no settings to try: give at least one value each for Cs and gammas")
-    study = Study(type(ranker).__name__, ranker, QueryFolds(train, measure, validation, tol_factor=1.0), measure)
-    study.run(Grid(grid), 0)
+    plan = Plan(QueryFolds(train, measure, validation, tol_factor=1.0))
+    study = Study(type(ranker).__name__, ranker, plan, Staged([grid], widen=False))
+    study.run()
     if not study.known:
         raise ValueError(f"no combination of gamma and C could be fitted; the first error is: {study.problem}")
     table = [t.setting | {"value": t.mean, "seconds": t.seconds} for t in study.trials.values()]

@@ -187,14 +187,12 @@ class Staged:
         tried: list[tuple[Setting, float]] = []
         best = dict(self.start)
         for stage in self.stages:
-            of_name = {name: [setting.get(name) for setting, _ in tried] for name in stage}
-            turn = {n: v for n, v in stage.items() if not isinstance(v, After) or best[n] == v.best}
-            around = {n: near(best[n], of_name[n]) if v is AROUND else v for n, v in turn.items()}
-            batch = [{**best, **setting} for setting in Grid(around).settings()]
-            open_names = [name for name, values in around.items() if len(values) > 1] if self.widen else []
+            grid = self._grid(stage, best, tried)
+            batch = [{**best, **setting} for setting in Grid(grid).settings()]
+            open_names = [name for name, values in grid.items() if len(values) > 1] if self.widen else []
             for growth in range(MOST_WIDENINGS + 1):
-                batch = [setting for setting in batch if all(setting != old for old, _ in tried)]
-                batch = batch if self.allowed is None else list(filter(self.allowed, batch))
+                done = [setting for setting, _ in tried]
+                batch = [s for s in batch if s not in done and (self.allowed is None or self.allowed(s))]
                 if batch:
                     values = yield batch
                     tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]
@@ -208,6 +206,16 @@ class Staged:
                 for name, values in added.items():
                     if values and widened is not None:
                         widened.setdefault(name, []).extend(values)
+
+    def _grid(self, stage: Stage, best: Setting, tried: Sequence[tuple[Setting, float]]) -> Stage:
+        """The values of a stage, given the best setting so far."""
+        grid: dict[str, Sequence[object]] = {}
+        for name, values in stage.items():
+            if values is AROUND:
+                grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
+            elif not isinstance(values, After) or best[name] == values.best:
+                grid[name] = values
+        return grid
 
 
 @dataclass(frozen=True)

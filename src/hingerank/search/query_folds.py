@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from hingerank.arrays import PerRow, Ranker, RowsLike
+from hingerank.arrays import Given, PerRow, Ranker, RowsLike
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
@@ -23,6 +24,7 @@ from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_setti
 from hingerank.search.settings import Setting, Stage, Values, scales_for
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
+Part = tuple[RowsLike, np.ndarray | tuple[int, int, bool] | None]  # data, and its rows as `_taken` takes them
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
 
@@ -54,7 +56,7 @@ class QueryFolds:
     keep_scores : whether outcomes include the scores of held-out rows
     """
 
-    around: Any = None  # of clicks: the weights that fits stay near
+    around: object = None  # of clicks: the weights that fits stay near
 
     def __init__(
         self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
@@ -74,7 +76,7 @@ class QueryFolds:
         """The scalings that suit the data."""
         return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
 
-    def possible(self, stages: Sequence[Stage]) -> list[Stage]:
+    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]:
         """The stages without settings that need all rows at once, if rows are in a mapped file or in parts."""
         stay = isinstance(self.data, RowsInParts) or is_mapped(self.data.X)
         left = {"context", "interactions"} if stay else set()
@@ -94,8 +96,7 @@ class QueryFolds:
 
     def held(self, k: int) -> RowsLike:
         """The rows held out in fold k."""
-        _, _, other, choose = self.parts[k]
-        return _taken(other, choose)
+        return _taken(*self.parts[k][1])
 
     def lists(self, k: int) -> np.ndarray | None:
         """For clicks: how often each held-out query of fold k was shown."""
@@ -103,8 +104,7 @@ class QueryFolds:
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
-        data, learn, _, _ = self.parts[k]
-        train, held = _taken(data, learn), self.held(k)
+        train, held = _taken(*self.parts[k][0]), self.held(k)
         # rows in a mapped file or on workers are scaled by the ranker itself
         stay = self.separate or isinstance(train, RowsInParts) or is_mapped(train.X)
         known = ranker.get_params(deep=False)
@@ -128,7 +128,7 @@ class QueryFolds:
                     continue
             spent = (time.perf_counter() - began) / len(group)
             fixed = {"scale": None} if scaled else {}
-            for batch in path_batches(group, paths_of(ranker)):
+            for batch in path_batches(group, self._paths(ranker)):
                 yield from self._measured(ranker, batch, fixed, here, there, spent)
 
     def _measured(
@@ -144,11 +144,10 @@ class QueryFolds:
             return made
 
         rows = (here, None, None) if isinstance(here, RowsInParts) else (here.X, here.y, here.qid)
-        learn = self._learn(here)
-        paths = paths_of(ranker) if learn is None else ()
         stops = follows(type(ranker), TreeRanker, FITS) and isinstance(there, RankingData)
         held = (there.X, there.y, there.qid) if stops else None
-        fits = list(fit_settings(make, batch, paths, rows, learn, caught=OF_A_SETTING, stop_on=held))
+        learn = partial(self._learn, rows=here)
+        fits = list(fit_settings(make, batch, self._paths(ranker), rows, learn, caught=OF_A_SETTING, stop_on=held))
         began = time.perf_counter()
         values = self._judge([fit.ranker for fit in fits if fit.error is None], there)
         spent += (time.perf_counter() - began) / len(batch)
@@ -157,9 +156,16 @@ class QueryFolds:
             outcome = _outcome(fit, found, scores if self.keep_scores else None, spent)
             yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
 
-    def _learn(self, here: object) -> Any:
-        """A function that fits a ranker to rows, if that is not its own `fit`."""
-        return None
+    def _paths(self, ranker: Ranker) -> tuple[str, ...]:
+        """The parameters whose values are fitted together."""
+        return paths_of(ranker)
+
+    def _learn(self, ranker: Ranker, rows: RowsLike) -> None:
+        """Fit a ranker to rows of a fold."""
+        if isinstance(rows, RowsInParts):
+            ranker.fit(rows, None, qid=None)
+        else:
+            ranker.fit(rows.X, rows.y, qid=rows.qid)
 
     def _judge(self, found: list[Ranker], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Every held-out query's value for each ranker, and the scores if they are in one place."""
@@ -174,39 +180,35 @@ def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spe
     return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores, by_query=values)
 
 
-def _cut(
-    data: RowsLike, validation: RowsLike, folds: int, seed: int
-) -> tuple[list[tuple[RowsLike, Any, RowsLike, Any]], RowsLike]:
-    """(data, training rows, data, validation rows) of every fold, None for all rows; and all data.
-
-    Rows of data in parts are given as arguments of `RowsInParts.fold`: a fold is in memory only while it is used.
-    """
+def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[list[tuple[Part, Part]], RowsLike]:
+    """What every fold learns from and what it holds out; and all data. Rows are taken only while a fold is used."""
     if validation is not None:
         if validation.n_features != data.n_features:
             raise DataError(
                 f"validation has {validation.n_features} features but the data have {data.n_features}: use the same"
             )
         if isinstance(data, RowsInParts):
-            return [(data, None, validation, None)], data.joined(validation)
+            return [((data, None), (validation, None))], data.joined(validation)
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
-        return [(data, None, validation, None)], RankingData.concatenate(renamed)
+        return [((data, None), (validation, None))], RankingData.concatenate(renamed)
     check_count(folds)
     if data.n_queries < 2:
         raise DataError("tuning holds out whole queries, but the data have only one: give query ids or validation=")
     folds = min(folds, data.n_queries)
     if isinstance(data, RowsInParts):
-        return [(data, (k, folds, False), data, (k, folds, True)) for k in range(folds)], data
+        return [((data, (k, folds, False)), (data, (k, folds, True))) for k in range(folds)], data
     order = np.random.default_rng(seed).permutation(data.n_queries)
     part_of = np.empty(data.n_queries, np.int64)
     for k, queries in enumerate(np.array_split(order, folds)):
         part_of[queries] = k
     of_row = part_of[data.blocks.scatter(data.blocks.numbers)]
-    return [(data, np.flatnonzero(of_row != k), data, np.flatnonzero(of_row == k)) for k in range(folds)], data
+    return [((data, np.flatnonzero(of_row != k)), (data, np.flatnonzero(of_row == k))) for k in range(folds)], data
 
 
-def _taken(data: RowsLike, rows: Any) -> RowsLike:
+def _taken(data: RowsLike, rows: np.ndarray | tuple[int, int, bool] | None) -> RowsLike:
+    """Some rows, by their numbers; for data in parts by the arguments of `RowsInParts.fold`; None for all."""
     if rows is None:
         return data
     return data.fold(*rows) if isinstance(data, RowsInParts) else data.take(rows)

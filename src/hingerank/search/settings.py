@@ -183,10 +183,12 @@ def resolved(
     if unknown is not None:
         kind = ranker if isinstance(ranker, type) else type(ranker)
         raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
-    usual = [{}] if any(len(values) > 1 for values in given.values()) else stages_of(ranker)
-    free = [{name: values for name, values in stage.items() if name not in given} for stage in usual]
-    free = [stage for stage in free if any(values is not AROUND for values in stage.values())]
-    stages: list[Stage] = [{**{n: list(v) for n, v in given.items()}, **(free[0] if free else {})}, *free[1:]]
+    usual: list[Stage] = []
+    for stage in [] if any(len(values) > 1 for values in given.values()) else stages_of(ranker):
+        free = {name: values for name, values in stage.items() if name not in given}
+        if any(values is not AROUND for values in free.values()):
+            usual.append(free)
+    first = {**{name: list(values) for name, values in given.items()}, **(usual[0] if usual else {})}
 
     def values_of(values: Sequence[Any]) -> Sequence[Any]:
         if values is SCALES:
@@ -199,11 +201,15 @@ def resolved(
             return [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]
         return values
 
-    stages = [{name: found for name, values in stage.items() if (found := values_of(values))} for stage in stages]
+    stages: list[Stage] = []
     tried: set[str] = set()
-    for number, stage in enumerate(stages):
-        stages[number] = {name: values for name, values in stage.items() if values is not AROUND or name in tried}
-        tried |= set(stages[number])
+    for stage in [first, *usual[1:]]:
+        found: dict[str, Sequence[Any]] = {}
+        for name, values in stage.items():
+            if values is not AROUND or name in tried:
+                found[name] = values_of(values)
+        stages.append({name: values for name, values in found.items() if values})
+        tried |= set(stages[-1])
     start = {name: known[name] for stage in stages[1:] for name in stage if name not in stages[0]}
     return stages, start
 

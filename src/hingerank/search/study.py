@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
-from hingerank.arrays import Ranker
+from hingerank.arrays import Given, Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
 from hingerank.search.fitting import path_of
-from hingerank.search.proposals import Search, Staged, complexity
+from hingerank.search.proposals import Staged, complexity
 from hingerank.search.query_folds import FoldOutcome
 from hingerank.search.serving import why_not
 from hingerank.search.settings import Setting, Stage, Values
@@ -23,7 +23,9 @@ Progress = Callable[[int, int, str], None]
 
 
 class Folds(Protocol):
-    """What settings are tried on: folds of queries, or of ratings."""
+    """What settings are tried on, and the measure that compares them: folds of queries, of clicks or of ratings."""
+
+    measure: str
 
     def __len__(self) -> int: ...
 
@@ -33,47 +35,71 @@ class Folds(Protocol):
 
     def scales(self) -> Values: ...
 
-    def possible(self, stages: Sequence[Stage]) -> list[Stage]: ...
+    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]: ...
 
     def natural(self, ranker: Ranker) -> float: ...
 
     def limits(self) -> dict[str, tuple[float, float]]: ...
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What the studies of all rankers share.
+
+    Attributes
+    ----------
+    folds : what settings are tried on
+    simplest : take the simplest setting within one standard error of the best
+    target : the format that must run the best setting, or None
+    target_only : do not try what the target cannot run
+    blend : the scores of all rankers are added up, so the target must run the sum
+    progress : called after every fit
+    """
+
+    folds: Folds
+    simplest: bool = False
+    target: str | None = None
+    target_only: bool = False
+    blend: bool = False
+    progress: Progress | None = None
+
+
 @dataclass
 class Study:
-    """Settings of one ranker and their results."""
+    """Settings of one ranker and their results; by default only the ranker's own setting is tried."""
 
     name: str
     ranker: Ranker
-    folds: Folds
-    measure: str
-    progress: Progress | None = None
-    target: str | None = None
-    blended: bool = False
+    plan: Plan
+    search: Staged = field(default_factory=lambda: Staged([{}]))
     trials: dict[str, Trial] = field(default_factory=dict)
     widened: dict[str, Values] = field(default_factory=dict)
     problem: str | None = None
-    simplest: bool = False
     scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
     by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
+    @property
+    def folds(self) -> Folds:
+        return self.plan.folds
+
     def runs(self, setting: Setting) -> bool:
         """Whether the target can run a setting; always True without a target."""
-        return self.target is None or not why_not(self.ranker, setting, self.target, self.blended)
+        target = self.plan.target
+        return target is None or not why_not(self.ranker, setting, target, self.plan.blend)
 
-    def run(self, search: Search, seed: int, widened: dict[str, Values] | None = None) -> None:
-        """Try the settings that the search proposes, until it ends.
+    def run(self) -> None:
+        """Try what the search proposes: first what the target can run, then the rest, to know what the target costs."""
+        if self.plan.target is None:
+            self._follow(self.search, self.widened)
+            return
+        self._follow(replace(self.search, allowed=self.runs), self.widened)
+        if not self.plan.target_only and not self.plan.blend:
+            self._follow(self.search, {})
 
-        Parameters
-        ----------
-        search : proposes settings
-        seed : of the proposals
-        widened : receives the values beyond the edges of grids; by default the study's own
-        """
-        grown = self.widened if widened is None else widened
-        proposals = search.propose(seed, grown) if isinstance(search, Staged) else search.propose(seed)
+    def _follow(self, search: Staged, widened: dict[str, Values]) -> None:
+        """Try the settings that a search proposes, until it ends; widened: receives values beyond edges of grids."""
+        proposals = search.propose(0, widened)
         batch = next(proposals, None)
         while batch is not None:
             self._attempt(batch)
@@ -133,18 +159,19 @@ class Study:
                 self.problem = self.problem or outcome.problem
                 self._tell(found)
         for key, outcomes in found.items():
-            values = np.array([outcome.value for outcome in outcomes])
-            several = len(values) > 1
-            error = float(values.std(ddof=1) / np.sqrt(len(values))) if several else outcomes[0].error
-            seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
-            mean, count = float(values.mean()), len(self.folds)
-            if len(values) < count and not problems:
-                problems, mean = [f"stopped after {len(values)} of {count} folds at {mean:.4f}"], np.nan
-            self.trials[key] = Trial(
-                self.name, self._reached(todo[key], outcomes), values.tolist(), mean, error, seconds,
-                problems[-1] if problems else None, self.runs(todo[key]),
-            )  # fmt: skip
+            self.trials[key] = self._trial(todo[key], outcomes)
         self._keep_scores(found)
+
+    def _trial(self, setting: Setting, outcomes: list[FoldOutcome]) -> Trial:
+        """What a setting reached on its folds; its mean is NaN if it was stopped."""
+        values, count = np.array([outcome.value for outcome in outcomes]), len(self.folds)
+        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else outcomes[0].error
+        seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
+        mean, problem = float(values.mean()), problems[-1] if problems else None
+        if len(values) < count and problem is None:
+            problem, mean = f"stopped after {len(values)} of {count} folds at {mean:.4f}", np.nan
+        reached = self._reached(setting, outcomes)
+        return Trial(self.name, reached, values.tolist(), mean, error, seconds, problem, self.runs(setting))
 
     def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
         """Settings to leave out of the remaining folds: stopped before, or not promising on the first k folds.
@@ -152,20 +179,21 @@ class Study:
         That is if the values of queries, minus those of the best setting so far, are on average below WORTH of it even
         with their error added; and, if a simpler setting may win, also if it is behind by two of its own errors.
         """
-        here = {key: _all_queries(outcomes) for key, outcomes in found.items() if len(outcomes) == k}
-        behind, whole = {key for key, outcomes in found.items() if len(outcomes) < k}, self.by_query or here
-        best = max(
-            whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key] or [np.array([-np.inf])]]), default=""
-        )
-        values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items() if each}
-        if best not in values:
+        behind = {key for key, outcomes in found.items() if len(outcomes) < k}
+        here = {key: v for key, outcomes in found.items() if key not in behind and (v := _all_queries(outcomes))}
+        whole = self.by_query or here
+        if not whole:
             return behind
-        for key in (key for key in here if key in values and key != best):
+        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key]]))
+        values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items()}
+        for key in here:
+            if key == best:
+                continue
             apart = (values[key] - values[best])[~np.isnan(values[key] - values[best])]
             if len(apart) < FEWEST_QUERIES:
                 continue
             gain, error = apart.mean(), apart.std(ddof=1) / np.sqrt(len(apart))
-            own = np.nanstd(values[key], ddof=1) / np.sqrt(len(apart)) if self.simplest else 0.0
+            own = np.nanstd(values[key], ddof=1) / np.sqrt(len(apart)) if self.plan.simplest else 0.0
             enough = WORTH * abs(np.nanmean(values[best]))
             if gain + error < enough and gain <= -2 * own:
                 behind.add(key)
@@ -201,12 +229,12 @@ class Study:
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
         known = [mean for mean in means if not np.isnan(mean)]
         past, done = len(self.trials) * len(self.folds), sum(map(len, found.values()))
-        best = f"{self.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
+        best = f"{self.folds.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
         total = past + len(found) * len(self.folds)
         left = (time.perf_counter() - self.began) / (past + done) * (total - past - done)
         tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
-        if self.progress is not None:
-            self.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
+        if self.plan.progress is not None:
+            self.plan.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
 
 
 def _all_queries(outcomes: Sequence[FoldOutcome]) -> list[np.ndarray]:

@@ -3,10 +3,10 @@
 import inspect
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from sklearn.base import clone
 
@@ -25,8 +25,8 @@ from hingerank.search.click_folds import ClickFolds
 from hingerank.search.proposals import Staged
 from hingerank.search.query_folds import QueryFolds
 from hingerank.search.serving import advice, check_target, stays_here, target_name
-from hingerank.search.settings import Values, listed, resolved
-from hingerank.search.study import Folds, Progress, Study
+from hingerank.search.settings import listed, resolved
+from hingerank.search.study import Folds, Plan, Progress, Study
 from hingerank.watching import tell_task
 
 RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # kinds of training data
@@ -134,95 +134,66 @@ def tune(
         parts = ClickFolds(data, measure, keep_scores=blend, **how | {"correction": "ips"} | clicks)
     else:
         parts = QueryFolds(data, measure, keep_scores=blend, **how)
-    plan = Plan(parts, measure, random_state, one_standard_error, target, serve_only, blend)
+    plan = Plan(parts, one_standard_error, target, serve_only, blend, progress)
+    studies = []
     for name, ranker in zip(names_of_rankers(rankers), rankers):
-        plan.add(name, ranker, params or {}, widen, progress)
-    for study, search, widened in plan.turns():
-        study.run(search, random_state, widened)
-    found = plan.fitted()
+        studies.append(_study(name, ranker, plan, params or {}, widen))
+    if target is not None:
+        begun = {study.name: (study.ranker, study.search.first) for study in studies}
+        check_target(target, begun, serve_only or blend, blend)
+    for study in studies:
+        study.run()
+    found = _fitted(studies, plan, random_state)
     found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
     return found
 
 
-@dataclass
-class Plan:
-    """Rankers with their searches, the folds they are tried on, and the requirements on the best one.
+def _study(name: str, ranker: Ranker, plan: Plan, params: Given, widen: bool) -> Study:
+    """A ranker with the settings worth trying for it."""
+    tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
+    given, folds = present_names(ranker, tried, warn=True, stacklevel=3), plan.folds
+    stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
+    stages = folds.possible(stages, ranker, given)
+    return Study(name, ranker, plan, Staged(stages, start, widen, folds.limits()))
 
-    simplest: take the simplest setting within one standard error. target: the format that must run it; target_only:
-    do not try what it cannot run. blend: return a blend of all rankers.
-    """
 
-    folds: Folds
-    measure: str
-    seed: int
-    simplest: bool
-    target: str | None
-    target_only: bool
-    blend: bool
-    studies: list[Study] = field(default_factory=list)
-    searches: list[Staged] = field(default_factory=list)
+def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
+    """The best ranker with its best setting, or a blend of all, fitted on everything."""
+    worked = [study for study in studies if study.served]
+    if not worked:
+        names = ", ".join(study.name for study in studies)
+        raise ValueError(f"no setting of {names} could be fitted; the first error is: {studies[0].problem}")
+    if plan.blend:
+        if len(worked) < 2:
+            failed = next(study for study in studies if not study.served)
+            raise ValueError(
+                f"only {worked[0].name} could be fitted, and a blend needs two rankers or more; the first error of "
+                f"{failed.name} is: {failed.problem}"
+            )
+        return blended(worked, plan, seed)
+    winner, chosen = _winner(worked)
+    more: Facts = {}
+    if plan.target is None and chosen.setting.get("context") is not None:  # which no export carries
+        more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
+    if plan.target is not None and not plan.target_only:
+        other, free = _winner([study for study in studies if study.known], free=True)
+        more = {"free": {"ranker": free.ranker, "setting": free.setting}}
+        more |= {"advice": advice(other.ranker, free, chosen)}
+    tell_task(f"tuning {winner.name}, the last fit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakFitWarning)  # validation has chosen this setting
+        found = plan.folds.fit(clone(winner.ranker).set_params(**chosen.setting))
+    trials = [trial for study in studies for trial in study.trials.values()]
+    found.tuning_ = Tuning(
+        plan.folds.measure, len(plan.folds), winner.name, chosen.setting, trials, 0.0, winner.widened, **more
+    )
+    return found
 
-    def add(
-        self, name: str, ranker: Ranker, params: Given, widen: bool, progress: Progress | None
-    ) -> None:  # fmt: skip
-        """Add a ranker with the settings worth trying for it."""
-        tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
-        given, folds = present_names(ranker, tried, warn=True, stacklevel=3), self.folds
-        stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
-        if isinstance(folds, ClickFolds):
-            stages = folds.rescaled(ranker, stages, given)
-        self.searches.append(Staged(folds.possible(stages), start, widen, folds.limits()))
-        self.studies.append(
-            Study(name, ranker, folds, self.measure, progress, self.target, self.blend, simplest=self.simplest)
-        )
 
-    def turns(self) -> Iterator[tuple[Study, Staged, dict[str, Values]]]:
-        """Each study with the settings to try and the store for values beyond the edges: first what the target can run,
-        then the rest, to know what the target costs."""
-        if self.target is not None:
-            begun = {study.name: (study.ranker, search.first) for study, search in zip(self.studies, self.searches)}
-            check_target(self.target, begun, self.target_only or self.blend, self.blend)
-        for study, search in zip(self.studies, self.searches):
-            yield study, replace(search, allowed=None if self.target is None else study.runs), study.widened
-            if self.target is not None and not self.target_only and not self.blend:
-                yield study, search, {}
-
-    def fitted(self) -> Ranker:
-        """The best ranker with its best setting, or a blend of all, fitted on everything."""
-        worked = [study for study in self.studies if study.served]
-        if not worked:
-            names, problem = ", ".join(study.name for study in self.studies), self.studies[0].problem
-            raise ValueError(f"no setting of {names} could be fitted; the first error is: {problem}")
-        if self.blend:
-            if len(worked) < 2:
-                failed = next(study for study in self.studies if not study.served)
-                raise ValueError(
-                    f"only {worked[0].name} could be fitted, and a blend needs two rankers or more; the first error of "
-                    f"{failed.name} is: {failed.problem}"
-                )
-            return blended(worked, self.folds, self.measure, self.seed, self.simplest, self.target)
-        winner, chosen = self._winner(worked)
-        more: Facts = {}
-        if self.target is None and chosen.setting.get("context") is not None:  # which no export carries
-            more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
-        if self.target is not None and not self.target_only:
-            other, free = self._winner([study for study in self.studies if study.known], free=True)
-            more = {"free": {"ranker": free.ranker, "setting": free.setting}}
-            more |= {"advice": advice(other.ranker, free, chosen)}
-        tell_task(f"tuning {winner.name}, the last fit")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WeakFitWarning)  # validation has chosen this setting
-            found = self.folds.fit(clone(winner.ranker).set_params(**chosen.setting))
-        trials = [trial for study in self.studies for trial in study.trials.values()]
-        found.tuning_ = Tuning(
-            self.measure, len(self.folds), winner.name, chosen.setting, trials, 0.0, winner.widened, **more
-        )
-        return found
-
-    def _winner(self, studies: Sequence[Study], free: bool = False) -> tuple[Study, Trial]:
-        """The study with the best setting, the first of ties, and that setting; free: ignoring the target."""
-        best = [(study, study.best(self.simplest, free)) for study in studies]
-        return max(best, key=lambda pair: pair[1].mean)
+def _winner(studies: Sequence[Study], free: bool = False) -> tuple[Study, Trial]:
+    """The study with the best setting, the first of ties, and that setting; free: ignoring the target."""
+    best = [(study, study.best(study.plan.simplest, free)) for study in studies]
+    return max(best, key=lambda pair: pair[1].mean)
 
 
 def _kind(rankers: Sequence[Ranker], data: object, clicks: Given, sample_weight: object) -> str:
@@ -260,9 +231,9 @@ def _ranker(item: object, seed: int) -> Ranker:
     """An unfitted ranker for a name, a class or a ranker."""
     if isinstance(item, str):
         item = ranker_class(registered_name(item))
-    if not inspect.isclass(item):
+    if not isinstance(item, type):
         return clone(item)
     if not issubclass(item, BaseRanker | RatingsRanker):
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries, as rankers for tune must")
-    make: Any = item
-    return make(random_state=seed) if "random_state" in inspect.signature(make).parameters else make()
+    seeded: Facts = {"random_state": seed} if "random_state" in inspect.signature(item).parameters else {}
+    return item(**seeded)
