@@ -5,28 +5,22 @@ computes the rest, so a killed run resumes where it stopped and ends with the sa
 changed is computed again.
 
 The walk: `compare` asks every `_Study` (a method on a fold) for the tasks that come next and hands them to `Workers`;
-a `Task` fits a ranker and measures it on validation, or fits the chosen one and measures it on test. Test rows are
-touched in `Task._tested` only, and only after the setting was chosen.
+a `Task` fits a ranker and measures it on validation, or fits the chosen one and measures it on test.
 """
 
-import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from hingerank.arrays import Facts, Given, Ranker
-from hingerank.data.files import canonical, plain
-from hingerank.data.ranking_data import RankingData
+from hingerank.arrays import Given
+from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.fitting import check_measures, learn, query_values, score_rows, usual_measure, usual_measures
-from hingerank.lab.folds import Fold, check_folds
-from hingerank.lab.learning_curves import check_sizes, size_text, take_queries
+from hingerank.lab.fitting import check_measures, usual_measure, usual_measures
+from hingerank.lab.folds import check_folds
+from hingerank.lab.learning_curves import check_sizes
 from hingerank.lab.methods import Method
 from hingerank.lab.paper import save_rows
 from hingerank.lab.report.examples import write_examples
@@ -38,20 +32,13 @@ from hingerank.lab.run_folder import (
     check_header,
     current,
     make_header,
-    plain_id,
     read_header,
-    save_arrays,
-    versions,
     write_header,
 )
+from hingerank.lab.tasks import ComparisonPlan, Task
 from hingerank.lab.workers import Workers
-from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.own import MeasureLike, measure_name
-from hingerank.search.fitting import fit_settings
 from hingerank.search.settings import Setting
-from hingerank.solvers.run import Certificate, Entry
-
-TRACE_POINTS = 200
 
 Key = tuple[str, str, str, str, int, float]
 
@@ -69,7 +56,7 @@ class Progress:
     """
 
     counts: dict[str, tuple[int, int]]
-    running: Sequence["Task"]
+    running: Sequence[Task]
     workers: int
     results: Results
 
@@ -150,7 +137,7 @@ def compare(
 
 def _run(
     methods: Sequence[Method],
-    plan: "ComparisonPlan",
+    plan: ComparisonPlan,
     file: ResultsFile,
     header: Record,
     workers: int | None,
@@ -190,7 +177,7 @@ class _Study:
     """One method on one fold at one size: which tasks come next, given what is known."""
 
     def __init__(
-        self, method: Method, fold: int, size: float, plan: "ComparisonPlan", known: Mapping[Key, Record]
+        self, method: Method, fold: int, size: float, plan: ComparisonPlan, known: Mapping[Key, Record]
     ) -> None:
         self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
         self.seeds = range(plan.seed, plan.seed + (plan.seeds if method.is_random else 1))
@@ -215,7 +202,7 @@ class _Study:
             validated += sum(self._result("validation", setting) is not None for setting in self.batch)
         return validated + len(self.seeds) - (0 if self.hopeless else len(self._untested()))
 
-    def tasks(self) -> list["Task"]:
+    def tasks(self) -> list[Task]:
         """Tasks to run now; empty while others are running, and at the end."""
         while self.chosen is None and not self.hopeless:
             missing = {canonical(s): s for s in self.batch if self._result("validation", s) is None}
@@ -232,7 +219,7 @@ class _Study:
             return [self._task("test", [self.chosen], seed) for seed in self._untested()]
         return []
 
-    def _task(self, kind: str, settings: list[Setting], seed: int) -> "Task":
+    def _task(self, kind: str, settings: list[Setting], seed: int) -> Task:
         return Task(kind, self.method, self.fold, settings, seed, self.size)
 
     def _untested(self) -> list[int]:
@@ -275,140 +262,3 @@ def _check_methods(methods: Iterable[Method]) -> list[Method]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"give methods with different names, got {names}")
     return methods
-
-
-# What one worker does.
-
-
-@dataclass(frozen=True, eq=False)
-class ComparisonPlan:
-    """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go;
-    seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
-
-    folds: Sequence[Fold]
-    measure: MeasureLike
-    measures: Sequence[MeasureLike]
-    seed: int
-    folder: Path | None
-    seeds: int = 1
-    sizes: Sequence[float] = (1.0,)
-
-    _last: Any = None
-
-    def part(self, fold: int, name: str) -> RankingData:
-        """A part of a fold; those of the fold used last are kept."""
-        if self._last is None or self._last[0] != fold:
-            object.__setattr__(self, "_last", (fold, {}))
-        parts = self._last[1]
-        if name not in parts:
-            parts[name] = self.folds[fold].part(name)
-        return parts[name]
-
-    def __getstate__(self) -> Facts:
-        return {**vars(self), "_last": None, "measure": None, "measures": ()}
-
-    @property
-    def carried(self) -> tuple[MeasureLike, Sequence[MeasureLike]]:
-        return self.measure, self.measures
-
-    def carrying(self, carried: tuple[MeasureLike, Sequence[MeasureLike]]) -> "ComparisonPlan":
-        """The plan with measures from another process."""
-        vars(self).update(measure=carried[0], measures=carried[1])
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """kind "validation" with settings to try, or "test" with the one chosen setting; size: fraction of the queries."""
-
-    kind: str
-    method: Method
-    fold: int
-    settings: list[Setting]
-    seed: int
-    size: float = 1.0
-
-    def __str__(self) -> str:
-        return f"the method {self.method.name}"
-
-    def run(self, plan: ComparisonPlan) -> list[Record]:
-        """A record for each setting."""
-        records = []
-        train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
-        make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
-        for fit in fit_settings(make, self.settings, self.method.paths, rows, partial(learn, train=train)):
-            error = None if fit.error is None else _name(fit.error)
-            about: Record = {"seconds": fit.seconds, "error": error, "warnings": list(fit.warned)}
-            about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
-            if fit.error is None:
-                try:
-                    scores, found = (self._validated if self.kind == "validation" else self._tested)(fit.ranker, plan)
-                    about |= found
-                except Exception as problem:
-                    about["error"] = _name(problem)
-                else:
-                    about |= self._kept(fit.ranker, scores, plan) if self.kind == "test" else {}
-            records.append(self._record(plan, fit.setting, **about))
-        return records
-
-    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
-        """The mean of the choosing measure over the validation queries."""
-        data = plan.part(self.fold, "validation")
-        scores = score_rows(ranker, data)
-        ((name, values),) = query_values(data, scores, [plan.measure]).items()
-        value = mean_over_queries(values)
-        if not np.isfinite(value):
-            raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
-        return scores, {"value": value}
-
-    def _tested(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
-        """The measures of every test query, NaN where one is not defined for it."""
-        data = plan.part(self.fold, "test")
-        start = time.perf_counter()
-        scores = score_rows(ranker, data)
-        seconds = time.perf_counter() - start
-        values = {name: found.tolist() for name, found in query_values(data, scores, plan.measures).items()}
-        queries = [plain_id(query) for query in data.blocks.ids.tolist()]
-        return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
-
-    def _kept(self, ranker: Ranker, scores: np.ndarray, plan: ComparisonPlan) -> Record:
-        """What to keep of the ranker that was tested; scores and weights go to a file of the run's folder."""
-        certificate = getattr(ranker, "certificate_", None)
-        about = {
-            "certificate": plain(certificate.to_dict() if isinstance(certificate, Certificate) else certificate),
-            "trace": _thin(getattr(ranker, "trace_", None)),
-        }
-        if plan.folder is not None:
-            name = plan.folds[self.fold].name
-            name += "" if self.seed == plan.seed else f" seed {self.seed}"
-            name += "" if self.size == 1 else f" {size_text(self.size)}"
-            about["arrays"] = save_arrays(plan.folder, self.method.name, name, scores, ranker)
-        return about
-
-    def failed(self, plan: ComparisonPlan, message: str) -> list[Record]:
-        """The records of a task that ended without any."""
-        return [self._record(plan, setting, value=None, seconds=None, error=message) for setting in self.settings]
-
-    def _record(self, plan: ComparisonPlan, setting: Setting, **rest: Any) -> Record:
-        return {
-            "kind": self.kind,
-            "method": self.method.name,
-            "fold": plan.folds[self.fold].name,
-            "setting": plain(setting),
-            "seed": self.seed,
-            **({} if self.size == 1 else {"size": self.size}),
-            "versions": versions(),
-            **rest,
-        }
-
-
-def _thin(trace: object) -> list[Entry]:
-    """At most TRACE_POINTS entries of a trace, the first and the last among them."""
-    if not isinstance(trace, (list, tuple)) or not trace:
-        return []
-    places = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), TRACE_POINTS)).astype(int))
-    return [plain(trace[i]) for i in places]
-
-
-def _name(problem: BaseException) -> str:
-    return f"{type(problem).__name__}: {problem}"

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.lab.comparison import Progress, Task
+from hingerank.lab.comparison import Progress
 from hingerank.lab.leaderboard import number
 from hingerank.lab.learning_curves import size_text
 from hingerank.lab.results import mean_value
+from hingerank.lab.tasks import Task
 from hingerank.watching import describe_time
 
 
