@@ -152,7 +152,7 @@ def _run(
     queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold, study.size): study for study in studies}
     count = min(workers or thread_count(), max(1, len(queue)))
-    with Workers[Task](count, plan, patient=workers is None) as pool:
+    with Workers(count, plan, patient=workers is None) as pool:
 
         def tell() -> None:
             if progress is not None:

@@ -5,10 +5,9 @@ Test rows are touched in `Task._tested` only, and only after the setting was cho
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,10 +28,20 @@ from hingerank.solvers.run import Certificate, Entry
 TRACE_POINTS = 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ComparisonPlan:
-    """What all tasks of a run share. measure chooses settings; measures are taken on test; folder: where scores go;
-    seeds: fits of a chosen setting where a ranker is random; sizes: fractions of the training queries."""
+    """What all tasks of a run share.
+
+    Attributes
+    ----------
+    folds : what is learnt from, what chooses, what is tested
+    measure : chooses settings
+    measures : are taken on test
+    seed : of the run
+    folder : where scores go; None for nowhere
+    seeds : fits of a chosen setting if a ranker is random
+    sizes : fractions of the training queries
+    """
 
     folds: Sequence[Fold]
     measure: MeasureLike
@@ -41,29 +50,20 @@ class ComparisonPlan:
     folder: Path | None
     seeds: int = 1
     sizes: Sequence[float] = (1.0,)
-
-    _last: Any = None
+    _fold: int = -1
+    _parts: dict[str, RankingData] = field(default_factory=dict)
 
     def part(self, fold: int, name: str) -> RankingData:
         """A part of a fold; those of the fold used last are kept."""
-        if self._last is None or self._last[0] != fold:
-            object.__setattr__(self, "_last", (fold, {}))
-        parts = self._last[1]
-        if name not in parts:
-            parts[name] = self.folds[fold].part(name)
-        return parts[name]
+        if fold != self._fold:
+            self._fold, self._parts = fold, {}
+        if name not in self._parts:
+            self._parts[name] = self.folds[fold].part(name)
+        return self._parts[name]
 
     def __getstate__(self) -> Facts:
-        return {**vars(self), "_last": None, "measure": None, "measures": ()}
-
-    @property
-    def carried(self) -> tuple[MeasureLike, Sequence[MeasureLike]]:
-        return self.measure, self.measures
-
-    def carrying(self, carried: tuple[MeasureLike, Sequence[MeasureLike]]) -> "ComparisonPlan":
-        """The plan with measures from another process."""
-        vars(self).update(measure=carried[0], measures=carried[1])
-        return self
+        """Without measures, which a notebook may define: `Workers` sends them with every task."""
+        return {**vars(self), "_fold": -1, "_parts": {}, "measure": "", "measures": ()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class Task:
         """The records of a task that ended without any."""
         return [self._record(plan, setting, value=None, seconds=None, error=message) for setting in self.settings]
 
-    def _record(self, plan: ComparisonPlan, setting: Setting, **rest: Any) -> Record:
+    def _record(self, plan: ComparisonPlan, setting: Setting, **rest: object) -> Record:
         return {
             "kind": self.kind,
             "method": self.method.name,

@@ -11,63 +11,44 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from hingerank.data.files import scratch_folder
 from hingerank.kernels.threads import VARIABLE, thread_count
 from hingerank.lab.run_folder import Record
+from hingerank.lab.tasks import ComparisonPlan, Task
+from hingerank.metrics.own import MeasureLike
+
+if TYPE_CHECKING:
+    from joblib.externals.loky import ProcessPoolExecutor
 
 PATIENCE = 10.0  # seconds of work that are worth starting processes for
 OTHERS = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "BLIS_NUM", "VECLIB_MAXIMUM")  # …_THREADS of libraries
 
 
-class SharedWork(Protocol):
-    """What all tasks share.
-
-    folder: where the run is kept, None for nowhere. carried: what goes along with every task, not in the mapped file,
-    because a notebook may define it, and loky sends such things whole; `carrying` gives the plan with it.
-    """
-
-    @property
-    def folder(self) -> Path | None: ...
-
-    @property
-    def carried(self) -> Any: ...
-
-    def carrying(self, carried: Any) -> Any: ...
+Finished = list[tuple[Task, list[Record]]]  # tasks that are finished, and what they found
 
 
-class WorkerTask(Protocol):
-    """Work that can be sent to another process: `run` gives its records, `failed` those of one whose worker died."""
-
-    def run(self, plan: Any) -> list[Record]: ...
-
-    def failed(self, plan: Any, message: str) -> list[Record]: ...
-
-
-SomeTask = TypeVar("SomeTask", bound=WorkerTask)
-
-
-class Workers(Generic[SomeTask]):
+class Workers:
     """`count` workers for a plan's tasks: submit while there is `room`, then wait for what is finished.
 
     With one worker, tasks run in this process. So do, with `patient`, the first ones: processes take seconds to start,
     and are started only when the tasks that wait will take PATIENCE seconds, going by those that are done.
     """
 
-    def __init__(self, count: int, plan: SharedWork, patient: bool = False) -> None:
+    def __init__(self, count: int, plan: ComparisonPlan, patient: bool = False) -> None:
         self.count, self.plan = count, plan
-        self.running: dict[Any, SomeTask] = {}
+        self.running: dict[Future[list[Record]], Task] = {}
         self._threads = str(max(1, thread_count() // count))
         self._here = count == 1 or patient
         self._warned = False
         self._started, self._done_here = time.monotonic(), 0
-        self._executor: Any = None
+        self._executor: ProcessPoolExecutor | None = None
         self._folder: Path | None = None
         self._open = ExitStack()
 
@@ -78,16 +59,18 @@ class Workers(Generic[SomeTask]):
             self._here = ahead < PATIENCE
         return (1 if self._here else self.count) - len(self.running)
 
-    def submit(self, task: SomeTask) -> None:
-        future = Future() if self._here else self._send(task, self.count)
+    def submit(self, task: Task) -> None:
+        future = Future[list[Record]]() if self._here else self._send(task, self.count)
         self.running[future] = task
 
-    def _send(self, task: SomeTask, count: int) -> Any:
-        return self._pool(count).submit(_work, self._plan_file(), task, self.plan.carried)
+    def _send(self, task: Task, count: int) -> Future[list[Record]]:
+        # measures go with every task, not in the plan's file: loky sends whole what a notebook defines
+        measures = self.plan.measure, self.plan.measures
+        return self._pool(count).submit(_work, self._plan_file(), task, *measures)
 
-    def wait(self) -> list[tuple[SomeTask, list[Record]]]:
+    def wait(self) -> Finished:
         """Wait for at least one task, and give all that are finished."""
-        finished: list[tuple[SomeTask, list[Record]]] = []
+        finished: Finished = []
         if self._here:
             task = self.running.pop(next(iter(self.running)))
             with _limited(self._threads):
@@ -114,7 +97,7 @@ class Workers(Generic[SomeTask]):
             finished.extend(self._one_by_one(dead))
         return finished
 
-    def _warn(self, task: SomeTask, error: Exception) -> None:
+    def _warn(self, task: Task, error: Exception) -> None:
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -123,8 +106,8 @@ class Workers(Generic[SomeTask]):
                 stacklevel=4,
             )
 
-    def _one_by_one(self, tasks: list[SomeTask]) -> list[tuple[SomeTask, list[Record]]]:
-        finished = []
+    def _one_by_one(self, tasks: list[Task]) -> Finished:
+        finished: Finished = []
         self._stop()
         for task in tasks:
             try:
@@ -136,7 +119,7 @@ class Workers(Generic[SomeTask]):
         self._stop()
         return finished
 
-    def _pool(self, count: int) -> Any:
+    def _pool(self, count: int) -> "ProcessPoolExecutor":
         if self._executor is None:
             from joblib.externals.loky import ProcessPoolExecutor
 
@@ -160,7 +143,7 @@ class Workers(Generic[SomeTask]):
             self._executor.shutdown(wait=True, kill_workers=True)
             self._executor = None
 
-    def __enter__(self) -> "Workers[SomeTask]":
+    def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -183,12 +166,14 @@ def _limited(threads: str) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _work(plan_file: str, task: WorkerTask, carried: Any) -> list[Record]:
-    return task.run(_plan(plan_file).carrying(carried))
+def _work(plan_file: str, task: Task, measure: MeasureLike, measures: Sequence[MeasureLike]) -> list[Record]:
+    plan = _plan(plan_file)
+    plan.measure, plan.measures = measure, measures
+    return task.run(plan)
 
 
 @lru_cache(maxsize=1)
-def _plan(path: str) -> Any:
+def _plan(path: str) -> ComparisonPlan:
     import joblib
 
     # "c": writable pages of our own. Read-only arrays are another type to numba and would have every kernel recompiled.
