@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hingerank.diversity.generate import make_diverse
+from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import XQuAD
 from hingerank.papers import TABLES, Place, Section, diversity
@@ -19,7 +20,6 @@ from hingerank.papers.diversity import (
     indri_queries,
     leave_one_out,
     marks,
-    score_candidates,
     web_track_qrels,
 )
 from hingerank.papers.engine import TableStudy
@@ -61,6 +61,16 @@ def test_choices_do_not_see_test_queries(folds):
     assert before["chosen"][0] == after["chosen"][0]  # fold 5 is tested first
     tested = [query.qid for query in folds[4]]
     assert [before["values"][NDCG][qid] for qid in tested] != [after["values"][NDCG][qid] for qid in tested]
+
+
+def score_candidates(queries, run):
+    """Measures of a run, with the ideal ranking computed over the candidates."""
+    values = {ERR: {}, NDCG: {}}
+    for q in queries:
+        order = [list(q.docids).index(docid) for docid in run[q.qid].docids[:20]]
+        for name, by_query in values.items():
+            by_query[q.qid] = parse_diversity_measure(name)(q.judgments, order)
+    return values
 
 
 def test_leave_one_out_asks_the_others():

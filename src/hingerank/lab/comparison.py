@@ -13,13 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hingerank.arrays import Given
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.fitting import check_measures, usual_measure, usual_measures
-from hingerank.lab.folds import check_folds
+from hingerank.lab.folds import FoldLike, check_folds
 from hingerank.lab.learning_curves import check_sizes
 from hingerank.lab.methods import Method
 from hingerank.lab.paper import save_rows
@@ -71,7 +70,7 @@ class Progress:
 
 def compare(
     methods: Iterable[Method],
-    folds: Iterable[Any],
+    folds: Iterable[FoldLike],
     measure: MeasureLike | None = None,
     measures: Iterable[MeasureLike] | None = None,
     *,

@@ -1,97 +1,36 @@
 """`hingerank demo`: a small shop from its click log to propensities, a ranker, a page and an export."""
 
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hingerank.arrays import Facts
+from hingerank.clicks.log import ClickLog
+from hingerank.clicks.propensities import Propensities, propensities
+from hingerank.clicks.shop import Shop, make_shop
+from hingerank.clicks.value import evaluate_clicks
+from hingerank.data.files import write_whole
+from hingerank.data.read_write import write
+from hingerank.lab.report.shop import (
+    CORRECTED,
+    CURVES,
+    EXPORT,
+    LOG,
+    MODEL,
+    PAGE,
+    PLACES,
+    PLAIN,
+    PRODUCTS,
+    Demo,
+    shop_page,
+)
+from hingerank.metrics import evaluate
+from hingerank.rankers.linear import RankSVM
+from hingerank.search.tuning import tune
 
 TRAINED = 2 / 3  # of the searches: rankers learn from these, and the others measure them
-PLAIN, CORRECTED, CURVES = "clicks as they are, linear", "corrected clicks, linear", "corrected clicks, curves"
-PAGE, LOG, PRODUCTS, PLACES, MODEL, EXPORT = (
-    "report.html",
-    "log.txt",
-    "products",
-    "propensities.json",
-    "model",
-    "model.sql",
-)
 OURS = {PAGE, LOG, PRODUCTS, PLACES, MODEL, EXPORT, "model.examples.json"}
-
-
-@dataclass(frozen=True, eq=False)
-class Demo:
-    """What the demo found.
-
-    Attributes
-    ----------
-    folder : where everything was written
-    shop : the generated shop
-    places : propensities of positions, as estimated
-    rankers : by name; `best` is the name of the one that was kept
-    ndcg : NDCG@10 of each ranking on held-out searches, by judgments
-    values : value of each ranking on the same searches, by clicks
-    query, before, after : a search, and its rows in the order of today and of the best ranker
-    explained : that search explained
-    exported : the files of the export, and how they were checked
-    """
-
-    folder: Path
-    shop: Any
-    places: Any
-    rankers: Facts
-    ndcg: dict[str, float]
-    values: Any
-    query: Any
-    before: np.ndarray
-    after: np.ndarray
-    explained: Any
-    exported: Any
-    best: str = CURVES
-
-    @property
-    def ranker(self) -> Any:
-        return self.rankers[self.best]
-
-    @property
-    def model(self) -> Path:
-        return self.folder / MODEL
-
-    @property
-    def page(self) -> Path:
-        return self.folder / PAGE
-
-    @property
-    def commands(self) -> list[str]:
-        """The demo again, on its files, as commands."""
-        log, products, places = (self.folder / name for name in (LOG, PRODUCTS, PLACES))
-        clicks = f"{log} --features {products} --propensities {places}"
-        return [
-            f"hingerank clicks info {log}",
-            f"hingerank clicks propensities {log} -o {places} --force",
-            f"hingerank tune {clicks} --correction clipped --model additive-rank-svm -o tuned/",
-            f"hingerank evaluate {clicks} tuned/ --estimator snips",
-            f"hingerank export tuned/ --to sql --check {products} -o ranker.sql",
-        ]
-
-    def table(self) -> tuple[list[str], list[list[Any]]]:
-        """A row for each ranking: NDCG@10 by judgments, DCG@10 by clicks with its interval, the effect of margin."""
-        rows = []
-        for name, value in self.values.items():
-            low, high = value.interval
-            rows.append([name, self.ndcg[name], value.value, f"{low:.3f} to {high:.3f}", self._of_margin(name)])
-        return ["ranking", "NDCG@10", "DCG@10 by clicks", "95 % interval", "effect of margin"], rows
-
-    def _of_margin(self, name: str) -> float | None:
-        """How much the feature moves scores, as a fraction of all features' effects."""
-        if name not in self.rankers:
-            return None
-        ranker, column = self.rankers[name], self.shop.rows.names.index("margin")
-        effects = np.abs(ranker.coef_) if name != CURVES else ranker.deviations_
-        return float(effects[column] / effects.sum())
 
 
 def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[str], None] | None = None) -> Demo:
@@ -103,11 +42,6 @@ def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[
     n_queries, seed : of the shop
     step : called with what is done next
     """
-    from hingerank.clicks.propensities import propensities
-    from hingerank.clicks.shop import make_shop
-    from hingerank.data.files import write_whole
-    from hingerank.data.read_write import write
-    from hingerank.lab.report.shop import shop_page
 
     def say(text: str) -> None:
         if step is not None:
@@ -128,13 +62,8 @@ def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[
     return found
 
 
-def learn_and_measure(run: Path, shop: Any, places: Any) -> Demo:
+def learn_and_measure(run: Path, shop: Shop, places: Propensities) -> Demo:
     """Rankers from the clicks of some searches, measured on the others; the best is saved and exported."""
-    from hingerank.clicks.value import evaluate_clicks
-    from hingerank.metrics import evaluate
-    from hingerank.rankers.linear import RankSVM
-    from hingerank.search.tuning import tune
-
     joined = shop.log.join(shop.rows)
     queries = np.random.default_rng(0).permutation(joined.data.blocks.ids).tolist()
     cut = round(TRAINED * len(queries))
@@ -145,8 +74,8 @@ def learn_and_measure(run: Path, shop: Any, places: Any) -> Demo:
     }
     usual = {"smoothness": 10.0, "pair_weight": "uniform", "context": None, "interactions": None, "scale": None}
     rankers[CURVES] = tune("additive-rank-svm", train, propensities=places, correction="clipped", folds=3, params=usual)
-    number = {document: row for row, document in enumerate(shop.rows.docid.tolist())}
-    held = np.array([number[document] for document in held_out.docid.tolist()])
+    number = {document: row for row, document in enumerate(np.asarray(shop.rows.docid).tolist())}
+    held = np.array([number[document] for document in np.asarray(held_out.docid).tolist()])
     scores = {"today": shop.today[held], **{name: ranker.predict(held_out.data) for name, ranker in rankers.items()}}
     values = evaluate_clicks(held_out, scores, propensities=places, estimator="snips")
     ndcg = {
@@ -163,7 +92,7 @@ def learn_and_measure(run: Path, shop: Any, places: Any) -> Demo:
     return Demo(run, shop, places, rankers, ndcg, values, query, before, after, explained, exported)
 
 
-def _telling_search(shop: Any, held: np.ndarray, scores: dict[str, np.ndarray]) -> object:
+def _telling_search(shop: Shop, held: np.ndarray, scores: dict[str, np.ndarray]) -> object:
     """The held-out search whose first products improve most."""
 
     def first_grades(of: np.ndarray, rows: np.ndarray) -> float:
@@ -178,10 +107,11 @@ def _telling_search(shop: Any, held: np.ndarray, scores: dict[str, np.ndarray]) 
     return max(gains, key=lambda query: gains[query])
 
 
-def session_lines(log: Any) -> str:
+def session_lines(log: ClickLog) -> str:
     """A log as `read_clicks` reads it: ``query<TAB>document,… : clicked document,…`` a line."""
-    order = np.lexsort((log.place, log.session))
-    cuts: np.ndarray = np.flatnonzero(np.diff(log.session[order])) + 1
+    session = np.asarray(log.session)
+    order = np.lexsort((log.place, session))
+    cuts: np.ndarray = np.flatnonzero(np.diff(session[order])) + 1
     lines = []
     for entries in np.split(order, cuts):
         documents = log.document_names[log.document[entries]]
@@ -192,8 +122,6 @@ def session_lines(log: Any) -> str:
 
 def _emptied(folder: Path) -> Path:
     """A folder without an earlier demo; one with anything else in it is refused."""
-    import shutil
-
     if folder.exists():
         if not folder.is_dir():
             raise ValueError(f"{folder} is a file: name a new folder with --output")

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -11,14 +10,14 @@ from hingerank.data.checks import WeakFitWarning
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.fitting import learn, score_rows
-from hingerank.lab.folds import PARTS, Fold, check_folds
+from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds
 from hingerank.lab.methods import Method
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.metrics.own import MeasureLike
 
 
 def scored_folds(
-    folds: Iterable[Any], method: Method, measure: MeasureLike = MEASURE, *, seed: int = 0, workers: int | None = 1
+    folds: Iterable[FoldLike], method: Method, measure: MeasureLike = MEASURE, *, seed: int = 0, workers: int | None = 1
 ) -> list[Fold]:
     """Folds of topics with a ranker's scores as relevance (see ``hingerank.lab.topics.with_scores``).
 

@@ -49,7 +49,7 @@ def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[Measu
     """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
     if isinstance(data, ListRows):
         return data.values(scores, measures)
-    diverse = [measure for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
+    diverse = [str(measure) for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
     found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
     graded = [measure for measure in measures if measure not in diverse]
     if graded:

@@ -9,13 +9,12 @@ import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Given, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import blocks_from_qid, fingerprint_whole
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
 from hingerank.diversity.queries import DiverseData
@@ -64,6 +63,9 @@ class Fold:
         return _plain_arrays(chosen.take() if isinstance(chosen, SelectedRows) else chosen)
 
 
+FoldLike = Fold | Sequence[RankingData | DiverseData]  # a triple (train, validation, test) has no name
+
+
 def _plain_arrays(data: RankingData) -> RankingData:
     """The same data with arrays mapped from a file as plain ones, which is what they are to every kernel."""
     if isinstance(data.X, RowsView):
@@ -103,7 +105,7 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
     return [Fold(f"fold {i}", train, check, test) for i, (train, check, test) in enumerate(parts, 1)]
 
 
-def check_folds(folds: Iterable[Fold | Sequence[RankingData | DiverseData]]) -> list[Fold]:
+def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
     named = [_named(fold, number) for number, fold in enumerate(folds, 1)]
     if not named:
@@ -124,7 +126,7 @@ def check_folds(folds: Iterable[Fold | Sequence[RankingData | DiverseData]]) -> 
     return named
 
 
-def _named(fold: Fold | Sequence[RankingData | DiverseData], number: int) -> Fold:
+def _named(fold: FoldLike, number: int) -> Fold:
     """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
     if isinstance(fold, Fold):
         return fold
@@ -171,30 +173,34 @@ class BlendRows:
     """
 
     def __init__(
-        self, members: Any = None, folds: int = 5, measure: str = "ndcg@10", random_state: int | None = None
+        self,
+        members: Sequence[str] | None = None,
+        folds: int = 5,
+        measure: str = "ndcg@10",
+        random_state: int | None = None,
     ) -> None:
         self.members, self.folds, self.measure, self.random_state = members, folds, measure, random_state
 
-    def fit(self, X: Matrix, y: Any = None, qid: Any = None) -> "BlendRows":
+    def fit(self, X: RowsLike, y: PerRow = None, qid: PerRow = None) -> "BlendRows":
         from hingerank.search.tuning import tune
 
         names = self.members
         if names is None:
             names = ["rank-svm", "additive-rank-svm", *(["lightgbm"] if find_spec("lightgbm") else [])]
-        data = X if isinstance(X, RankingData) else RankingData(X, y, qid)
+        data = X if isinstance(X, RankingData) else RankingData(X, np.asarray(y), np.asarray(qid))
         self.ranker_ = tune(
             list(names), data, measure=self.measure, folds=self.folds, random_state=self.random_state or 0, blend=True
         )
         return self
 
-    def predict(self, X: Matrix, qid: Any = None) -> np.ndarray:
+    def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
         return self.ranker_.predict(X, qid)
 
-    def save(self, path: Any, metadata: Any = None) -> str:
+    def save(self, path: PathLike, metadata: Given | None = None) -> str:
         """Write the blend to a model file."""
         return self.ranker_.save(path, metadata)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """What was fitted, such as members_ and certificate_, is the blend's."""
         if not name.endswith("_") or name.startswith("_") or name == "ranker_":
             raise AttributeError(name)

@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from hingerank.lab.statistics import (
     win_tie_loss,
 )
 from hingerank.notebook import html_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 LEVEL = 0.05
 WHERE_ANY = ("± seeds", "missing", "failed")  # columns of the terminal that are there where a line has something
@@ -158,7 +161,7 @@ class Leaderboard:
         end = [r"\bottomrule", r"\end{tabular}", ""]
         return "\n".join([begin, r"\toprule", rows[0], r"\midrule", *rows[1:], *end])
 
-    def to_rich(self, width: int | None = None) -> Any:
+    def to_rich(self, width: int | None = None) -> "Table":
         """A table for the terminal; where it is wider than `width`, without columns of DROPPED, first ones first."""
         from rich.table import Table
         from rich.text import Text
@@ -253,7 +256,9 @@ def shared_values(results: Results, measure: str, first: str, second: str) -> tu
     return np.array([own[key] for key in shared]), np.array([other[key] for key in shared])
 
 
-def _line(results: Results, method: str, measure: str, pair: Any, test: TestResult | None) -> Line:
+def _line(
+    results: Results, method: str, measure: str, pair: tuple[np.ndarray, np.ndarray] | None, test: TestResult | None
+) -> Line:
     """The line of a method; pair: its values and the baseline's; test: their corrected test; None for no comparison."""
     per_fold, per_seed = results.fold_means(method, measure), results.seed_means(method, measure)
     own, seed = list(results.per_query(method, measure).values()), results.header["seed"]

@@ -9,7 +9,7 @@ import hashlib
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,35 +23,38 @@ from hingerank.personal.top_n import list_values, parse_list_measure
 MEASURE = "list_ndcg@10"
 MEASURES = [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]
 LONGEST = 100  # items in a list
+Known = tuple[np.ndarray, np.ndarray]  # users and the items that each is known to have
 
 
 @runtime_checkable
 class Recommender(Protocol):
     """What learns from ratings and makes lists: personal rankers and baselines, or your own."""
 
-    def fit_ratings(self, item_features: Any, users: Any, items: Any, ratings: Any) -> Any: ...
+    def fit_ratings(self, item_features: Matrix, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> object: ...
 
-    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
+    def top_k(
+        self, users: ArrayLike, candidates: Matrix, top: int = 10, *, exclude: Known | None = None
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ListRows(RankingData):
     """Ratings as rows, with all that lists are made of.
 
     Attributes
     ----------
-    items : of each row, its item as row number of the catalogue
+    items : the row of the catalogue that each row is about
     catalogue : the features of all items
     relevant : the least rating of an item that a list should find
     seen : (users, items) that are known and not offered again
     offered : row numbers of the items that lists are made of; None: all
     """
 
-    items: Any = None
-    catalogue: Any = None
-    relevant: float = 0.0
-    seen: tuple[Any, Any] | None = None
-    offered: Any = None
+    items: np.ndarray
+    catalogue: Matrix
+    relevant: float
+    seen: Known | None = None
+    offered: np.ndarray | None = None
 
     def take(self, rows: ArrayLike) -> "ListRows":
         """Some rows."""
@@ -67,7 +70,7 @@ class ListRows(RankingData):
         """A score per row: -1 for the first item of its user's list, -2 for the second, …, and the same for all that
         are not in it."""
         users, numbers = self.blocks.ids, self._user_of_row
-        every = np.arange(self.catalogue.shape[0]) if self.offered is None else np.asarray(self.offered)
+        every = np.arange(self.catalogue.shape[0]) if self.offered is None else self.offered
         top, X = min(LONGEST, len(every)), self.catalogue[every]
         place_of = np.full(self.catalogue.shape[0], -1, np.int64)
         place_of[every] = np.arange(len(every))
@@ -83,7 +86,7 @@ class ListRows(RankingData):
         hit = np.asarray(lists)[numbers] == wanted[:, None]
         return np.where(hit.any(axis=1) & (wanted >= 0), -1.0 - hit.argmax(axis=1), -1.0 - len(every))
 
-    def values(self, scores: np.ndarray, measures: Sequence[Any]) -> dict[str, np.ndarray]:
+    def values(self, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
         """Measures of every user's list, NaN for users without a relevant item."""
         good = self.y >= self.relevant
         user, place = self._user_of_row[good], -scores[good].astype(np.int64) - 1
@@ -94,10 +97,10 @@ class ListRows(RankingData):
         hit[user[inside], place[inside]] = True
         found = {}
         for measure in measures:
-            name, top = parse_list_measure(measure) or ("", 0)
+            name, top = parse_list_measure(str(measure)) or ("", 0)
             whole = np.full(self.n_queries, np.nan)
             whole[some] = list_values(hit[some, :top], count[some], top)[name]
-            found[measure] = whole
+            found[str(measure)] = whole
         return found
 
     def fingerprint(self, of_rows: bytes) -> bytes:
@@ -108,7 +111,7 @@ class ListRows(RankingData):
         return whole.digest()
 
 
-def _same_list(ranker: Ranker, X: Matrix, users: Any, top: int, seen: Any) -> np.ndarray:
+def _same_list(ranker: Ranker, X: Matrix, users: np.ndarray, top: int, seen: Known | None) -> np.ndarray:
     """The lists of a ranker of rows, which has one function for all users."""
     asks_qid = "qid" in inspect.signature(ranker.predict).parameters
     one_query = {"qid": np.zeros(X.shape[0], np.int64)} if asks_qid else {}

@@ -34,7 +34,7 @@ from hingerank.search.proposals import (
     Staged,
     describe_search,
 )
-from hingerank.search.settings import AROUND, Setting, limits_of, resolved, scales_for
+from hingerank.search.settings import AROUND, Setting, Stage, Values, limits_of, resolved, scales_for
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class Estimator(Protocol):
 
     def get_params(self, deep: bool = True) -> Facts: ...
 
-    def set_params(self, **params: object) -> Any: ...
+    def set_params(self, **params: object) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _parameters(call: Callable[..., object]) -> Given:
 
 def method_from_name(
     text: str,
-    given: Mapping[str, Sequence[Any]] | None = None,
+    given: Stage | None = None,
     search: str = "grid",
     trials: int = 20,
     fold: object = None,
@@ -227,7 +227,7 @@ def method_from_name(
     return Method(called or asked, ranker, tried, fixed)
 
 
-def _baseline(called: str, name: str, given: Mapping[str, Sequence[Any]], search: str, trials: int) -> Method:
+def _baseline(called: str, name: str, given: Stage, search: str, trials: int) -> Method:
     """A baseline or a recommender of another library."""
     known = baseline_parameters(name)
     unknown = next((p for p in given if p not in known), None)
@@ -244,9 +244,9 @@ def _baseline(called: str, name: str, given: Mapping[str, Sequence[Any]], search
     return Method(called, BaselineRows, make_search([space], search, trials), {"name": name, **fixed})
 
 
-def scales_of(fold: object) -> list[Any]:
+def scales_of(fold: object) -> Values:
     """The scalings that suit a fold's rows to learn from."""
-    return [] if fold is None else scales_for(_train(fold).X)
+    return [] if fold is None else [*scales_for(_train(fold).X)]
 
 
 def natural_of(fold: object, ranker: Ranker) -> float | None:
@@ -263,11 +263,9 @@ def _train(fold: Any) -> Any:
     return fold[0] if isinstance(fold, tuple) else fold.part("train")
 
 
-def make_search(
-    stages: Sequence[Mapping[str, Sequence[object]]], kind: str, trials: int, grid: Search | None = None
-) -> Search:
+def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:
     """`grid`, by default one of all the values that does not grow, or a search over the ranges of all values."""
-    space: dict[str, list[object]] = {}
+    space: dict[str, Values] = {}
     for stage in stages:
         for name, values in stage.items():
             space.setdefault(name, []).extend([] if values is AROUND else values)
@@ -279,7 +277,7 @@ def make_search(
     return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
 
 
-def _range(values: Sequence[Any]) -> Distribution:
+def _range(values: Values) -> Distribution:
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
         return Integers(min(values), max(values))
     if all(isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0 for v in values) and len(set(values)) > 1:
@@ -315,7 +313,7 @@ def _values(text: str) -> list[object]:
         return [read_value(value.strip()) for value in text.split(",")]
 
 
-def read_value(text: str) -> Any:
+def read_value(text: str) -> object:
     """A value typed on the command line: JSON where it is JSON (3, 0.5, true, null, [1, 2]), else a number or a word.
 
     >>> [read_value(text) for text in ("3", ".5", "None", "[1, 2]", "hinge")]

@@ -56,7 +56,7 @@ def own_ranker(place: str) -> Ranker:
     return found
 
 
-def own_loss(place: str) -> Any:
+def own_loss(place: str) -> object:
     """The user's loss: an object, or a class or function that makes one."""
     found = import_own(place)
     return found() if inspect.isclass(found) or inspect.isfunction(found) else found

@@ -1,7 +1,7 @@
 """What a running comparison shows: the leaderboard so far, what is running, and how long is left."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from hingerank.lab.learning_curves import size_text
 from hingerank.lab.results import mean_value
 from hingerank.lab.tasks import Task
 from hingerank.watching import describe_time
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.table import Table
 
 
 def seconds_left(progress: Progress) -> float | None:
@@ -55,10 +60,10 @@ class LiveBoard:
     On anything but a terminal it prints a line for each test result instead, so that logs stay readable.
     """
 
-    def __init__(self, console: Any) -> None:
+    def __init__(self, console: "Console") -> None:
         self.console = console
-        self._live: Any = None
-        self._seen: set[tuple[Any, ...]] | None = None
+        self._live: Live | None = None
+        self._seen: set[tuple[object, ...]] | None = None
         self._since: dict[int, tuple[Task, float]] = {}
         self._progress: Progress | None = None
 
@@ -105,7 +110,7 @@ class LiveBoard:
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _shown(self) -> Any:
+    def _shown(self) -> "RenderableType":
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -123,7 +128,7 @@ class LiveBoard:
         return Group(live_table(progress), Text(""), bar, *lines)
 
 
-def live_table(progress: Progress) -> Any:
+def live_table(progress: Progress) -> "Table":
     """Methods by their mean so far; only folds that every listed method has are comparable, so folds are counted."""
     from rich.table import Table
     from rich.text import Text

@@ -10,18 +10,18 @@ for measures of the order of rated items, `list_folds` for measures of lists ove
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Matrix, Ranker
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
-from hingerank.lab.list_rows import ListRows
-from hingerank.personal.baselines import ItemMean, Popularity
+from hingerank.lab.list_rows import Known, ListRows
+from hingerank.personal.baselines import ItemBaseline, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.lists import ItemKNN
 from hingerank.personal.peers import PEERS
@@ -30,22 +30,16 @@ from hingerank.personal.ratings import Ratings
 HELD_OUT = ("items", "ratings", "time")
 
 
-class PersonalRows:
-    """A personal ranker that fits and scores rows with the user as qid; parameters go to the ranker."""
+class RatedRows:
+    """A ranker of ratings with the methods of a ranker of rows: the user of a row is its qid."""
 
-    def __init__(self, ranker: str, random_state: int | None = None, **parameters: Any) -> None:
-        from hingerank.registry import ranker_class
+    ranker: Ranker
 
-        cls = ranker_class(ranker)
-        if random_state is not None and "random_state" in inspect.signature(cls).parameters:
-            parameters["random_state"] = random_state
-        self.ranker = cls(**parameters)
-
-    def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> "PersonalRows":
-        self.ranker.fit(X, qid, np.arange(len(y)), y)  # pairs are within users: rows need not know their items
+    def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> Self:
+        self.ranker.fit(X, qid, np.arange(len(y)), y)  # pairs are within users, so every row may be its own item
         return self
 
-    def fit_ratings(self, item_features: Any, users: Any, items: Any, ratings: Any) -> "PersonalRows":
+    def fit_ratings(self, item_features: Matrix, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> Self:
         """Learn from ratings of items that are rows of item_features."""
         self.ranker.fit(item_features, users, items, ratings)
         return self
@@ -53,19 +47,38 @@ class PersonalRows:
     def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
         return self.ranker.predict(qid, X)
 
-    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
+    def top_k(
+        self, users: ArrayLike, candidates: Matrix, top: int = 10, *, exclude: Known | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The best candidates of every user."""
         return self.ranker.top_k(users, candidates, top, exclude=exclude)
 
-    def __getattr__(self, name: str) -> Any:
-        """What was fitted, such as basis_ and certificate_, is the ranker's."""
+
+class PersonalRows(RatedRows):
+    """A personal ranker by its registered name; parameters go to the ranker."""
+
+    def __init__(self, ranker: str, random_state: int | None = None, **parameters: object) -> None:
+        from hingerank.registry import ranker_class
+
+        cls = ranker_class(ranker)
+        if random_state is not None and "random_state" in inspect.signature(cls).parameters:
+            parameters["random_state"] = random_state
+        self.ranker = cls(**parameters)
+
+    def __getattr__(self, name: str) -> object:
+        """Fitted attributes, such as basis_ and certificate_, are the ranker's."""
         if not name.endswith("_") or name.startswith("_"):
             raise AttributeError(name)
         return getattr(self.ranker, name)
 
 
-BASELINES: dict[str, Any] = {"popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN, **PEERS}
-TRIED: Mapping[str, Mapping[str, Sequence[Any]]] = {  # settings of baselines that have some
+BASELINES: dict[str, type[ItemBaseline | KnownItems]] = {
+    "popularity": Popularity,
+    "item-mean": ItemMean,
+    "item-knn": ItemKNN,
+    **PEERS,
+}
+TRIED: Mapping[str, Mapping[str, Sequence[object]]] = {  # settings of baselines that have some
     "item-knn": {"neighbours": [20, 100, 400], "shrink": [0.0, 10.0, 100.0]},
     "als": {"factors": [16, 32, 64], "regularization": [0.1, 1.0, 10.0]},
     "bpr": {"factors": [16, 32, 64], "regularization": [0.001, 0.01, 0.1]},
@@ -73,30 +86,14 @@ TRIED: Mapping[str, Mapping[str, Sequence[Any]]] = {  # settings of baselines th
 }
 
 
-class BaselineRows:
-    """A baseline that fits and scores rows with the user as qid; items are known by their features."""
+class BaselineRows(RatedRows):
+    """A baseline by its name; parameters go to the baseline. Items are identified by their features."""
 
-    def __init__(self, name: str, random_state: int | None = None, **parameters: Any) -> None:
+    def __init__(self, name: str, random_state: int | None = None, **parameters: object) -> None:
         if random_state is not None and "random_state" in baseline_parameters(name):
             parameters["random_state"] = random_state
         self.name = name
-        self.baseline = BASELINES[name](**parameters)
-
-    def fit(self, X: Matrix, y: np.ndarray, qid: ArrayLike) -> "BaselineRows":
-        self.baseline.fit(X, qid, np.arange(len(y)), y)
-        return self
-
-    def fit_ratings(self, item_features: Any, users: Any, items: Any, ratings: Any) -> "BaselineRows":
-        """Learn from ratings of items that are rows of item_features."""
-        self.baseline.fit(item_features, users, items, ratings)
-        return self
-
-    def predict(self, X: Matrix, qid: ArrayLike) -> np.ndarray:
-        return self.baseline.predict(qid, X)
-
-    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any:
-        """The best candidates of every user."""
-        return self.baseline.top_k(users, candidates, top, exclude=exclude)
+        self.ranker = BASELINES[name](**parameters)
 
 
 def baseline_parameters(name: str) -> list[str]:

@@ -61,7 +61,7 @@ class ResultsFile:
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
         self.records: list[Record] = []
-        self._file: Any = None
+        self._file: io.FileIO | None = None
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,19 +82,19 @@ class ResultsFile:
         clean = [plain(record) for record in records]
         if self._file is not None:
             lines = (json.dumps(record, separators=(",", ":"), allow_nan=False).encode() for record in clean)
-            self._add(memoryview(b"".join(map(_framed, lines))))
+            self._add(self._file, memoryview(b"".join(map(_framed, lines))))
         self.records.extend(clean)
 
-    def _add(self, data: memoryview) -> None:
+    def _add(self, file: io.FileIO, data: memoryview) -> None:
         """Write all of it, or nothing: a part of a line would spoil the next one."""
-        before = os.fstat(self._file.fileno()).st_size
+        before = os.fstat(file.fileno()).st_size
         try:
             with naming(self.path or ""):
                 while data:
-                    data = data[self._file.write(data) :]
-                os.fsync(self._file.fileno())
+                    data = data[file.write(data) :]
+                os.fsync(file.fileno())
         except BaseException:
-            self._file.truncate(before)
+            file.truncate(before)
             raise
 
     def close(self) -> None:

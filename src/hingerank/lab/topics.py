@@ -8,7 +8,7 @@ reranker. Rerankers get the topics themselves (`TopicRows.topics`), with distanc
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,9 +32,9 @@ SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in eac
 class Reranker(Protocol):
     """What takes topics: those of ``hingerank.diversity``, or your own. `rerank` gives row numbers, best first."""
 
-    def fit(self, queries: object) -> Any: ...
+    def fit(self, queries: object) -> object: ...
 
-    def rerank(self, query: object, top: int) -> Any: ...
+    def rerank(self, query: object, top: int) -> ArrayLike: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +84,7 @@ class TopicRows(RankingData):
         scores[np.concatenate((chosen.astype(np.int64), rest))] = np.arange(query.n, 0, -1)
         return scores
 
-    def values(self, scores: np.ndarray, measures: Sequence[Any]) -> dict[str, np.ndarray]:
+    def values(self, scores: np.ndarray, measures: Sequence[str]) -> dict[str, np.ndarray]:
         """Diversity measures of every topic."""
         table = [order_values(query, order, measures) for query, order in zip(self.topics, self.orders(scores))]
         return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))

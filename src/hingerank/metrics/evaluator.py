@@ -19,7 +19,7 @@ HIGHEST_EXPONENT = 1000.0  # up to here 2^grade and sums of it stay finite
 
 
 def evaluate(
-    y: ArrayLike,
+    y: ArrayLike | RankingData,
     scores: ArrayLike,
     qid: ArrayLike | None = None,
     measures: str | Measure | OwnMeasure | Sequence[str | Measure | OwnMeasure] = ("ndcg@10", "map"),
@@ -70,7 +70,7 @@ def evaluate(
     if isinstance(y, RankingData):
         if qid is not None or group is not None:
             raise ValueError("the data already contain their queries: leave out qid and group, and pass measures=…")
-        y, qid, docid = y.y, y.qid, y.docid if docid is None else docid
+        qid, docid, y = y.qid, y.docid if docid is None else docid, y.y
     grades = _numbers(y, "y")
     given = _numbers(scores, "scores", len(grades))
     blocks = _blocks(qid, group, len(grades))

@@ -11,7 +11,6 @@ import lzma
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,9 +32,10 @@ from hingerank.diversity.relations import (
     unit_scores,
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
-from hingerank.diversity.trec import Qrels, Run, read_diversity_qrels, read_run
+from hingerank.diversity.trec import Qrels, Run, TopicJudgments, read_diversity_qrels, read_run
 from hingerank.lab.comparison import compare
 from hingerank.lab.first_stage import scored_folds
+from hingerank.lab.folds import FoldLike
 from hingerank.lab.methods import Method
 from hingerank.lab.statistics import holm, paired_tests
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
@@ -46,7 +46,7 @@ MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
 YEARS = (2009, 2010, 2011, 2012)
 LAMBDAS = [lam / 10 for lam in range(11)]
 Values = dict[str, dict[str, float]]  # measure -> query -> value
-Scorer = Callable[[DiverseData, Any], Values]  # of a run over queries
+Scorer = Callable[[DiverseData, Run], Values]  # of a run over queries
 Found = Mapping[str, Given]  # row -> {"values": Values, "chosen": settings, "tried": settings}
 Methods = Mapping[str, Recipe]
 
@@ -202,7 +202,7 @@ def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Fa
     Three folds to train, one to choose, one to test, rotating.
     """
     turned = [(DiverseData([q for part in train for q in part]), *others) for train, *others in turns(folds)]
-    parts: Iterable[object] = turned
+    parts: Iterable[FoldLike] = turned
     if name in ("MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
         parts = scored_folds(turned, _method("ListMLE", methods["ListMLE"]), NDCG)
     method = Method(name, OneFeature) if name == "One feature" else _method(name, methods[name])
@@ -249,17 +249,6 @@ def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Seque
         for measure in (ERR, NDCG):
             values[measure][query.qid] = tried[best][measure][query.qid]
     return {"values": values, "chosen": chosen}
-
-
-def score_candidates(queries: DiverseData, run: Any) -> Values:
-    """Measures of a run, with the ideal ranking computed over the candidates."""
-    values: Values = {ERR: {}, NDCG: {}}
-    for q in queries:
-        place = {docid: i for i, docid in enumerate(q.docids)}
-        docids = getattr(run[q.qid], "docids", run[q.qid])[:20]
-        for name, by_query in values.items():
-            by_query[q.qid] = parse_diversity_measure(name)(q.judgments, [place[docid] for docid in docids])
-    return values
 
 
 def marks(values: Mapping[str, Values], columns: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
@@ -333,7 +322,7 @@ def clueweb_folds(folder: Path, qrels: Qrels) -> list[DiverseData]:
     return folds
 
 
-def _clueweb_query(topic: str, docids: list[str], X: np.ndarray, judged: Any) -> DiverseQuery:
+def _clueweb_query(topic: str, docids: list[str], X: np.ndarray, judged: TopicJudgments) -> DiverseQuery:
     """A query without text or URLs: relations and aspects come from features and document ids.
 
     Relations: cosine distance of all features, Euclidean distances of the features of each of four fields and of the

@@ -8,7 +8,6 @@ with σ the singular values of A_l and size(A_l) the number of the query's rows.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 class QueryInteractions:
     """One query: its rows, its pairs, and the singular values of its multipliers (largest first)."""
 
-    query: Any
+    query: object
     size: int
     n_pairs: int
     singular_values: np.ndarray

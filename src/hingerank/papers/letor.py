@@ -242,7 +242,7 @@ def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
     """Ranks of the multipliers of single queries, under three rankers and after one epoch; rows: "query 49"."""
     train = _first_fold(section, place)
     queries = _optimal(train).queries
-    found: dict[str, dict[int, int]] = {
+    found: dict[str, dict[object, int]] = {
         "rows": {q.query: q.size for q in queries},
         "pairs": {q.query: q.n_pairs for q in queries},
         "RSVM": {q.query: q.rank for q in queries},

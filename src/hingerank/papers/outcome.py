@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
@@ -313,7 +312,7 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
 def _short(ours: Ours) -> Facts:
     """As JSON without empty fields; figures are rounded, chosen settings are not."""
 
-    def rounded(value: object) -> Any:
+    def rounded(value: object) -> object:
         if isinstance(value, Mapping):
             return {k: rounded(v) for k, v in value.items()}
         return round(value, KEPT) if isinstance(value, float) else value

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from hingerank.search.settings import Setting
 
 FEW = 1000  # rows of a first fit that only loads compiled kernels
 # item features, {"train", "validation", "test": triples}, whether the triples are comparisons (else they are ratings)
-Parts = tuple[Any, Mapping[str, tuple[Any, Any, Any]], bool]
+Parts = tuple[Matrix, Mapping[str, Sequence[np.ndarray]], bool]
 
 
 def personal(section: Section, place: Place) -> dict[str, Ours]:
@@ -47,7 +46,7 @@ def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> di
 
     features, parts, compared = SETS[section.study.data](place)
 
-    def fitted(rows: Any, **more: object) -> Any:
+    def fitted(rows: Sequence[np.ndarray], **more: object) -> Ranker:
         ranker = ranker_class(recipe.ranker)(**setting, **recipe.fixed, scale=None, **more)  # features as in the paper
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the certificate says the same
@@ -131,7 +130,11 @@ def synthetic(place: Place, used: int = 800) -> Parts:
         first = np.searchsorted(train.users[order], np.arange(1000))
         train = train.take(order[np.arange(len(order)) - first[train.users[order]] < used])
     parts = {"train": train, "validation": validation, "test": test}
-    return data.item_features, {name: (p.users, p.winners, p.losers) for name, p in parts.items()}, True
+    return (
+        data.item_features,
+        {name: tuple(map(np.asarray, (p.users, p.winners, p.losers))) for name, p in parts.items()},
+        True,
+    )
 
 
 @cache

@@ -1,13 +1,15 @@
-"""One page about clicks: what was logged, how places are looked at, and what rankers are worth; no scripts."""
+"""One page about clicks: what was logged, how often positions are seen, and the value of rankers; no scripts."""
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from hingerank.arrays import Given
+from hingerank.clicks.log import ClickData, ClickLog
 from hingerank.clicks.models import CLICK_MODELS, click_model
+from hingerank.clicks.propensities import Propensities
+from hingerank.clicks.value import ClickValues
 from hingerank.lab.report.plain import drawing, table, whole_page
 
 FEWEST_LISTS = 40  # from which click models are compared
@@ -15,24 +17,22 @@ FEWEST_LISTS = 40  # from which click models are compared
 
 def click_page(
     title: str,
-    log: object,
-    data: object,
-    values: object = None,
-    curves: object = None,
+    log: ClickLog,
+    data: ClickData,
+    values: ClickValues | None = None,
+    curves: Propensities | None = None,
     models: Sequence[Sequence[object]] = (),
 ) -> str:
     """The page of a click run.
 
     Parameters
     ----------
-    title : str
-    log : ClickLog
-    data : ClickData
-        The log joined with features.
-    values : ClickValues, optional
-        What rankings are worth.
-    curves : Propensities, optional
-    models : rows of (click model, perplexity, log-likelihood), optional
+    title : of the page
+    log : what was shown and clicked
+    data : the log joined with features
+    values : what rankings are worth
+    curves : propensities of positions
+    models : rows of (click model, perplexity, log-likelihood)
     """
     parts = [_facts(log, data), places_part(log, curves)]
     if models:
@@ -44,12 +44,12 @@ def click_page(
     return whole_page(f"{title} – clicks", title, parts)
 
 
-def held_out_models(log: Any, seed: int = 0) -> list[list[object]]:
+def held_out_models(log: ClickLog, seed: int = 0) -> list[list[object]]:
     """Rows of (click model, perplexity, log-likelihood): fitted to three lists in four, measured on the others.
 
     Empty where the log has no sessions, or too few.
     """
-    if log.session is None or len(log.session_names) < FEWEST_LISTS:
+    if log.session is None or log.session_names is None or len(log.session_names) < FEWEST_LISTS:
         return []
     held = np.random.default_rng(seed).random(len(log.session_names))[log.session] < 0.25
     learn, judge = log.take(~held), log.take(held & (log.place <= log.place[~held].max()))
@@ -60,7 +60,7 @@ def held_out_models(log: Any, seed: int = 0) -> list[list[object]]:
     return found
 
 
-def _facts(log: Any, data: Any) -> str:
+def _facts(log: ClickLog, data: ClickData) -> str:
     """What was logged, and how much of it found a row."""
     facts: Given = {
         "showings": log.n_showings,
@@ -76,7 +76,7 @@ def _facts(log: Any, data: Any) -> str:
     return "<h2>What was logged</h2>" + table(["", "count"], rows)
 
 
-def places_part(log: Any, curves: Any) -> str:
+def places_part(log: ClickLog, curves: Propensities | None) -> str:
     """Showings and click rates by position, and propensities with their intervals."""
     weight = np.ones(len(log)) if log.weights is None else log.weights
     n = np.bincount(log.place, weight, log.n_places + 1)[1:]
@@ -99,11 +99,11 @@ def places_part(log: Any, curves: Any) -> str:
         "Click rates mix how good documents are with how often their position is seen. Propensities (filled circles) "
         "are of the position alone. Open circles are click rates relative to position 1."
     )
-    drawn = _curve(middle, low, high, rate) if middle is not None else _curve(None, None, None, rate)
+    drawn = _curve(middle, low, high, rate)
     return f'<h2>How often a position is seen</h2><p class="note">{words}</p>{drawn}{table(header, rows)}'
 
 
-def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
+def _curve(middle: np.ndarray | None, low: np.ndarray | None, high: np.ndarray | None, rate: np.ndarray) -> str:
     """Propensities with intervals, and click rates relative to the first place (open circles)."""
     width, height, pad = 640.0, 180.0, 28.0
     count = len(rate)
@@ -129,7 +129,7 @@ def _curve(middle: Any, low: Any, high: Any, rate: np.ndarray) -> str:
     return drawing("positions", width, height, marks)
 
 
-def _values(values: Any) -> str:
+def _values(values: ClickValues) -> str:
     """A table of rankers, and their differences to the shown lists as intervals."""
     some = next(iter(values.values()))
     header, rows = values.table()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,10 @@ from hingerank.arrays import Ranker
 from hingerank.data.files import draft_of
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.path_choice import choose_on_validation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SMALLEST, LARGEST = 6.5, 21.0  # points
 LIKED, DISLIKED = "#1b6e3c", "#a3312a"
@@ -22,8 +26,8 @@ def plot_basis(
     functions: Sequence[int] = (0, 1),
     top: int = 25,
     file: Path | str | None = None,
-    figure: Any = None,
-) -> Any:
+    figure: "Figure | None" = None,
+) -> "Figure":
     """Each row is a column of U: on the left its `top` most positive features, on the right its most negative ones.
 
     Words are sized by their weight.
@@ -60,7 +64,7 @@ def plot_basis(
     return figure
 
 
-def _write(axes: Any, words: Sequence[tuple[str, float]], heaviest: float, colour: str) -> None:
+def _write(axes: "Axes", words: Sequence[tuple[str, float]], heaviest: float, colour: str) -> None:
     """Words from left to right in lines, like text; those that find no room are left out."""
     box = axes.get_window_extent()
     x, y, height = 0.0, 0.97, 0.0
@@ -79,13 +83,13 @@ def _write(axes: Any, words: Sequence[tuple[str, float]], heaviest: float, colou
 
 
 def plot_path(
-    path: Sequence[Any],
+    path: Sequence[Ranker],
     validation: object = None,
     measure: str = "ndcg@10",
     names: Sequence[str] | None = None,
     file: Path | str | None = None,
-    figure: Any = None,
-) -> Any:
+    figure: "Figure | None" = None,
+) -> "Figure":
     """Weights against the path's parameter, and below them the validation measure and the number of features in use.
 
     The heaviest features are named: of the chosen model, else of the whole path.
@@ -129,7 +133,7 @@ def plot_path(
 
 def plot_single_features(
     scores: Sequence[float], random: float, title: str = "", ylabel: str = "NDCG@10", file: Path | str | None = None
-) -> Any:
+) -> "Figure":
     """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights.
 
     Parameters
@@ -154,7 +158,7 @@ def plot_single_features(
 
 
 def _draw_weights(
-    axes: Any, values: np.ndarray, weights: np.ndarray, important: np.ndarray, names: Sequence[str]
+    axes: "Axes", values: np.ndarray, weights: np.ndarray, important: np.ndarray, names: Sequence[str]
 ) -> None:
     """A curve for every feature ever used; the most important ones in colour, with their names."""
     order = np.argsort(-important, kind="stable")
@@ -173,19 +177,19 @@ def _value(ranker: Ranker) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 
-def _figure(width: float, height: float) -> Any:
+def _figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _finish(figure: Any, file: Path | str | None) -> Any:
+def _finish(figure: "Figure", file: Path | str | None) -> "Figure":
     if file is not None:
         path = Path(file)
         kind = path.suffix[1:] or "png"
         from matplotlib import rc_context
 
-        same: Any = {"svg.fonttype": "none", "svg.hashsalt": "hingerank"}  # small, and the same every time
-        with draft_of(path) as draft, rc_context(same):
+        # small files, and the same every time
+        with draft_of(path) as draft, rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
             figure.savefig(draft, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return figure

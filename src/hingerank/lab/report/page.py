@@ -11,7 +11,6 @@ import json
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -266,7 +265,7 @@ def shapes(results: Results, method: str) -> Facts | None:
     names = _feature_names(results, len(weight))
     order = np.argsort(-weight, kind="stable")[:MOST_CURVES]
 
-    def points(a: Any, j: int, part: str) -> list[float]:
+    def points(a: dict[str, np.ndarray], j: int, part: str) -> list[float]:
         return [float(f"{v:.5g}") for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
 
     return {

@@ -5,12 +5,12 @@ Complete in itself, no scripts; every text of the data is escaped.
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import Ranker
+from hingerank.arrays import Matrix, Ranker
+from hingerank.lab.report.plain import whole_page
 from hingerank.personal.catalogue import Catalogue
 from hingerank.personal.item_item import EASE, same_rows
 from hingerank.personal.rankers import PersonalRanker
@@ -75,20 +75,14 @@ def personal_page(
     parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
     users_of = f"{len(ranker.users_):,} users"
     learnt = f"what {users_of} took" if isinstance(ranker, EASE) else f"{ranker.n_pairs_:,} pairs of {users_of}"
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
     certificate = ranker.certificate_
     ending = f"{certificate.status} ({certificate.kind} {certificate.value:.2g}, {certificate.seconds:.2g} s)"
     lead = (
         f"{type(ranker).__name__}, learnt from {learnt}; "
         f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {ending}."
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)} – hingerank</title><style>{STYLE}</style></head><body>"
-        f'<h1>{escape(title)}</h1><p class="note">{escape(lead)}</p>{"".join(parts)}</body></html>\n'
-    )
+    parts.insert(0, f'<p class="note">{escape(lead)}</p>')
+    return whole_page(f"{title} – hingerank", title, parts, STYLE)
 
 
 def user_map(ranker: Ranker) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
@@ -262,27 +256,27 @@ def _lists(
     return f'<h2>Lists, and why</h2><p class="note">{about}</p>' + "".join(parts)
 
 
-def _by_features(ranker: Any, catalogue: Catalogue, names: list[str]) -> Callable[[Any], Callable[[int], str]]:
+def _by_features(ranker: Ranker, catalogue: Catalogue, names: list[str]) -> Callable[[object], Callable[[int], str]]:
     """Of a user and an item, its features that set it apart from the mean item."""
     X = ranker._rows(catalogue.X)
     mean = np.asarray(X.mean(axis=0)).ravel()
     every = sp.identity(len(names), format="csr")
 
-    def of_user(user: Any) -> Callable[[int], str]:
+    def of_user(user: object) -> Callable[[int], str]:
         weights = ranker._scores(every, ranker._numbers(user, len(names)))
         return lambda row: reasons_of(X[row], mean, weights, names)
 
     return of_user
 
 
-def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[Any], Callable[[int], str]]:
+def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object], Callable[[int], str]]:
     """Of a user and an item, the items that the user took which raise or lower it most."""
     X = ranker._rows(catalogue.X)
     _, first = same_rows(X)
     called = {number: catalogue.called(row) for number, row in zip(ranker._item_numbers(X[first]).tolist(), first)}
     weights = ranker._weights_of(X)
 
-    def of_user(user: Any) -> Callable[[int], str]:
+    def of_user(user: object) -> Callable[[int], str]:
         took = sp.csr_matrix(ranker.history_[ranker._numbers([user])])
 
         def of_item(row: int) -> str:
@@ -300,7 +294,7 @@ def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[Any], Callable[[i
     return of_user
 
 
-def reasons_of(row: Any, mean: np.ndarray, weights: np.ndarray, names: list[str], most: int = REASONS) -> str:
+def reasons_of(row: Matrix, mean: np.ndarray, weights: np.ndarray, names: list[str], most: int = REASONS) -> str:
     """The features whose (x_j - mean_j) w_j are largest in size, with these numbers; a sparse feature's 0 is "no …"."""
     sparse = sp.issparse(row)
     x = row.toarray().ravel() if sparse else np.asarray(row, np.float64).ravel()

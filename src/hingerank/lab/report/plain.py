@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.notebook import shown
+from hingerank.rankers.shapes import Curve
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing loads, nothing runs
 STYLE = """
@@ -29,18 +30,18 @@ svg text { font-size: 11px; fill: currentColor; } svg.wide { display: block; max
 """
 
 
-def whole_page(title: str, heading: str, parts: Sequence[str]) -> str:
+def whole_page(title: str, heading: str, parts: Sequence[str], style: str = STYLE) -> str:
     """An HTML document; title and heading are escaped here, parts are HTML already."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f"<h1>{escape(heading)}</h1>{''.join(parts)}</body></html>\n"
     )
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table whose first column is text and whose others are numbers."""
     kinds = ["number" if place else "" for place in range(len(header))]
     head = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header))
@@ -84,7 +85,7 @@ def _bar(part: float) -> str:
     )
 
 
-def curve_panels(curves: Sequence[Any], rugs: Sequence[np.ndarray]) -> str:
+def curve_panels(curves: Sequence[Curve], rugs: Sequence[np.ndarray]) -> str:
     """A small picture of each curve, all with the same height scale; ticks below say where the data are.
 
     Parameters
@@ -98,7 +99,7 @@ def curve_panels(curves: Sequence[Any], rugs: Sequence[np.ndarray]) -> str:
     return f'<div class="panels">{"".join(panels)}</div>'
 
 
-def _panel(curve: Any, rug: np.ndarray, low: float, high: float) -> str:
+def _panel(curve: Curve, rug: np.ndarray, low: float, high: float) -> str:
     width, height, floor = 220.0, 120.0, 96.0
     first, last = float(curve.knots.min()), float(curve.knots.max())
 
