@@ -68,6 +68,21 @@ def test_similar_items_are_those_of_the_same_users():
     assert (values[2] == 0).all()
 
 
+def test_similar_items_do_not_depend_on_the_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 30, 300), rng.integers(0, 25, 300)
+    T = np.zeros((30, 25))
+    T[users, items] = 1.0
+    together, own = T.T @ T, np.sqrt(T.sum(axis=0))
+    S = together / (np.outer(own, own) + 10.0)
+    np.fill_diagonal(S, 0.0)
+    S[np.sort(S, axis=1)[:, -4, None] > S] = 0.0
+    for at_once in (25, 70, 1000):
+        monkeypatch.setattr("hingerank.personal.lists.SCORES_AT_ONCE", at_once)
+        knn = ItemKNN(neighbours=4).fit(np.eye(25), users, items)
+        np.testing.assert_allclose(knn.predict(7, np.eye(25)), S @ T[7], rtol=1e-12)
+
+
 def test_a_fit_whose_lists_are_worse_than_popularity_warns():
     """Users who all choose by popularity, a few times each, cannot be told apart."""
     rng = np.random.default_rng(0)

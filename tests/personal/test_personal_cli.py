@@ -217,10 +217,8 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monk
         "recommend", "model/", "--user", "u3"
     )[2].replace("\n", " ")
     status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
-    assert status == 0 and "popularity" in out and "similar items" not in out and "list-ranker" in err
-    missing = "warning: similar items are not shown beside the model: give the training ratings with --exclude"
-    assert missing in err.replace("\n", " ")
-    assert missing in call("evaluate", "train.csv", "model/", "--top", "5", "--json")[2].replace("\n", " ")
+    assert status == 0 and "popularity" in out and "similar items" in out and "list-ranker" in err
+    assert "not shown" not in err
     lists = [word if word != "personal-rank-svm" else "list-ranker" for word in FIT]
     assert call(*lists)[::2] == (0, "")
     assert call("recommend", "model/", "--user", "u3")[2] == ""
@@ -234,8 +232,7 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monk
     found = json.loads(call(*given, "--json")[1])
     assert set(found["baselines"]) == {"popularity", "similar items"}
     monkeypatch.setattr("hingerank.personal.item_item.MOST_ITEMS", 3)
-    status, out, err = call(*given)
-    assert status == 0 and "popularity" in out and "similar items" not in out and "items are more than 3" in err
+    assert call(*given)[1] == out  # any number of items will do
 
 
 def scores_of(text):

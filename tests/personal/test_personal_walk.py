@@ -10,7 +10,9 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli import main
-from hingerank.personal.catalogue import load_catalogue
+from hingerank.personal.baselines import Popularity
+from hingerank.personal.catalogue import Catalogue, history_of, load_catalogue
+from hingerank.personal.lists import ItemKNN
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.registry import RANKERS, ranker_class
 
@@ -29,6 +31,7 @@ def call(capsys, monkeypatch, tmp_path):
     Path("r.csv").write_text("customer,sku,stars\n" + "\n".join(lines) + "\n")
     rows = [f"i{i}," + ",".join(f"{x:.6f}" for x in row) for i, row in enumerate(data.item_features)]
     Path("items.csv").write_text("sku,a,b,c\n" + "\n".join(rows) + "\n")
+    Path("test.csv").write_text("customer,sku,stars\n" + "\n".join(f"u{u},i{(7 * u) % 20},4" for u in range(12)) + "\n")
     Path("items.npz").write_bytes(b"of somebody else")
 
     def run(*arguments):
@@ -39,6 +42,15 @@ def call(capsys, monkeypatch, tmp_path):
         return status, written.out, written.err.replace("hingerank: ", "").strip()
 
     return run
+
+
+def rated(file="r.csv"):
+    return [tuple(line.split(",")[:2]) for line in Path(file).read_text().split()[1:]]
+
+
+def history_pairs(catalogue):
+    users, rows = catalogue.history.pairs
+    return set(zip(users.tolist(), catalogue.ids[rows].tolist()))
 
 
 @pytest.mark.parametrize("features", [[], ["--items", "items.csv"]], ids=["ids", "features"])
@@ -59,7 +71,10 @@ def test_the_walk_of_every_personal_ranker(call, name, features):
         assert status == 0 and len(out.splitlines()) == 2
         assert any(float(line.split("\t")[2]) for line in out.splitlines()) or "no item shares one with 'i3'" in err
     beside = json.loads(call("evaluate", "r.csv", "m", "--top", "3", *NAMED, "--json")[1])["baselines"]
-    assert set(beside) == {"popularity", "similar items"} - (set() if name in LISTS else {"similar items"})
+    assert list(beside) == ["popularity", "similar items"]
+    for more in (["--exclude", "r.csv"], features):  # the same ratings, from a file; the same items, from a table
+        again = call("evaluate", "test.csv", "m", "--top", "3", *more, *NAMED, "--json")
+        assert again[0] == 0 and list(json.loads(again[1])["baselines"]) == ["popularity", "similar items"]
     assert len(call("rank", "m", "r.csv", *NAMED)[1].split()) == 12 * 8
     assert call("export", "m", "--to", "vectors", "-o", "v/")[0] == 0
     users, vectors, about = np.load("v/users.npy"), np.load("v/items.npy"), json.loads(Path("v/ids.json").read_text())
@@ -67,7 +82,7 @@ def test_the_walk_of_every_personal_ranker(call, name, features):
     np.testing.assert_allclose(
         vectors @ users[about["users"].index("u3")], ranker.predict("u3", catalogue.X), atol=1e-9
     )
-    assert catalogue.counts.sum() == 12 * 8 and about["items"] == catalogue.ids.tolist()
+    assert history_pairs(catalogue) == set(rated()) and about["items"] == catalogue.ids.tolist()
     status, _, err = call("export", "m", "--to", "sql", "-o", "m.sql")
     assert status == 1 and "--to vectors" in err
     status, _, err = call("explain", "m", "r.csv", "--query", "u3")
@@ -84,6 +99,64 @@ def test_every_personal_ranker_is_tuned_from_ids_alone(call, name):
     status, _, err = call("tune", "r.csv", *NAMED, "--model", name, "--folds", "2", *settings, "-o", "m")
     assert status == 0, err
     assert len(call("recommend", "m", "--user", "u3", "--top", "4")[1].splitlines()) == 4
+    beside = json.loads(call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json")[1])["baselines"]
+    assert list(beside) == ["popularity", "similar items"]
+
+
+def test_simple_lists_are_those_of_the_training_ratings(call):
+    """Of items by their ids: two items with the same features are two."""
+    Path("items.csv").write_text("sku,a\n" + "\n".join(f"i{i},{i // 4}" for i in range(20)) + "\n")
+    fit = ["fit", "r.csv", *NAMED, "--items", "items.csv", "--model", "personal-rank-svm", "--C", "0.1", "-o", "m"]
+    assert call(*fit)[0] == 0
+    evaluate = ["evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json"]
+    found = json.loads(call(*evaluate)[1])["baselines"]
+    users, items = zip(*rated())
+    test_users, test_items = zip(*rated("test.csv"))
+    number, test_number = ([int(item[1:]) for item in column] for column in (items, test_items))
+    for name, baseline in (("popularity", Popularity()), ("similar items", ItemKNN())):
+        baseline.fit(np.eye(20), users, number)
+        assert found[name] == pytest.approx(
+            hr.evaluate_top(baseline, np.eye(20), (test_users, test_number), top=3).means
+        )
+    half = [line for place, line in enumerate(Path("items.csv").read_text().splitlines()) if place < 20]
+    Path("fewer.csv").write_text("\n".join(half) + "\n")  # without the last item
+    Path("test.csv").write_text("\n".join(x for x in Path("test.csv").read_text().split() if ",i19," not in x) + "\n")
+    assert list(json.loads(call(*evaluate, "--items", "fewer.csv")[1])["baselines"]) == list(found)
+
+
+def test_models_without_histories_warn(call):
+    """Such as those of version 0.2."""
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    with np.load("m.items.npz") as kept:
+        arrays = {name: kept[name] for name in kept if name not in ("users", "taken", "taken_start")}
+    np.savez("old.npz", **arrays)
+    Path("old.npz").replace("m.items.npz")
+    status, out, err = call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json")
+    assert status == 0 and json.loads(out)["baselines"] == {}
+    missing = "popularity and similar items are not shown beside the model: give the training ratings with --exclude"
+    assert missing in err.replace("\n", " ")
+    status, out, _ = call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--exclude", "r.csv", "--json")
+    assert list(json.loads(out)["baselines"]) == ["popularity", "similar items"]
+    arrays |= {"users": np.array(["u1"]), "taken": np.array([99]), "taken_start": np.array([0, 1])}
+    np.savez("old.npz", **arrays)
+    Path("old.npz").replace("m.items.npz")
+    assert "does not hold items" in call("evaluate", "test.csv", "m", "--top", "3", *NAMED)[2]
+
+
+def test_added_users_have_histories_too(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
+    Path("new.csv").write_text("customer,sku,stars\nann,i1,5\nann,i2,1\nu3,i4,5\nu3,i5,1\n")
+    assert call("add-users", "m", "new.csv", *NAMED, "--replace")[0] == 0
+    before = {pair for pair in rated() if pair[0] != "u3"}
+    assert history_pairs(load_catalogue("m")) == before | {("ann", "i1"), ("ann", "i2"), ("u3", "i4"), ("u3", "i5")}
+
+
+def test_histories_of_ids_of_several_kinds_are_kept(tmp_path):
+    first = history_of(np.array([3, 5]), np.array([0, 1]), 2)
+    both = first.replaced(history_of(np.array(["ann"]), np.array([1]), 2))
+    Catalogue(np.arange(2), np.eye(2), ["a", "b"], history=both).save(tmp_path)
+    users, rows = load_catalogue(tmp_path).history.pairs
+    assert list(zip(users.tolist(), rows.tolist())) == [(3, 0), (5, 1), ("ann", 1)]
 
 
 def test_items_of_a_model_are_its_own(call):

@@ -143,6 +143,7 @@ def fit(
 def _fit_ratings(
     name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: FitRatings, output: str
 ) -> str:
+    from hingerank.personal.catalogue import history_of
     from hingerank.personal.factorized import PersonalRankSVM
     from hingerank.personal.item_item import EASE
 
@@ -156,7 +157,8 @@ def _fit_ratings(
             ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
         else:
             ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
-    return save_with_items(ranker, output, data, catalogue)
+    history = history_of(rated.users, rated.items, rated.n_items)
+    return save_with_items(ranker, output, data, catalogue, history)
 
 
 def _fit_parts(

@@ -180,6 +180,7 @@ def add_users(
     Example: hingerank add-users model/ new.csv
     """
     from hingerank.cli.files import data_and_model
+    from hingerank.personal.catalogue import history_of
     from hingerank.personal.factorized import PersonalRankSVM
 
     ratings, model = data_and_model(ratings, model)
@@ -193,7 +194,9 @@ def add_users(
         user = rated.users[ranker._users().numbers(rated.users) >= 0].tolist()[0]
         raise ValueError(f"user {user!r} is known already: --replace learns such users again from these ratings")
     ranker.add_users(rated.users, catalogue.X, rows, rated.ratings, replace=replace)
-    saved = save_with_items(ranker, output or str(model), ratings, catalogue)
+    history = history_of(rated.users, rows, len(catalogue.ids))
+    history = history if catalogue.history is None else catalogue.history.replaced(history)
+    saved = save_with_items(ranker, output or str(model), ratings, catalogue, history)
     print_facts("added", {"saved": saved, "users before": before, "users now": len(ranker.users_)}, json)
 
 
@@ -259,28 +262,31 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
 def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
     """Lists of the most popular items, and of items similar to those that a user took.
 
-    The training ratings are those of --exclude, or those that the model keeps; the popularity of items is kept beside
-    every model.
+    The training ratings are those of --exclude, or those that are kept beside the model. Items are known by their ids,
+    even where several have the same features.
     """
     from hingerank.personal.baselines import Popularity
-    from hingerank.personal.item_item import EASE, MOST_ITEMS
+    from hingerank.personal.item_features import identity_features
+    from hingerank.personal.item_item import EASE
     from hingerank.personal.lists import ItemKNN
-    from hingerank.personal.top_n import evaluate_top
+    from hingerank.personal.top_n import Recommends, evaluate_top
 
-    X = catalogue.X
-    taken = hidden if hidden is not None or not isinstance(ranker, EASE) else ranker._taken(X)
-    beside: dict[str, Any] = {}
-    if taken is not None:
-        beside["popularity"] = Popularity().fit(X, *taken)
-    elif catalogue.counts is not None:
-        beside["popularity"] = Popularity().fit(X, None, catalogue.every_count())
+    taken = hidden
+    if taken is None and catalogue.history is not None:
+        taken = catalogue.history.pairs
+    elif taken is None and isinstance(ranker, EASE):  # a model without items beside it, but with histories of its own
+        taken = ranker._taken(catalogue.X)
     if taken is None:
-        missing = "similar items are" if beside else "popularity and similar items are"
-        warnings.warn(f"{missing} not shown beside the model: give the training ratings with --exclude", stacklevel=2)
-    elif X.shape[0] > MOST_ITEMS:
-        warnings.warn(f"similar items are not shown: {X.shape[0]:,} items are more than {MOST_ITEMS:,}", stacklevel=2)
-    else:
-        beside["similar items"] = ItemKNN().fit(X, *taken)
+        warnings.warn(
+            "popularity and similar items are not shown beside the model: give the training ratings with --exclude",
+            stacklevel=2,
+        )
+        return {}
+    X = identity_features(catalogue.ids)[0]
+    beside: dict[str, Recommends] = {
+        "popularity": Popularity().fit(X, *taken),
+        "similar items": ItemKNN().fit(X, *taken),
+    }
     return {
         name: evaluate_top(other, X, test, hidden, top=how.top, relevant=how.relevant) for name, other in beside.items()
     }

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,6 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     models : names of rankers; those of lists know each item by itself, whatever features it has
     time : the column of times of a file of ratings
     """
-    import numpy as np
-
     from hingerank.data.files import DataError, no_such_file
     from hingerank.personal.catalogue import Catalogue
     from hingerank.personal.item_item import EASE
@@ -60,14 +59,13 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     if opened is None:
         raise DataError(f"{data} is not a MovieLens folder: name a file of ratings")
     ratings, (X, names) = opened
-    counts = np.bincount(ratings.items, minlength=ratings.n_items)
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles, counts)
+    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
 
 
-def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any) -> str:
-    """Save the model, and its items beside it."""
+def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, history: Any) -> str:
+    """Save the model, and beside it its items and who rated them."""
     saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
-    catalogue.save(saved)
+    replace(catalogue, history=history).save(saved)
     return saved
 
 
@@ -96,12 +94,13 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     ranker = load(model)
     if not isinstance(ranker, PersonalRanker):
         raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
+    catalogue = load_catalogue(model)
     if items is not None:
         ids, (X, names) = read_items(items)
-        catalogue: Any = Catalogue(ids, X, list(names))
+        given = Catalogue(ids, X, list(names))
+        given = given if catalogue is None else given.with_history_of(catalogue)
         learned = read_header(model)["metadata"].get("features")
-        return ranker, catalogue.aligned(learned) if learned else catalogue
-    catalogue = load_catalogue(model)
+        return ranker, given.aligned(learned) if learned else given
     if catalogue is None:
         raise ValueError(f"no items are saved with {model}: name a table of them with --items")
     return ranker, catalogue

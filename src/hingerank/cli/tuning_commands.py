@@ -100,6 +100,7 @@ def tune(
 
     Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
     """
+    from hingerank.personal.catalogue import history_of
     from hingerank.search.tuning import tune as search
 
     personal = is_ratings(data, ratings, how.model)
@@ -125,7 +126,8 @@ def tune(
             serve=how.serve, serve_only=how.serve_only, blend=how.blend, progress=advance, **more,
         )  # fmt: skip
     if catalogue is not None:
-        saved = save_with_items(ranker, out.output, data, catalogue)
+        history = history_of(learned.users, learned.items, learned.n_items)
+        saved = save_with_items(ranker, out.output, data, catalogue, history)
     else:
         kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
         saved = ranker.save(out.output, {"data": data.name, **kept})

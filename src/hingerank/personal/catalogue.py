@@ -1,33 +1,70 @@
-"""The items of a personal model, kept beside it: ids, features and their names, so that lists can be made at once."""
+"""The items of a personal model, kept beside it: ids, features and their names, so that lists can be made at once.
 
-from dataclasses import dataclass
+Who rated which of them in training is kept too, so that lists can be compared with simple ones.
+"""
+
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.blocks import places_of
+from hingerank.data.blocks import number_ids, places_of
 from hingerank.data.files import DataError, draft_of
 from hingerank.export.model_file import FILE_NAME as MODEL_NAME
 from hingerank.personal.item_features import identity_features, join_features
+from hingerank.personal.users import UserIndex, ids_from_plain, ids_like, plain_ids
 
 FILE_NAME = "items.npz"
 
 
 @dataclass(frozen=True)
+class History:
+    """Who rated or took what: `table` (users x items, CSR) has an entry for each pair, `users` the ids of its rows."""
+
+    users: np.ndarray
+    table: sp.csr_matrix
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(user, row of the item) of each."""
+        return np.repeat(self.users, np.diff(self.table.indptr)), self.table.indices
+
+    def replaced(self, other: "History") -> "History":
+        """This history with that of the users of `other` in the place of theirs."""
+        stays = UserIndex(other.users).numbers(self.users) < 0
+        new = np.empty(len(other.users), object)
+        new[:] = other.users.tolist()
+        users = np.concatenate([self.users[stays], ids_like(self.users, new)])
+        return History(users, sp.csr_matrix(sp.vstack([self.table[stays], other.table])))
+
+
+def history_of(users: Any, rows: np.ndarray, n_items: int) -> History:
+    """The history of pairs (user, row of the item) in any order; a pair may be repeated.
+
+    >>> history_of(["bob", "ann", "bob"], np.array([2, 0, 1]), 3).table.toarray().tolist()
+    [[False, True, True], [True, False, False]]
+    """
+    ids, code = number_ids(users, len(rows), "users")
+    table = sp.csr_matrix((np.ones(len(rows), bool), (code, rows)), shape=(len(ids), n_items))
+    table.sum_duplicates()
+    return History(ids, table)
+
+
+@dataclass(frozen=True)
 class Catalogue:
-    """Items by id, a row of features each, and what people call them where that is known."""
+    """Items by id, a row of features each, and what people call them where that is known.
+
+    history: who rated which of them in training; None where it is not known, as beside models of version 0.2.
+    """
 
     ids: np.ndarray
     X: Any
     names: list[str]
     titles: np.ndarray | None = None
-    counts: np.ndarray | None = None  # training ratings of each
-
-    def every_count(self) -> np.ndarray:
-        """The row of each item as many times as it has training ratings."""
-        return np.repeat(np.arange(len(self.ids)), 0 if self.counts is None else self.counts)
+    history: History | None = None
 
     def called(self, row: int) -> str:
         """The title of an item, or its id."""
@@ -59,15 +96,27 @@ class Catalogue:
         new, old = np.array(known).T
         pick = sp.csr_matrix((np.ones(len(new)), (old, new)), shape=(len(own), len(names)))
         made = sp.csr_matrix(X) @ pick
-        return Catalogue(self.ids, made if sp.issparse(self.X) else made.toarray(), names, self.titles, self.counts)
+        return replace(self, X=made if sp.issparse(self.X) else made.toarray(), names=names)
+
+    def with_history_of(self, other: "Catalogue") -> "Catalogue":
+        """The same items with the history of those of them that are in another catalogue too."""
+        if other.history is None:
+            return self
+        row = places_of([str(value) for value in other.ids.tolist()], map(str, self.ids.tolist()))
+        users, items = other.history.pairs
+        here = row[items] >= 0
+        return replace(self, history=history_of(users[here], row[items[here]], len(self.ids)) if here.any() else None)
 
     def save(self, model: Any) -> Path:
         """Write the items beside a saved model, which is a folder or a file of any name."""
         path = items_file(model)
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
-        if self.counts is not None:
-            arrays["counts"] = self.counts
+        if self.history is not None:
+            users, table = plain_ids(self.history.users), self.history.table
+            mixed = np.array(json.dumps(users)) if isinstance(users, list) else self.history.users
+            arrays["users"] = mixed.astype("U") if mixed.dtype.kind == "O" else mixed
+            arrays |= {"taken": table.indices, "taken_start": table.indptr}
         if self.titles is not None:
             arrays["titles"] = np.array([str(title) for title in self.titles.tolist()])
         if sp.issparse(self.X):
@@ -99,14 +148,19 @@ def load_catalogue(model: Any) -> Catalogue | None:
         return None
     try:
         with np.load(path, allow_pickle=False) as found:
-            if "X" in found:
-                X = found["X"]
-            else:
-                parts = found["data"], found["indices"], found["indptr"]
-                X = sp.csr_matrix(parts, shape=tuple(found["shape"]))
-            titles, counts = found.get("titles"), found.get("counts")
-            if counts is not None and (counts.shape != (X.shape[0],) or counts.dtype.kind not in "iu"):
-                raise ValueError("counts must be a whole number for each item")
-            return Catalogue(found["ids"], X, found["names"].tolist(), titles, counts)
+            X = found["X"] if "X" in found else _csr(found["data"], found["indices"], found["indptr"], found["shape"])
+            history = None
+            if "users" in found:
+                users = found["users"] if found["users"].ndim else ids_from_plain(json.loads(str(found["users"])))
+                taken, shape = found["taken"], (len(users), X.shape[0])
+                history = History(users, _csr(np.ones(len(taken), bool), taken, found["taken_start"], shape))
+            return Catalogue(found["ids"], X, found["names"].tolist(), found.get("titles"), history)
     except (KeyError, ValueError, OSError) as error:
         raise DataError(f"{path} does not hold items: {error}") from None
+
+
+def _csr(data: np.ndarray, indices: np.ndarray, start: np.ndarray, shape: Any) -> sp.csr_matrix:
+    """A matrix from a file, whose indices are checked."""
+    X = sp.csr_matrix((data, indices, start), shape=tuple(shape))
+    X.check_format(full_check=True)
+    return X

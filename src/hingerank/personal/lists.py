@@ -14,15 +14,15 @@ from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
-from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.baselines import KnownItems, Popularity
 from hingerank.personal.factorized import PersonalRankSVM
-from hingerank.personal.item_item import EASE, MOST_ITEMS
+from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
 from hingerank.personal.products import rows_or_mean
 from hingerank.personal.ratings import check_ratings
+from hingerank.personal.top_lists import SCORES_AT_ONCE
 from hingerank.personal.top_n import evaluate_top
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
@@ -187,18 +187,19 @@ class ItemKNN(KnownItems):
         """Count; items are row numbers of item_features, and those with the same features count as one."""
         code, rows, first = self._know(item_features, users, items)
         n_items = len(first)
-        if n_items > MOST_ITEMS:
-            raise DataError(f"{n_items} items are too many for similarities of all pairs: at most {MOST_ITEMS}")
         self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
         self.T.data[:] = 1.0
-        together = (self.T.T @ self.T).toarray()
-        root = np.sqrt(np.diag(together))
-        S = together / np.maximum(np.outer(root, root) + self.shrink, 1e-12)
-        np.fill_diagonal(S, 0.0)
-        if self.neighbours < n_items:
-            least = np.partition(S, -self.neighbours, axis=0)[-self.neighbours]
-            S[least > S] = 0.0
-        self.similarity = sp.csr_matrix(sp.vstack([sp.csr_matrix(S.T), sp.csr_matrix((1, n_items))]))
+        columns, root = self.T.tocsc(), np.sqrt(np.asarray(self.T.sum(axis=0)).ravel())
+        step, parts = max(1, SCORES_AT_ONCE // n_items), []
+        for a in range(0, n_items, step):
+            some = np.arange(a, min(a + step, n_items))
+            S = (columns[:, some].T @ self.T).toarray()
+            S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
+            S[some - a, some] = 0.0
+            if self.neighbours < n_items:
+                S[np.partition(S, -self.neighbours, axis=1)[:, -self.neighbours, None] > S] = 0.0
+            parts.append(sp.csr_matrix(S))
+        self.similarity = sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))
         return self
 
     def _place(self, features: Any) -> sp.csr_matrix:
