@@ -53,6 +53,38 @@ def test_value_and_derivatives_are_those_of_listed_pairs(small, sparse):
     assert problem.least_C() == pytest.approx(1 / np.linalg.norm(gradient, 2), rel=1e-4)
 
 
+@pytest.mark.parametrize("rank", [2, 3, 4, 7])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_weights_of_users_solve_their_systems(monkeypatch, rank, threads):
+    """Whether a user has fewer clicks than the rank, as many, or more (even and odd numbers of them)."""
+    rng = np.random.default_rng(2)
+    X, count = rng.standard_normal((15, 9)), np.array([1, 2, 3, 4, 5, 6, 11, 12])
+    items = np.concatenate([rng.permutation(15)[:c] for c in count])
+    clicks, weight = clicks_of(np.repeat(np.arange(8), count), items, 15), rng.random(len(items)) + 0.1
+    U, C = rng.standard_normal((9, rank)), 0.05
+    monkeypatch.setattr("hingerank.personal.all_pairs.CLICKS_PER_SHARD", 8)
+    V, value = AllPairs(X, clicks, weight, threads).users(U, C)
+    Z = X @ U
+    for u in range(8):
+        mine = slice(clicks.start[u], clicks.start[u + 1])
+        pairs = np.concatenate([np.sqrt(w) * (Z[i] - Z) for i, w in zip(clicks.items[mine], weight[mine])])
+        wanted = np.repeat(np.sqrt(weight[mine]), 15)
+        best = np.linalg.solve(np.eye(rank) + 2 * C * pairs.T @ pairs, 2 * C * pairs.T @ wanted)
+        np.testing.assert_allclose(V[u], best, rtol=1e-9, atol=1e-12)
+    assert value == pytest.approx(listed(X, clicks, weight, U, V, C), rel=1e-12)
+
+
+def test_columns_that_no_item_has_do_not_matter():
+    X, users, items = clicked()
+    some = sp.csr_matrix(X)
+    wide = sp.csr_matrix(sp.hstack([sp.csr_matrix((60, 5)), some, sp.csr_matrix((60, 2))]))
+    narrow, found = (
+        hr.PersonalRankSVM(rank=2, loss="squared").fit_clicks(features, users, items) for features in (some, wide)
+    )
+    assert found.n_features_in_ == 9 and not found.basis_[[0, 1, 2, 3, 4, 7, 8]].any()
+    np.testing.assert_allclose(found.predict(3, wide), narrow.predict(3, some), rtol=1e-9)
+
+
 def test_the_fit_ends_where_nothing_is_to_be_gained(small):
     X, clicks, weight = small
     U = np.random.default_rng(1).standard_normal((5, 3))

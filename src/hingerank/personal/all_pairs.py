@@ -2,14 +2,14 @@
 
     f(U, V) = C · sum over users u, clicks i of u, all items j of c_ui (1 - (s_ui - s_uj))² + ½(‖U‖² + ‖V‖²),
 
-s_ui = v_uᵀ z_i, z_i = Uᵀ x_i. With n items, c_u the sum of a user's weights, z̄ = Σ_j z_j, G = Σ_j z_j z_jᵀ,
-S_u = Σ_i c_ui z_i and G_u = Σ_i c_ui z_i z_iᵀ the loss of a user is n c_u - 2 v·b + vᵀ A v,
+s_ui = v_uᵀ z_i, z_i = Uᵀ x_i. Only differences of scores count, so the mean of all z may be subtracted from each. Then
+the scores of a user sum to 0, and with n items and c_u the sum of a user's weights the loss of a user is
 
-    b = n S_u - c_u z̄,   A = n G_u - S_u z̄ᵀ - z̄ S_uᵀ + c_u G:
+    n Σ_i c_ui (1 - s_ui)² + c_u Σ_j s_uj²,
 
-the users' step solves a k × k system for each of them. Given V the loss is a square in U too. Its gradient in the
-scores is 2 c_ui (n s_ui - n - Σ_j s_uj) at clicks and 2 (c_u + c_u s_uj - Σ_i c_ui s_ui) at all items, of which the
-second needs only sums over users: conjugate gradients in U cost a pass over the clicks each.
+a square in v_u, whose matrix is n Σ_i c_ui z_i z_iᵀ + c_u G with G = Σ_j z_j z_jᵀ: the users' step solves a small
+system for each user, of as many equations as the user has clicks, or as z has entries if these are fewer. Given V the
+loss is a square in U too: conjugate gradients in U cost a pass over the clicks each.
 """
 
 from dataclasses import dataclass
@@ -18,50 +18,117 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.kernels.compiled import kernel
+from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import balance
 from hingerank.personal.clicks import Clicks
+from hingerank.personal.preferences import rows_of
 from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, half_square
 from hingerank.personal.products import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
-CLICKS_PER_SHARD, USERS_AT_ONCE = 16384, 2048
+CLICKS_PER_SHARD = 16384
 MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest C at which anything is learnt; the first suits ids alone
 LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # of users of whom some are held back; list judged; epochs of a try
 ENOUGH_USERS, MOST_JUDGED = 200, 500  # users up to which all are looked at, else half; whose lists are judged
 PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: products at most, fraction of the gradient that may be left
 
 
-@kernel
-def click_scores(Z, V, first, last, start, item, out):
-    """out[r] = <z_item(r), v_u> for the clicks of users first:last."""
-    k = Z.shape[1]
-    for u in range(first, last):
-        for r in range(start[u], start[u + 1]):
-            total = 0.0
-            for c in range(k):
-                total += Z[item[r], c] * V[u, c]
-            out[r] = total
+@inner(fastmath=SUMS_MAY_REORDER)
+def solve_in_place(A, y, m):
+    """y := A⁻¹ y by Cholesky's factors, which the lower triangle of the first m lines of A is replaced with."""
+    for i in range(m):
+        for j in range(i + 1):
+            total = A[i, j]
+            for c in range(j):
+                total -= A[i, c] * A[j, c]
+            A[i, j] = np.sqrt(total) if i == j else total / A[j, j]
+        total = y[i]
+        for c in range(i):
+            total -= A[i, c] * y[c]
+        y[i] = total / A[i, i]
+    for i in range(m - 1, -1, -1):
+        y[i] /= A[i, i]
+        for c in range(i):
+            y[c] -= A[i, c] * y[i]
 
 
-@kernel
-def click_systems(Z, mean, G, S, total, first, last, start, item, weight, factor, A):
-    """A[u - first] = factor (n G_u - S_u z̄ᵀ - z̄ S_uᵀ + c_u G) + I, in one pass over each user's matrix."""
+@kernel(fastmath=SUMS_MAY_REORDER)
+def solve_users(Z, spread, total, first, last, start, item, weight, factor, room, A, y, V):
+    """v_u = (D + Σ_i h_i h_iᵀ)⁻¹ Σ_i √(factor c_ui) h_i,  h_i = √(factor c_ui) z_i,  D = I + factor/n c_u diag(spread).
+
+    With H the h_i/√D as rows it is D^(-1/2) Hᵀ (I + H Hᵀ)⁻¹ √(factor c_u), the smaller system where clicks are few.
+    """
     n, k = Z.shape
+    root = room[k]
     for u in range(first, last):
-        out = A[u - first]
+        begin, m = start[u], start[u + 1] - start[u]
         for a in range(k):
-            line, own, middle = out[a], S[u, a], mean[a]
-            for b in range(k):
-                line[b] = factor * (total[u] * G[a, b] - own * mean[b] - middle * S[u, b])
-            line[a] += 1.0
-        for r in range(start[u], start[u + 1]):
-            z = Z[item[r]]
-            for a in range(k):  # all of each line: quicker than half of it, as whole vectors are added
-                line, value = out[a], factor * n * weight[r] * z[a]
+            root[a] = 1.0 / np.sqrt(1.0 + factor / n * total[u] * spread[a])
+        if m < k:
+            for r in range(m):
+                h, z, size = room[r], Z[item[begin + r]], np.sqrt(factor * weight[begin + r])
+                for a in range(k):
+                    h[a] = size * root[a] * z[a]
+                y[r] = size
+                for q in range(r + 1):
+                    product, other = 0.0, room[q]
+                    for a in range(k):
+                        product += h[a] * other[a]
+                    A[r, q] = product
+                A[r, r] += 1.0
+            solve_in_place(A, y, m)
+            for a in range(k):
+                V[u, a] = 0.0
+            for r in range(m):
+                h = room[r]
+                for a in range(k):
+                    V[u, a] += y[r] * h[a]
+        else:
+            for a in range(k):
+                y[a] = 0.0
                 for b in range(k):
-                    line[b] += value * z[b]
+                    A[a, b] = 0.0
+                A[a, a] = 1.0
+            h0, h1 = room[0], room[1]
+            for r in range(0, m, 2):  # two at a time, as each line of A is then read half as often
+                one = begin + r
+                two, more = (one + 1, np.sqrt(factor * weight[one + 1])) if r + 1 < m else (one, 0.0)
+                size, z0, z1 = np.sqrt(factor * weight[one]), Z[item[one]], Z[item[two]]
+                for a in range(k):
+                    h0[a], h1[a] = size * root[a] * z0[a], more * root[a] * z1[a]
+                    y[a] += size * h0[a] + more * h1[a]
+                for a in range(k):
+                    line, p, q = A[a], h0[a], h1[a]
+                    for b in range(k):
+                        line[b] += p * h0[b] + q * h1[b]
+            solve_in_place(A, y, k)
+            for a in range(k):
+                V[u, a] = y[a]
+        for a in range(k):
+            V[u, a] *= root[a]
+
+
+@kernel(fastmath=SUMS_MAY_REORDER)
+def clicks_back(Z, V, first, last, start, user, weight, constant, out):
+    """out[i] = Σ_u c_ui (s_ui - constant) v_u for items first:last, over the users who clicked each."""
+    k = Z.shape[1]
+    for i in range(first, last):
+        z, line = Z[i], out[i]
+        for c in range(k):
+            line[c] = 0.0
+        for r in range(start[i], start[i + 1]):
+            v, score = V[user[r]], 0.0
+            for c in range(k):
+                score += z[c] * v[c]
+            score = weight[r] * (score - constant)
+            for c in range(k):
+                line[c] += score * v[c]
+
+
+def centred(Z: np.ndarray) -> np.ndarray:
+    """Z less the mean of its rows."""
+    return Z - Z.mean(axis=0)
 
 
 @dataclass
@@ -80,47 +147,42 @@ class AllPairs:
         self.features, self.n = ItemFeatures(self.X, self.threads), self.X.shape[0]
         self.start, self.item = self.clicks.start.astype(np.int64), self.clicks.items
         self.table = sp.csr_matrix((self.weight, self.item, self.start), shape=(len(self.start) - 1, self.n))
+        by_item = self.table.tocsc()
+        self.by_item = by_item.indptr.astype(np.int64), by_item.indices, by_item.data
         self.total = np.asarray(self.table.sum(axis=1)).ravel()
         self.popularity = np.asarray(self.table.sum(axis=0)).ravel()
         self.shards = cut_shards(self.start, CLICKS_PER_SHARD)
+        self.item_shards = cut_shards(self.by_item[0], CLICKS_PER_SHARD)
 
     def least_C(self) -> float:
         """1/‖∇loss at 0‖₂, below which the optimum is 0: that gradient is -2 (n T - c 1ᵀ) X with T the clicks."""
 
         def power(v: np.ndarray) -> tuple[float, np.ndarray]:
-            p = self.features.times(v)
-            moved = 2.0 * (self.n * (self.table @ p) - np.outer(self.total, p.sum(axis=0)))
-            back = self.n * (self.table.T @ moved) - self.total @ moved
-            return float(np.vdot(moved, moved)), self.features.back(2.0 * back)
+            moved = 2.0 * self.n * (self.table @ centred(self.features.times(v)))
+            return float(np.vdot(moved, moved)), self.features.back(2.0 * self.n * centred(self.table.T @ moved))
 
         return 1.0 / first_gradient_norm(self.X.shape[1], power)
 
     def users(self, U: np.ndarray, C: float) -> tuple[np.ndarray, float]:
         """(V, which is best for U; f)."""
-        Z = self.features.times(U)
-        mean, G, S, k = Z.sum(axis=0), gram(Z), self.table @ Z, U.shape[1]
-        linear = self.n * S - np.outer(self.total, mean)
-        V = np.empty((len(self.total), k))
+        Z, k = centred(self.features.times(U)), U.shape[1]
+        spread, basis = np.linalg.eigh(gram(Z))  # in this basis G is diagonal
+        Z, V, factor = np.ascontiguousarray(Z @ basis), np.empty((len(self.total), k)), 2.0 * C * self.n
+        given = Z, np.maximum(spread, 0.0), self.total
 
         def solve(ab: tuple[int, int]) -> None:
-            for a in range(ab[0], ab[1], USERS_AT_ONCE):
-                b = min(ab[1], a + USERS_AT_ONCE)
-                A = np.empty((b - a, k, k))
-                click_systems(Z, mean, G, S, self.total, a, b, self.start, self.item, self.weight, 2.0 * C, A)
-                V[a:b] = np.linalg.solve(A, 2.0 * C * linear[a:b, :, None])[:, :, 0]
+            room, A, y = np.empty((k + 1, k)), np.empty((k, k)), np.empty(k)
+            solve_users(*given, *ab, self.start, self.item, self.weight, factor, room, A, y, V)
 
         run_shards(solve, self.shards, self.threads)
-        return V, half_square(U) + C * (self.n * float(self.total.sum()) - float(np.vdot(V, linear)))
+        gain = self.n * float(np.vdot(V, self.table @ Z))
+        return V @ basis.T, half_square(U) + C * (self.n * float(self.total.sum()) - gain)
 
     def moved(self, Z: np.ndarray, V: np.ndarray, constant: float) -> np.ndarray:
         """The gradient of the loss in Z where constant is 1; (its Hessian) Z where it is 0."""
-        s = np.empty(len(self.item))
-        run_shards(lambda ab: click_scores(Z, V, *ab, self.start, self.item, s), self.shards, self.threads)
-        sums, own = V @ Z.sum(axis=0), np.add.reduceat(self.weight * s, self.start[:-1])
-        at_clicks = self.n * (s - constant) - np.repeat(sums, np.diff(self.start))
-        sparse = sp.csr_matrix((self.weight * at_clicks, self.item, self.start), shape=self.table.shape)
-        everywhere = (constant * self.total - own) @ V
-        return 2.0 * (sparse.T @ V + everywhere + Z @ self._spread(V))
+        Z, back = centred(Z), np.empty_like(Z)
+        run_shards(lambda ab: clicks_back(Z, V, *ab, *self.by_item, constant, back), self.item_shards, self.threads)
+        return 2.0 * centred(self.n * back + Z @ self._spread(V))
 
     def gradient(self, U: np.ndarray, V: np.ndarray, C: float) -> np.ndarray:
         return U + C * self.features.back(self.moved(self.features.times(U), V, 1.0))
@@ -198,7 +260,7 @@ def choose_multiple(
     rng, count = np.random.default_rng(seed), np.diff(clicks.start)
     some = rng.permutation(len(count))
     some = np.sort(some[: max(ENOUGH_USERS, len(count) // 2)])
-    row = np.concatenate([np.arange(clicks.start[u], clicks.start[u + 1]) for u in some])
+    row = rows_of(clicks.start, some)
     code = np.repeat(np.arange(len(some)), count[some])
     held = (rng.random(len(row)) < PART_HELD) & (count[some][code] >= LEAST_CLICKS)
     held &= np.bincount(code[~held], minlength=len(some))[code] > 0

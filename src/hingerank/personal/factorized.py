@@ -38,6 +38,7 @@ from hingerank.personal.problem import (
     FirstGradient,
     ItemFeatures,
     Matrix,
+    columns_in_use,
     count_right,
     first_gradient_norm,
     in_use,
@@ -315,18 +316,19 @@ class PersonalRankSVM(FactorRanker):
         weight = np.ones(len(clicks.items)) if clicks.weight is None else clicks.weight
         if self.pair_weight == "user":
             weight = weight / np.repeat(np.add.reduceat(weight, clicks.start[:-1]) * X.shape[0], np.diff(clicks.start))
-        threads = asked_threads(self.n_jobs)
+        threads, columns = asked_threads(self.n_jobs), columns_in_use(X)
+        small = X if columns is None else X[:, columns]
         with threadpool_limits(1, "blas"):
-            problem = AllPairs(X, clicks, weight, threads)
-            U, _ = self._start(X, len(clicks.users))
+            problem = AllPairs(small, clicks, weight, threads)
+            U, _ = self._start(small, len(clicks.users))
             self.C_ = 1.0 if self.C is None else float(self.C)
             if self.C is None:
-                multiple, U = click_multiple(X, clicks, weight, U, threads)
+                multiple, U = click_multiple(small, clicks, weight, U, threads)
                 self.C_ = multiple * problem.least_C()
             solution = fit_all_pairs(problem, U, self.C_, **self._limits())
-            self._learn_prior(X, solution.w, solution.extra["V"], drawn, threads)
+            self._learn_prior(small, solution.w, solution.extra["V"], drawn, threads)
         self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
-        return self._keep(X.shape[1], None, solution, np.ones(len(clicks.users), bool))
+        return self._keep(X.shape[1], columns, solution, np.ones(len(clicks.users), bool))
 
     def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
         """(U to begin with, by which typical scores are 1; how many of its columns all users share)."""
