@@ -169,6 +169,20 @@ def test_exports_carry_missing_values_or_say_who_can(to, kind, how, tmp_path):
         assert carried or (to == "pmml" and kind not in ("linear", "curves", "trees"))
 
 
+@pytest.mark.parametrize("define", [False, True])
+@pytest.mark.parametrize("to", ENGINES)
+def test_engines_take_trees_that_split_by_a_mark_of_missing_values(to, define, tmp_path):
+    """The mark is a column of the model but no feature of the engine: its feature is named instead."""
+    X = np.where(np.arange(60)[:, None] % 3 == 0, np.nan, np.random.default_rng(0).random((60, 1)))
+    y = np.isnan(X[:, 0]).astype(float)
+    data = hr.RankingData.from_arrays(X, y, np.arange(60) // 10, missing="nan", feature_names=["price"])
+    ranker = fit(hr.RankBoost(max_iter=3, missing="indicator"), (data,))
+    assert ranker._form().used().max() >= 1  # the mark
+    done = ranker.export(tmp_path / "out/", to=to, check=data, define=define, shift="auto")
+    text = done.files[0].read_text()
+    assert done.check["rows"] == 60 and "price" in text and "Infinity" not in text
+
+
 BLENDS = {
     "one sum of curves": lambda: [FORMS["linear"](missing="median"), FORMS["curves"](missing="median")],
     "ways that differ": lambda: [FORMS["linear"](missing="zero"), FORMS["curves"](missing="indicator", scale="log")],

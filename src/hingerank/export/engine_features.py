@@ -11,7 +11,7 @@ WITH_OWN_FEATURES = ("solr", "elasticsearch", "opensearch")
 
 def used_names(form: Form) -> list[str]:
     """Names of the features that the score depends on; at least one."""
-    names = [form.names[j] for j in form.used()] or [form.names[0]]
+    names = [form.names[j] for j in form.features_used()] or [form.names[0]]
     if "" in names:
         raise ExportError("a feature has the empty name '', but this engine needs one: name it by features=")
     return names

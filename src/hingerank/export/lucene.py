@@ -142,7 +142,8 @@ def solr_trees(form: Form, shift: float, missing: bool) -> list[Facts]:
 def plugin_trees(form: Form, shift: float) -> list[Facts]:
     """Trees in the form of XGBoost's dump, where a row goes to `yes` if it is below the condition."""
     body = form.body
-    limit = np.nextafter(largest_single(body.number), np.float32(np.inf))
+    # the next single; nothing follows the largest one, since JSON has no infinity
+    limit = np.nextafter(largest_single(body.number), np.finfo(np.float32).max)
 
     def node(k: int, root: int) -> Facts:
         if body.feature[k] < 0:

@@ -220,7 +220,7 @@ class EngineCheck(NamedTuple):
             )
 
     def _warn(self, X: np.ndarray, result: Given) -> None:
-        empty = [self.form.names[j] for j in self.form.used() if not X[:, j].any()]
+        empty = [self.form.names[j] for j in self.form.features_used() if not X[:, j].any()]
         if empty:
             warnings.warn(
                 f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these the features that the "
@@ -241,7 +241,7 @@ class EngineCheck(NamedTuple):
             for row in each:
                 then = logged.rows.get(row.document)
                 if then is not None:
-                    used = (self.form.names[j] for j in self.form.used())
+                    used = (self.form.names[j] for j in self.form.features_used())
                     other = {n for n in used if not isclose(then.get(n, 0.0), row.features.get(n, 0.0), rel_tol=1e-4)}
                     names, rows = names | other, rows + bool(other)
         if rows:
