@@ -98,7 +98,7 @@ def test_what_cannot_be_simulated(rows):
         hr.simulate_clicks(rows, rows.y, "dbn", counted=True)
     with pytest.raises(ValueError, match="sessions must be"):
         hr.simulate_clicks(rows, rows.y, sessions=0)
-    with pytest.raises(ValueError, match="a score for each"):
+    with pytest.raises(ValueError, match="a finite score for each"):
         hr.simulate_clicks(rows, rows.y[:3])
     with pytest.raises(ValueError, match="fewer sessions"):
         hr.simulate_clicks(rows, rows.y, sessions=10**9)

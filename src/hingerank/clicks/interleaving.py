@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hingerank.clicks.counting import group_by
-from hingerank.clicks.log import ClickLog
-from hingerank.data.blocks import real_numbers
+from hingerank.clicks.log import ClickLog, per_showing
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.registry import did_you_mean
@@ -282,7 +281,9 @@ def interleaving_test(
     first, second = _two_teams(log, teams)
     columns, number = group_by([log.session, log.query])
     size = len(columns[0])
-    clicks = log.clicks if credits is None else log.clicks * real_numbers(credits, "credits")
+    clicks = log.clicks
+    if credits is not None:
+        clicks = clicks * per_showing(credits, len(log), "credits", "numbers that are not negative")
     credit = [np.bincount(number, clicks * (log.team == team), size) for team in (first, second)]
     weight = np.ones(size)
     if log.weights is not None:

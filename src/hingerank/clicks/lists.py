@@ -41,7 +41,10 @@ class LogLists:
 
 
 def lists_of(log: ClickLog) -> LogLists:
-    """The lists of a log with sessions; of two documents at one place the first counts."""
+    """The lists of a log with sessions.
+
+    Of two documents at one place the first counts. One that is shown there twice is clicked if either showing is.
+    """
     if log.session is None:
         raise DataError(
             "models of whole lists need to know which showings stood in one list: give sessions=, or read the log with "
@@ -52,8 +55,10 @@ def lists_of(log: ClickLog) -> LogLists:
     columns, number = group_by([log.session, log.query])
     size, width = len(columns[0]), log.n_places
     document, clicks = np.full((size, width), -1, np.int64), np.zeros((size, width), bool)
-    document[number[::-1], log.place[::-1] - 1] = log.document[::-1]
-    clicks[number[::-1], log.place[::-1] - 1] = log.clicks[::-1] > 0
+    at = log.place - 1
+    document[number[::-1], at[::-1]] = log.document[::-1]
+    clicked = (log.clicks > 0) & (log.document == document[number, at])
+    clicks[number[clicked], at[clicked]] = True
     weight = np.ones(size)
     if log.weights is not None:
         weight[number[::-1]] = log.weights[::-1]

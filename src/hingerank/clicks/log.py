@@ -94,8 +94,8 @@ class ClickLog:
         if contexts is not None:
             self.context, self.context_names = coded(contexts, n, "contexts")
         self.place = _places(places)
-        self.clicks = _numbers(clicks, n, "clicks", "0 or 1, or the weight of an action, not negative")
-        self.weights = None if weights is None else _numbers(weights, n, "weights", "numbers that are not negative")
+        self.clicks = per_showing(clicks, n, "clicks", "0 or 1, or the weight of an action, not negative")
+        self.weights = None if weights is None else per_showing(weights, n, "weights", "numbers that are not negative")
         self.propensities = None if propensities is None else _propensities(propensities, n)
         self.times = None if times is None else _times(times, n)
         self.notes: dict[str, int] = dict(notes or {})
@@ -166,22 +166,23 @@ class ClickLog:
         return part
 
     def without(self, sessions: Any) -> "ClickLog":
-        """The log without some sessions (a list of their ids)."""
+        """The log without some sessions: a list of their ids, in which numbers match their spelling."""
         if self.session is None or self.session_names is None:
             raise DataError("the log has no sessions to leave out: read it with keep='showings', or give sessions=")
-        unwanted = set(sessions)
-        gone = np.array([name in unwanted for name in self.session_names.tolist()], bool)
+        unwanted = set(as_text(np.asarray(list(sessions))))
+        gone = np.array([name in unwanted for name in as_text(self.session_names)], bool)
         return self.take(~gone[self.session])
 
     def split(self, test_size: float = 0.25, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
         """(train, test): a random fraction `test_size` of the sessions goes to test."""
         if self.session is None or self.session_names is None:
             raise DataError("the log has no sessions to split by: read it with keep='showings', or give sessions=")
-        if not 0 < test_size < 1:
-            raise DataError(f"test_size is {test_size!r}, expected a fraction between 0 and 1")
         n = len(self.session_names)
+        count = round(test_size * n) if 0 < test_size < 1 else 0
+        if not 0 < count < n:
+            raise DataError(f"test_size {test_size} of {n} sessions leaves one side without a session")
         test = np.zeros(n, bool)
-        test[np.random.default_rng(seed).permutation(n)[: round(test_size * n)]] = True
+        test[np.random.default_rng(seed).permutation(n)[:count]] = True
         return self.take(~test[self.session]), self.take(test[self.session])
 
     def describe(self) -> "LogDescription":
@@ -418,12 +419,13 @@ def _places(places: Any) -> np.ndarray:
     wrong = ~((values >= 1) & (values <= MOST_PLACES) & (values % 1 == 0))
     if wrong.any():
         entry = int(np.argmax(wrong))
-        remedy = "add 1 if they count from 0" if (values[wrong] == 0).all() else f"of at most {MOST_PLACES}"
-        raise DataError(f"place {values[entry]:g} at showing {entry}, expected whole numbers from 1: {remedy}")
+        rule = "from 1: add 1 if they count from 0" if values[entry] == 0 else f"from 1 to {MOST_PLACES}"
+        raise DataError(f"place {values[entry]:g} at showing {entry}, expected whole numbers {rule}")
     return values.astype(np.int32)
 
 
-def _numbers(values: Any, n: int, name: str, expected: str) -> np.ndarray:
+def per_showing(values: Any, n: int, name: str, expected: str) -> np.ndarray:
+    """A number for each of n showings, finite and not negative; a DataError names the first that is not."""
     numbers = real_numbers(values, name)
     if numbers.shape != (n,):
         raise DataError(f"{name} has shape {numbers.shape}, expected a number for each of the {n} showings")
@@ -435,7 +437,7 @@ def _numbers(values: Any, n: int, name: str, expected: str) -> np.ndarray:
 
 
 def _propensities(values: Any, n: int) -> np.ndarray:
-    numbers = _numbers(values, n, "propensities", "numbers above 0")
+    numbers = per_showing(values, n, "propensities", "numbers above 0")
     if (numbers == 0).any():
         entry = int(np.argmax(numbers == 0))
         raise DataError(f"propensities holds 0 at showing {entry}: what cannot be examined cannot have been logged")
@@ -445,7 +447,7 @@ def _propensities(values: Any, n: int) -> np.ndarray:
 def _times(times: Any, n: int) -> np.ndarray:
     values = np.asarray(times)
     if values.dtype.kind != "M":
-        return _numbers(values, n, "times", "numbers that are not negative, or dates of NumPy")
+        return per_showing(values, n, "times", "numbers that are not negative, or dates of NumPy")
     if values.shape != (n,):
         raise DataError(f"times has shape {values.shape}, expected a time for each of the {n} showings")
     return values

@@ -47,6 +47,8 @@ class ClickModel:
     def fit(self, log: ClickLog) -> "ClickModel":
         """Learn from the lists of a log, which has sessions."""
         lists = lists_of(log)
+        if not lists.clicks.any():
+            raise DataError("the log has no clicks: there is nothing to learn")
         self.query_names_, self.document_names_ = log.query_names, log.document_names
         shown = lists.shown
         query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]

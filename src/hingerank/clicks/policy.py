@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.clicks.value import ESTIMATORS, HANDFUL, Estimate, studentised
+from hingerank.clicks.value import HANDFUL, Estimate, check_estimate, studentised
 from hingerank.data.blocks import real_numbers
+from hingerank.data.checks import positive
 from hingerank.data.files import DataError
-from hingerank.registry import did_you_mean
 
 
 def policy_value(
@@ -64,12 +64,10 @@ def policy_value(
         raise DataError(f"{len(r)} rewards, {len(p)} propensities and {len(e)} target: give one of each for a round")
     if not (p > 0).all() or not (e >= 0).all():
         raise DataError("propensities must be above 0, and target not below it")
-    if estimator not in ESTIMATORS:
-        known = ", ".join(ESTIMATORS)
-        raise ValueError(f"there is no estimator {estimator!r}; use: {known}{did_you_mean(str(estimator), ESTIMATORS)}")
+    check_estimate(estimator, confidence, resamples)
     w = e / p
     if estimator == "clipped":
-        w = np.minimum(w, np.sqrt(len(r)) / 10 if clip is None else 1.0 / clip)
+        w = np.minimum(w, np.sqrt(len(r)) / 10 if clip is None else 1.0 / positive("clip", clip))
     size = float(w.sum()) ** 2 / float(w @ w) if w.any() else 0.0
     if size < HANDFUL:
         raise DataError(

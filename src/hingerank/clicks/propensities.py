@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hingerank.registry import did_you_mean
 METHODS = ("em", "all-pairs", "regression-em", "given")
 LEAST_CLICKS = 10  # on documents shown at several places, below which a place is called out
 Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
+SlotEstimate = Callable[[np.ndarray, np.ndarray], np.ndarray]  # showings, clicks of cells -> θ of slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +217,11 @@ def propensities(
         return _given(log, values)
     if by_context and log.context is None:
         raise DataError("the log has no contexts: read it with context=, or give ClickLog contexts=")
-    if not len(log):
+    if not log.n_showings:
         raise DataError("the log has no showings")
     counted = _Counted(log, by_context)
+    if not counted.c.any():
+        raise DataError("the log has no clicks, so nothing tells how places differ: give values=, or a log with clicks")
     if judgments is not None:
         return counted.trusting(judgments)
     return counted.estimated(method, data, whole("max_iter", max_iter), tol)
@@ -241,12 +245,15 @@ def _given(log: ClickLog, values: Any) -> Propensities:
         shown = np.bincount(log.place - 1, weight, log.n_places)
         total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
         values = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
+        if not len(values) or np.isnan(values[0]):
+            raise DataError("nothing was shown at place 1, and propensities are relative to it: give values=")
     else:
         values = real_numbers(values, "values")
         if values.ndim != 1 or not len(values) or not ((values > 0) & np.isfinite(values)).all():
             raise DataError("values must be numbers above 0, an entry a place from the first on")
-    values = values / values[0]
-    return Propensities("given", np.arange(1, len(values) + 1), values, np.zeros(len(values)))
+    values, places = values / values[0], np.arange(1, len(values) + 1)
+    reasons = {str(place): "nothing was shown there" for place in places[np.isnan(values)]}
+    return Propensities("given", places, values, np.zeros(len(values)), reasons=reasons)
 
 
 def _read(path: Path) -> Propensities:
@@ -305,12 +312,14 @@ class _Counted:
         if method == "all-pairs":
             estimate = self._all_pairs()
         elif method == "em":
-            theta, gamma, turns = self._em(self.n, self.c, max_iter, tol)
+            sizes = {"n_slots": self.n_slots, "n_pairs": len(self.pair_query)}
+            fit = partial(fit_product, self.slot, self.pair, **sizes, max_iter=max_iter, tol=tol)
+            theta, gamma, turns = fit(self.n, self.c)
             about |= {"iterations": turns, "converged": turns < max_iter}
             start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)
 
             def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
-                return theta if n is self.n else self._em(n, c, max_iter, tol, start)[0]
+                return theta if n is self.n else fit(n, c, start=start)[0]
         elif data is None:
             raise DataError("regression-em takes the attraction of a document from its features: give data=")
         else:
@@ -328,20 +337,12 @@ class _Counted:
 
         return self._answer(method, both, reasons, about)
 
-    def _em(
-        self,
-        n: np.ndarray,
-        c: np.ndarray,
-        max_iter: int,
-        tol: float,
-        start: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        return fit_product(self.slot, self.pair, n, c, self.n_slots, len(self.pair_query), start, max_iter, tol)
-
-    def _all_pairs(self) -> Callable:
+    def _all_pairs(self) -> SlotEstimate:
         start: list[tuple[np.ndarray, np.ndarray]] = []
 
         def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
+            if self.n_places == 1:  # which is only compared with itself
+                return np.ones(self.n_slots)
             p, r = fit_all_pairs(self.graph(n, c), *start[:1])
             if not start:  # of the log itself: near those of logs that are drawn from it
                 start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
@@ -349,10 +350,10 @@ class _Counted:
 
         return estimate
 
-    def _regression(self, data: RankingData, max_iter: int, tol: float, about: dict[str, Any]) -> Callable:
-        queries, documents = as_text(data.qid), as_text(np.asarray(data.docid))
+    def _regression(self, data: RankingData, max_iter: int, tol: float, about: dict[str, Any]) -> SlotEstimate:
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
+        queries, documents = as_text(data.qid), as_text(np.asarray(data.docid))
         place = {key: row for row, key in enumerate(zip(queries.tolist(), documents.tolist()))}
         names = zip(
             as_text(self.log.query_names)[self.pair_query], as_text(self.log.document_names)[self.pair_document]
@@ -363,6 +364,8 @@ class _Counted:
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         about["showings without features"] = float(self.n[~kept].sum())
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
+        if not np.isfinite(X).all():
+            raise DataError("data has missing values, which regression-em cannot use: fill them, or use method='em'")
 
         def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
             rows, slot = row[self.pair][kept], self.slot[kept]

@@ -1,25 +1,29 @@
 """Clicks of simulated users on graded rows, for tests, papers and teaching."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.clicks.log import ClickLog
+from hingerank.clicks.rankings import Rankings, named_rankings, scores_of
+from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import PlaceBias
 from hingerank.registry import did_you_mean
 
 Clicks = Callable[[np.random.Generator, np.ndarray], np.ndarray]
+UserModel: TypeAlias = str | ArrayLike | PlaceBias | Clicks
 MOST_SHOWINGS = 200_000_000
 CONTINUE = 0.9  # of the model "dbn": the chance to look further where one was not satisfied
 
 
 def simulate_clicks(
     data: RankingData,
-    ranker: Any,
-    model: Any = "pbm",
+    ranker: Rankings,
+    model: UserModel = "pbm",
     *,
     sessions: int = 10_000,
     seed: int = 0,
@@ -66,9 +70,11 @@ def simulate_clicks(
     >>> len(log), log.n_places
     (5000, 5)
     """
-    lists = [_ranked(data, each, top) for each in (ranker if _several(ranker, data.n_rows) else [ranker])]
+    top = None if top is None else whole("top", top)
+    rng, n_sessions = np.random.default_rng(seed), whole("sessions", sessions)
+    named = named_rankings(ranker, data.n_rows)
+    lists = [_ranked(data, scores_of(each, data, name), top) for name, each in named.items()]
     attraction = _attraction(data, noise)
-    rng, n_sessions = np.random.default_rng(seed), _whole(sessions)
     if not counted:  # before so many sessions are drawn
         _check_size(n_sessions * min(len(row) for each in lists for row in each))
     blocks = data.blocks
@@ -87,30 +93,12 @@ def _check_size(showings: int) -> None:
         )
 
 
-def _whole(sessions: Any) -> int:
-    if isinstance(sessions, bool) or int(sessions) != sessions or sessions < 1:
-        raise ValueError(f"sessions must be a positive whole number, not {sessions!r}")
-    return int(sessions)
-
-
-def _several(ranker: Any, n_rows: int) -> bool:
-    """Whether it is a list of rankers, and not one score for each row."""
-    return isinstance(ranker, list | tuple) and not (len(ranker) == n_rows and np.ndim(ranker[0]) == 0)
-
-
-def _ranked(data: RankingData, ranker: Any, top: int | None) -> list[np.ndarray]:
+def _ranked(data: RankingData, scores: np.ndarray, top: int | None) -> list[np.ndarray]:
     """The rows of every query in the order in which they are shown."""
-    scores = np.asarray(ranker.predict(data) if _predicts(ranker) else ranker, np.float64)
-    if scores.shape != (data.n_rows,):
-        raise DataError(f"expected a score for each of the {data.n_rows} rows, got an array of shape {scores.shape}")
     blocks = data.blocks
     order = np.lexsort((-blocks.gather(scores), blocks.numbers))
     rows = order if blocks.order is None else blocks.order[order]
     return [rows[a:b][:top] for a, b in zip(blocks.offsets[:-1], blocks.offsets[1:])]
-
-
-def _predicts(ranker: Any) -> bool:
-    return callable(getattr(ranker, "predict", None))
 
 
 def _attraction(data: RankingData, noise: float) -> np.ndarray:
@@ -125,7 +113,7 @@ def _attraction(data: RankingData, noise: float) -> np.ndarray:
 # Who clicks what.
 
 
-def _place_bias(model: Any, places: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _place_bias(model: UserModel, places: int) -> tuple[np.ndarray, np.ndarray] | None:
     """α and β of the first places, of models under which places are independent; else None."""
     if isinstance(model, PlaceBias):
         if model.context_names is not None:
@@ -148,12 +136,12 @@ def _place_bias(model: Any, places: int) -> tuple[np.ndarray, np.ndarray] | None
     return alpha, beta
 
 
-def _user(model: Any) -> Clicks:
+def _user(model: UserModel) -> Clicks:
     """The clicks of many users on lists of the same length."""
     if callable(model):
         return model
     known: dict[str, Clicks] = {"cascade": _cascade, "dbn": _dbn}
-    if model not in known:
+    if not isinstance(model, str) or model not in known:
         names = ["pbm", *known]
         raise ValueError(
             f"there is no model {model!r}; use one of: {', '.join(names)}{did_you_mean(str(model), names)}"
@@ -176,7 +164,8 @@ def _dbn(rng: np.random.Generator, attraction: np.ndarray) -> np.ndarray:
 
 
 def _counted(
-    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray, model: Any,
+    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray,
+    model: UserModel,
     data: RankingData, documents: np.ndarray,
 ) -> ClickLog:  # fmt: skip
     longest = max(len(rows) for each in lists for rows in each)
@@ -203,7 +192,8 @@ def _counted(
 
 
 def _listed(
-    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray, model: Any,
+    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray,
+    model: UserModel,
     data: RankingData, documents: np.ndarray,
 ) -> ClickLog:  # fmt: skip
     sizes = np.array([[len(row) for row in each] for each in lists])

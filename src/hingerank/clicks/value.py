@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.clicks.rankings import Predictor, Rankings, are_several, named_rankings, scores_of
+from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table
@@ -145,7 +147,7 @@ def _between(interval: tuple[float, float]) -> str:
 
 def evaluate_clicks(
     data: ClickedRows,
-    ranker: Any,
+    ranker: Rankings,
     *,
     propensities: Any = None,
     estimator: str = "ips",
@@ -202,19 +204,16 @@ def evaluate_clicks(
     """
     if not isinstance(data, ClickedRows):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
-    if estimator not in ESTIMATORS:
-        raise ValueError(
-            f"there is no estimator {estimator!r}; use one of: {', '.join(ESTIMATORS)}"
-            + did_you_mean(str(estimator), ESTIMATORS)
-        )
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
-    places, named = parse_place_measure(measure), _named(ranker, data.data.n_rows)
+    check_estimate(estimator, confidence, resamples)
+    rows = data.data
+    places, named = parse_place_measure(measure), named_rankings(ranker, rows.n_rows)
     clicks = WeightedClicks(data, propensities, estimator, clip)
     sums, sizes = [clicks.shown(places)], []
     for name, each in named.items():
-        blocks = data.data.blocks
-        worth = blocks.scatter(places.of_scores(blocks.gather(_scores(data, each, name)), blocks.offsets))
+        if data.parts is not None and isinstance(each, Predictor):
+            each = data.parts.predict(each)
+        scores = rows.blocks.gather(scores_of(each, rows, name))
+        worth = rows.blocks.scatter(places.of_scores(scores, rows.blocks.offsets))
         sizes.append(clicks.effective_size(worth))
         if sizes[-1] < HANDFUL:
             raise DataError(
@@ -229,35 +228,23 @@ def evaluate_clicks(
         ClickValue(
             name, clicks.value(sums[k]), bounds[k], sizes[k - 1],
             Estimate(clicks.value(apart[k - 1]), bounds[len(named) + k]), shown, measure, estimator,
-            float(np.sum(data.lists)), data.data.n_queries, float(np.sum(data.clicks)), confidence, unit,
+            float(np.sum(data.lists)), rows.n_queries, float(np.sum(data.clicks)), confidence, unit,
         )
         for k, name in enumerate(named, 1)
     ]  # fmt: skip
-    return values[0] if not _many(ranker, data.data.n_rows) else ClickValues(values)
+    return ClickValues(values) if are_several(ranker, rows.n_rows) else values[0]
 
 
-def _many(ranker: Any, n_rows: int) -> bool:
-    if isinstance(ranker, Mapping):
-        return True
-    return isinstance(ranker, list | tuple) and not (len(ranker) == n_rows and np.ndim(ranker[0]) == 0)
-
-
-def _named(ranker: Any, n_rows: int) -> dict[str, Any]:
-    if isinstance(ranker, Mapping):
-        return {str(name): each for name, each in ranker.items()}
-    several = list(ranker) if _many(ranker, n_rows) else [ranker]
-    names = [type(each).__name__ if callable(getattr(each, "predict", None)) else "ranking" for each in several]
-    return {n if names.count(n) == 1 else f"{n} {k + 1}": each for k, (n, each) in enumerate(zip(names, several))}
-
-
-def _scores(data: ClickedRows, ranker: Any, name: str) -> np.ndarray:
-    predict = getattr(ranker, "predict", None)
-    if callable(predict):
-        ranker = predict(data.data) if data.parts is None else data.parts.predict(ranker)
-    scores = np.asarray(ranker, np.float64)
-    if scores.shape != (data.data.n_rows,) or not np.isfinite(scores).all():
-        raise ValueError(f"{name}: expected a finite score for each of the {data.data.n_rows} rows")
-    return scores
+def check_estimate(estimator: str, confidence: float, resamples: int) -> None:
+    """Raise a ValueError for an unknown estimator, or an interval that cannot be made."""
+    if estimator not in ESTIMATORS:
+        raise ValueError(
+            f"there is no estimator {estimator!r}; use one of: {', '.join(ESTIMATORS)}"
+            + did_you_mean(str(estimator), ESTIMATORS)
+        )
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
+    whole("resamples", resamples, 2)
 
 
 @dataclass(frozen=True)
@@ -329,8 +316,6 @@ class WeightedClicks:
         self, sums: list[ClickSums], confidence: float, resamples: int, seed: int
     ) -> tuple[str, list[tuple[float, float]]]:
         """What was resampled, and an interval of the value of each of the sums."""
-        if isinstance(resamples, bool) or int(resamples) != resamples or resamples < 2:
-            raise ValueError(f"resamples must be a whole number of at least 2, not {resamples!r}")
         rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
         if len(used) < FEW_QUERIES:

@@ -1,0 +1,114 @@
+"""Logs and arguments that say little or nothing: every click model, method and estimator is right or says why."""
+
+import numpy as np
+import pytest
+
+import hingerank as hr
+from hingerank.clicks.models import CLICK_MODELS
+from hingerank.clicks.policy import policy_value
+from hingerank.clicks.propensities import METHODS
+from hingerank.clicks.value import ESTIMATORS
+
+LEARNT = [method for method in METHODS if method != "given"]
+ROWS = hr.RankingData.from_arrays(np.eye(2), [0, 1], ["q", "q"], docid=["a", "b"])
+
+
+def log_of(clicks, places=(1, 2, 2, 1), **more):
+    return hr.ClickLog(
+        queries=["q"] * 4, documents=list("abab"), places=places, clicks=clicks, sessions=[1, 1, 2, 2], **more
+    )
+
+
+@pytest.mark.parametrize("model", CLICK_MODELS)
+def test_a_log_without_clicks_teaches_no_click_model(model):
+    with pytest.raises(hr.DataError, match="no clicks"):
+        hr.click_model(log_of([0] * 4), model)
+
+
+@pytest.mark.parametrize("method", LEARNT)
+def test_a_log_without_clicks_or_showings_has_no_propensities(method):
+    with pytest.raises(hr.DataError, match="no clicks"):
+        hr.propensities(log_of([0] * 4), method, data=ROWS)
+    with pytest.raises(hr.DataError, match="no showings"):
+        hr.propensities(log_of([1] * 4, weights=[0] * 4), method, data=ROWS)
+
+
+@pytest.mark.parametrize("method", LEARNT)
+def test_one_place_is_examined_as_often_as_itself(method):
+    assert hr.propensities(log_of([1, 0, 0, 1], places=[1] * 4), method, data=ROWS).values.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("model", CLICK_MODELS)
+def test_a_repeated_showing_is_clicked_if_either_is(model):
+    """As a reader has them: a line for the showing, and a line for the click."""
+    shown = {"queries": ["q"] * 5, "documents": list("aabba"), "places": [1, 1, 2, 1, 2], "sessions": [1, 1, 1, 2, 2]}
+    late, early = (hr.ClickLog(**shown, clicks=clicks) for clicks in ([0, 1, 0, 0, 1], [1, 0, 0, 0, 1]))
+    once = hr.ClickLog(**{name: column[1:] for name, column in shown.items()}, clicks=[1, 0, 0, 1])
+    expected = hr.click_model(once, model).attraction_
+    for log in (late, early):
+        np.testing.assert_allclose(hr.click_model(log, model).attraction_, expected)
+
+
+def test_logged_propensities_are_relative_to_the_first_place():
+    columns = {"queries": ["q"] * 2, "documents": ["a", "b"], "clicks": [1, 0], "propensities": [0.5, 0.2]}
+    found = hr.propensities(hr.ClickLog(**columns, places=[1, 3]), "given")
+    np.testing.assert_allclose(found.values, [1.0, np.nan, 0.4])
+    assert found.reasons == {"2": "nothing was shown there"}
+    with pytest.raises(hr.DataError, match="nothing was shown at place 1"):
+        hr.propensities(hr.ClickLog(**columns, places=[2, 3]), "given")
+
+
+def test_regression_needs_document_ids_and_finite_features():
+    log, X = log_of([1, 0, 0, 1]), np.array([[np.nan, 1.0], [0.0, 1.0]])
+    with pytest.raises(hr.DataError, match="no document ids"):
+        hr.propensities(log, "regression-em", data=hr.RankingData.from_arrays(np.eye(2), [0, 1], ["q", "q"]))
+    gaps = hr.RankingData.from_arrays(X, [0, 1], ["q", "q"], docid=["a", "b"], missing="nan")
+    with pytest.raises(hr.DataError, match="missing values"):
+        hr.propensities(log, "regression-em", data=gaps)
+
+
+def test_sessions_are_left_out_by_their_spelling_and_split_into_two():
+    log = log_of([1, 0, 0, 1])
+    assert len(log.without(["1"])) == len(log.without([1.0])) == len(log.without(np.array([1]))) == 2
+    assert [len(part) for part in log.split(0.5)] == [2, 2]
+    with pytest.raises(hr.DataError, match="leaves one side without a session"):
+        log.split(0.01)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("rankers", [{}, []])
+def test_some_ranker_must_be_evaluated(estimator, rankers):
+    with pytest.raises(ValueError, match="there is no ranker"):
+        hr.evaluate_clicks(log_of([1, 0, 0, 1]).join(ROWS), rankers, propensities=[1, 0.5], estimator=estimator)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"confidence": 2}, "confidence must be"),
+        ({"resamples": 0}, "resamples must be"),
+        ({"estimator": "clipped", "clip": 0}, "clip must be"),
+        ({"estimator": "ipz"}, "did you mean 'ips'"),
+    ],
+)
+def test_policies_are_judged_with_sensible_settings(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        policy_value([1, 0] * 50, [0.5] * 100, [0.5] * 100, **wrong)
+
+
+@pytest.mark.parametrize("top", [0, -1, 1.5])
+def test_simulated_lists_have_a_place(top):
+    with pytest.raises(ValueError, match="top must be"):
+        hr.simulate_clicks(ROWS, ROWS.y, sessions=3, top=top)
+
+
+@pytest.mark.parametrize("scores", [[np.nan, 1.0], [np.inf, 1.0]])
+def test_simulated_lists_are_ranked_by_numbers(scores):
+    with pytest.raises(hr.DataError, match="a finite score for each"):
+        hr.simulate_clicks(ROWS, np.array(scores), sessions=3)
+
+
+@pytest.mark.parametrize("credits", [[1.0, 2.0], [-1.0, 1.0, 1.0, 1.0]])
+def test_credits_are_numbers_for_each_showing(credits):
+    with pytest.raises(hr.DataError, match="credits"):
+        hr.interleaving_test(log_of([1, 0, 0, 1], teams=list("ABBA")), credits=credits)
