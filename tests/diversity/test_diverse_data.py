@@ -168,6 +168,29 @@ def test_subset_takes_every_part_along():
     assert part.relations.row(0)[:, 1] == pytest.approx(query.relations.row(7)[:, 3])
 
 
+def test_a_subset_is_of_rows_or_of_a_mask():
+    query = DiverseQuery(np.arange(6.0).reshape(3, 2), relevance=[3, 2, 1], docids=list("abc"))
+    assert query.subset(np.array([True, False, True])).docids.tolist() == ["a", "c"]
+    assert query.subset([True, True, False]).relevance.tolist() == [3, 2]
+    assert query.subset([-1, 0]).docids.tolist() == ["c", "a"] and query.subset([]).n == 0
+    with pytest.raises(IndexError):
+        query.subset([True, False])
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [({"depth": 0}, "depth must be"), ({"depth": -1}, "depth must be"), ({"clusters": 0}, "clusters must be")],
+)
+def test_a_join_takes_some_documents_and_some_clusters(more, words):
+    with pytest.raises(ValueError, match=words):
+        join_run({"7": ["a", "b"]}, {"7": {"a": [1.0], "b": [2.0]}}, **more)
+
+
+def test_documents_of_a_join_have_the_same_features():
+    with pytest.raises(DataError, match="document b in topic 7 has 2 features, others 1"):
+        join_run({"7": ["a", "b"]}, {"7": {"a": [1.0], "b": [2.0, 3.0]}})
+
+
 def test_scores_and_aspects():
     assert unit_scores([3.0, 3.0]).tolist() == [0, 0]
     assert unit_scores([]).tolist() == []

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Facts, Given, Matrix
-from hingerank.data.checks import decimal
+from hingerank.data.checks import decimal, whole
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.sparse import plain_csr
@@ -182,8 +182,9 @@ class DiverseQuery:
         return replace(self, **parts)
 
     def subset(self, candidates: ArrayLike) -> "DiverseQuery":
-        """The query with only some of its candidates, in the given order."""
-        rows = np.asarray(candidates, np.int64)
+        """The query with only some of its candidates: by their row numbers, in this order, or by a boolean mask."""
+        given = np.asarray(candidates)
+        rows = np.arange(self.n)[given if given.dtype == np.bool_ else given.astype(np.int64)]
         names = ("X", "judgments", "relevance", "aspects", "words", "vectors", "docids")
         parts = {name: getattr(self, name)[rows] for name in names if getattr(self, name) is not None}
         return replace(self, relations=None if self.relations is None else self.relations.subset(rows), **parts)
@@ -303,6 +304,9 @@ def join_run(
         raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
     if clusters is not None and (features is None or aspects is not None):
         raise ValueError("clusters= makes aspects from the features: give features, and no other aspects")
+    for name, number in (("clusters", clusters), ("depth", depth)):
+        if number is not None:
+            whole(name, number)
     if incomplete not in INCOMPLETE:
         raise ValueError(f"incomplete is {incomplete!r}, expected one of {', '.join(INCOMPLETE)}")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
@@ -386,9 +390,11 @@ def _known_documents(
 
 
 def _feature_rows(vectors: Matrix, topic: str, docids: list[str], width: int) -> np.ndarray:
-    rows = np.array([vectors[topic][docid] for docid in docids], np.float64).reshape(
-        len(docids), -1 if docids else width
-    )
+    odd = next((docid for docid in docids if len(vectors[topic][docid]) != width), None)
+    if odd is not None:
+        found = len(vectors[topic][odd])
+        raise DataError(f"document {odd} in topic {topic} has {found} features, others {width}: give all the same ones")
+    rows = np.array([vectors[topic][docid] for docid in docids], np.float64).reshape(len(docids), width)
     if not np.isfinite(rows).all():
         i, j = np.argwhere(~np.isfinite(rows))[0]
         raise DataError(

@@ -5,7 +5,7 @@ time (one candidate against all), so nothing of size candidates² is stored unle
 Aspects of a query, P(d | a) for every candidate, come from known subtopics, scores of query suggestions, or clusters.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -231,7 +231,7 @@ def mixture_relation(mixtures: np.ndarray, name: str = "mixture") -> Relation:
 def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
     """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise."""
     split = [_host_and_path(url) for url in urls]
-    hosts = _codes([host for host, _ in split])
+    hosts = number_values([host for host, _ in split])
     paths = [path for _, path in split]
     return Relation(name, len(urls), partial(_url_row, hosts, paths))
 
@@ -258,7 +258,7 @@ def category_relation(categories: Sequence[str], name: str = "category", separat
     prefixes = np.full((len(paths), max([1, *depth])), -1, np.int64)
     for level in range(prefixes.shape[1]):
         deep = [i for i, path in enumerate(paths) if len(path) > level]
-        prefixes[deep, level] = _codes([tuple(paths[i][: level + 1]) for i in deep])
+        prefixes[deep, level] = number_values([tuple(paths[i][: level + 1]) for i in deep])
     return Relation(name, len(paths), partial(_category_row, prefixes, depth))
 
 
@@ -267,10 +267,6 @@ def _category_row(prefixes: np.ndarray, depth: np.ndarray, i: int) -> np.ndarray
     distances = 1 - shared / np.maximum(1, np.maximum(depth, depth[i]))
     distances[i] = 0
     return distances
-
-
-def _codes(values: Sequence[Hashable]) -> np.ndarray:
-    return number_values(values)
 
 
 def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
