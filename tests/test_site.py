@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
 ENTRIES = ["Get started", "User guide", "Methods", "Deploy", "Examples", "API", "Evidence"]
 LOOKED_AT = ["index", "start", "methods", "additive", "linear", "kernel", "personal", "design", "start-clicks",
-             "tuning", "explaining", "comparing",
-             "auto_examples/plot_shop", "api/index", "api/rankers", "api/RankSVM", "api/tune-function",
-             "api/command-line"]  # fmt: skip
+             "tuning", "explaining", "comparing", "no-better", "measures", "clients", "changelog",
+             "auto_examples/plot_shop", "api/index", "api/rankers", "api/RankSVM", "api/InductiveMatrixCompletion",
+             "api/OneQueryWarning", "api/tune-function", "api/command-line"]  # fmt: skip
 CONTRAST = """
 (() => {
   const light = text => {
@@ -142,6 +142,8 @@ def test_pages_fit_and_are_in_order(site, browser, width, mobile):
     for name in LOOKED_AT:
         page = browser.open(site / f"{name}.html", width=width, mobile=mobile)
         assert page.run("document.documentElement.scrollWidth") <= width, f"{name} is too wide"
+        beyond = page.run("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.bd-article-container'))")
+        assert beyond <= 0, f"the text of {name} scrolls sideways by {beyond} pixels"
         levels = page.run("[...document.querySelectorAll('article :is(h1,h2,h3,h4,h5,h6)')].map(e => +e.tagName[1])")
         assert levels.count(1) == 1 and levels[0] == 1, f"{name} has the headings {levels}"
         assert all(b - a <= 1 for a, b in itertools.pairwise(levels)), f"{name} leaves a level of headings out"

@@ -47,11 +47,14 @@ def write(folder: Path) -> None:
         )
         pages |= {_file(name): _heading(f"hr.{name}") + _entry(name) for name in names}
     tree = "".join(f"   {page}\n" for page in ["command-line", *PAGES])
+    about = "".join(
+        f"- :doc:`{title} <{page}>`: {words[0].lower()}{words[1:]}\n" for page, (title, words, _) in PAGES.items()
+    )
     pages["index"] = (
         _heading("API")
-        + "Everything here is imported from ``hingerank``: ``import hingerank as hr``, then ``hr.RankSVM``. "
-        + "The :doc:`command line <command-line>` has the same names.\n\n"
-        + f".. toctree::\n   :maxdepth: 1\n\n{tree}"
+        + "Everything here is imported from ``hingerank``: ``import hingerank as hr``, then ``hr.RankSVM``.\n\n"
+        + f"- :doc:`Command line <command-line>`: the help of every command.\n{about}\n"
+        + f".. toctree::\n   :hidden:\n\n{tree}"
     )
     covered = tuple(beginning for _, _, beginnings in PAGES.values() for beginning in beginnings)
     lost = [name for name, home in hingerank._HOME.items() if not home.startswith(covered)]

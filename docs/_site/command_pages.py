@@ -5,7 +5,7 @@ import io
 import os
 from pathlib import Path
 
-WIDTH = "100"
+WIDTH = "96"
 
 
 def write(folder: Path) -> None:

@@ -16,6 +16,7 @@ from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
 MOST_LINES = 40
+WIDTH = "96"  # characters of a line that a block shows beside both lists of contents
 
 
 def run_blocks(app, doctree):
@@ -58,7 +59,7 @@ def _output(node, names):
 def _commands(text, said):
     from hingerank.cli import main
 
-    os.environ["COLUMNS"] = "100"
+    os.environ["COLUMNS"] = WIDTH
     for line in text.splitlines():
         if line.startswith("$ ") and main(shlex.split(line.removeprefix("$ "))[1:]) != 0:
             raise ValueError(line)
