@@ -10,7 +10,6 @@ from functools import partial
 from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +26,7 @@ from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.rankers.additive import AdditiveRankSVM
-from hingerank.rankers.base import BaseRanker, LinearRanker
+from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
@@ -35,7 +34,7 @@ from hingerank.rankers.inputs import check_features, names_of_features, unpack
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
-from hingerank.rankers.winners import check_winners
+from hingerank.rankers.winners import Centre, check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
 
@@ -180,7 +179,7 @@ class Blend(BaseRanker):
 
     def fit_clicks(
         self, data: ClickedRows, *, propensities: Propensities = None, correction: str = "ips",
-        clip: float | None = None, around: LinearRanker | ArrayLike | None = None,
+        clip: float | None = None, around: Centre = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks: every member does, and scales and weights come from clicks on out-of-fold queries.
 
@@ -205,9 +204,7 @@ class Blend(BaseRanker):
         self._fit_folds(members, X, y, blocks, None, learn, np.asarray(data.lists, np.float64), began)
         return self._finish()
 
-    def fit_members(
-        self, data: RankingData, found: OutOfFold, around: LinearRanker | ArrayLike | None = None
-    ) -> Blending:
+    def fit_members(self, data: RankingData, found: OutOfFold, around: Centre = None) -> Blending:
         """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
 
         Parameters
@@ -263,7 +260,7 @@ class Blend(BaseRanker):
 
     def _learn_winners(
         self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None,
-        around: LinearRanker | ArrayLike | None = None,
+        around: Centre = None,
     ) -> BaseRanker:  # fmt: skip
         return check_winners(member).fit_winners(self._rows(X, y, qid), around=around)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,8 @@ from hingerank.rankers.base import LinearRanker
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights
 from hingerank.rankers.problem_ranker import ProblemRanker, RankingProblem
 
+Centre: TypeAlias = LinearRanker | ArrayLike | None  # the ranker, or its weights, that a fit stays near
+
 
 def winners_of(y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None, pair_weight: str) -> WeightedWinners:
     """Rows with y > 0 should beat all others of their query, with that weight."""
@@ -38,7 +40,7 @@ class WinnersRanker(ProblemRanker):
         qid: PerRow = None,
         *,
         group: PerRow = None,
-        around: LinearRanker | ArrayLike | None = None,
+        around: Centre = None,
     ) -> Self:
         """Learn from winners: a row of weight u should be above every other row of its query, including other winners.
 
@@ -79,7 +81,7 @@ class WinnersRanker(ProblemRanker):
         propensities: Propensities = None,
         correction: str = "ips",
         clip: float | None = None,
-        around: LinearRanker | ArrayLike | None = None,
+        around: Centre = None,
     ) -> Self:
         """Learn from clicks: a clicked row should be above every other row of its query, including other clicked rows.
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from hingerank.arrays import Given, Ranker, RowsLike
 from hingerank.metrics.places import parse_place_measure
-from hingerank.rankers.corrections import ClickedRows, click_weights, refuse_parts
+from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.sparse import SparseRanker
-from hingerank.rankers.winners import check_winners
+from hingerank.rankers.winners import Centre, check_winners
 from hingerank.search.query_folds import QueryFolds, path_scores
 from hingerank.search.settings import AROUND, LIMITS, Stage
 
@@ -39,10 +39,10 @@ class ClickFolds(QueryFolds):
         tol_factor: float = 10.0,
         keep_scores: bool = False,
         *,
-        propensities: object = None,
+        propensities: Propensities = None,
         correction: str = "ips",
         clip: float | None = None,
-        around: object = None,
+        around: Centre = None,
     ) -> None:
         given = [part for part in (data, validation) if isinstance(part, ClickedRows)]
         if len(given) < (1 if validation is None else 2):

@@ -20,6 +20,7 @@ from hingerank.rankers.inputs import check_features, unpack
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.trees import TreeRanker
+from hingerank.rankers.winners import Centre
 from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_settings, follows, path_batches, paths_of
 from hingerank.search.settings import Setting, Stage, Values, scales_for
 
@@ -56,7 +57,7 @@ class QueryFolds:
     keep_scores : whether outcomes include the scores of held-out rows
     """
 
-    around: object = None  # of clicks: the weights that fits stay near
+    around: Centre = None  # of clicks: the weights that fits stay near
 
     def __init__(
         self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
