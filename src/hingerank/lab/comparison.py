@@ -44,13 +44,13 @@ Key = tuple[str, str, str, str, int, float]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """How far a run is.
 
     Attributes
     ----------
     counts : for each method, results known and expected
-    running : tasks at work now
-    workers : how many there are
+    running : tasks that are running
+    workers : number of processes
     results : so far
     """
 
@@ -96,16 +96,16 @@ def compare(
         for topics "alpha-ndcg@20"
     measures : measures on test, names or functions; default ``default_measures(measure)``, for topics alpha-NDCG,
         ERR-IA, subtopic recall and NRBP
-    folder : where results are kept and continued from; None keeps them in memory
+    folder : where results are stored, and a run that is there resumes; None keeps them in memory
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.
-    seed : steers random searches and goes to rankers that have a ``random_state``
+    seed : of random searches, and of rankers that have a ``random_state``
     seeds : fit the chosen setting of such rankers with N seeds: seed, seed + 1, …; a query's value is the mean
     sizes : fractions of the training queries to learn from, for learning curves; all of them are always among these
     workers : processes to use; 1 runs everything in this process; default one per core, once a run proves long
-    progress : called whenever something starts or ends
+    progress : called whenever a task starts or ends
     retry_failed : try failed settings of an earlier run again
-    about : anything to keep with the run, such as the command that started it
+    about : anything to store with the run, such as the command that started it
     """
     methods, folds, sizes = _check_methods(methods), check_folds(folds), check_sizes(sizes)
     if seeds < 1:

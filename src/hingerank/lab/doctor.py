@@ -1,4 +1,4 @@
-"""`hingerank doctor`: what this installation consists of, what its optional parts give, and what is wrong with it."""
+"""`hingerank doctor`: the parts of this installation, what the optional ones are for, and what is wrong with it."""
 
 import os
 import platform

@@ -1,6 +1,6 @@
 """One mark for the code behind a method: it changes when what the method computes may have changed.
 
-Classes and functions that users bring count by what they do: the compiled code of their functions, and the constants,
+User-defined classes and functions count by their code: the compiled code of their functions, and the constants,
 functions and classes that this code names, directly or through others. (Compiled code, not the source file, which may
 have been edited after it was imported. So another version of Python counts as a change.) Installed classes and
 functions, and this package's, count by their version. What changes while a program runs, such as a list that a class

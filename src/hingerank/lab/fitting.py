@@ -1,4 +1,4 @@
-"""How a method meets the rows, lists or topics of a fold: it learns from one part, scores another, and is measured."""
+"""Fit a method to the rows, lists or topics of a fold, score another part of it, and measure the scores."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[Measu
 
 
 def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[MeasureLike]:
-    """The measures, each once; an unknown one is a mistake to name now, not in every fit."""
+    """The measures, each once; an unknown one is an error now, not in every fit."""
     found: dict[str, MeasureLike] = {}
     for measure in measures:
         name = measure_name(measure)
@@ -78,7 +78,7 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
 
 
 def usual_measure(data: RankingData) -> str:
-    """What chooses settings unless something else is asked for."""
+    """The default measure that chooses settings."""
     if isinstance(data, ListRows):
         return list_rows.MEASURE
     return MEASURE if isinstance(data, TopicRows) else "ndcg@10"

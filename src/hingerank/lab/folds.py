@@ -43,7 +43,7 @@ class Fold:
     ----------
     name : what it is called in results
     train, validation, test : RankingData, or `SelectedRows` of one
-    shared_queries : the parts are meant to share queries, as those of ratings share users
+    shared_queries : whether the parts may share queries, as those of ratings share users
     """
 
     name: str
@@ -54,7 +54,7 @@ class Fold:
 
     @property
     def rows(self) -> RankingData:
-        """Data that rows to test are taken of."""
+        """The data that test rows are taken from."""
         return self.test.data if isinstance(self.test, SelectedRows) else self.test
 
     def part(self, name: str) -> RankingData:
@@ -67,7 +67,7 @@ FoldLike = Fold | Sequence[RankingData | DiverseData]  # a triple (train, valida
 
 
 def _plain_arrays(data: RankingData) -> RankingData:
-    """The same data with arrays mapped from a file as plain ones, which is what they are to every kernel."""
+    """The same data with memory-mapped arrays as plain ones, so that every kernel sees one type."""
     if isinstance(data.X, RowsView):
         X: Matrix = data.X
     elif isinstance(data.X, np.ndarray):
@@ -166,7 +166,7 @@ class BlendRows:
 
     Parameters
     ----------
-    members : names of the rankers; None: rank-svm, additive-rank-svm and, where it is installed, lightgbm
+    members : names of the rankers; None: rank-svm, additive-rank-svm and, if it is installed, lightgbm
     folds : of the training queries
     measure : to tune by
     random_state : of the folds, and of rankers
@@ -201,7 +201,7 @@ class BlendRows:
         return self.ranker_.save(path, metadata)
 
     def __getattr__(self, name: str) -> object:
-        """What was fitted, such as members_ and certificate_, is the blend's."""
+        """Fitted attributes, such as members_ and certificate_, are the blend's."""
         if not name.endswith("_") or name.startswith("_") or name == "ranker_":
             raise AttributeError(name)
         return getattr(self.ranker_, name)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LEVEL = 0.05
-WHERE_ANY = ("± seeds", "missing", "failed")  # columns of the terminal that are there where a line has something
-DROPPED = ("tried", "w/t/l", "± folds", "s/fit", "95 % interval")  # where the terminal is narrow
+WHERE_ANY = ("± seeds", "missing", "failed")  # columns that are shown only if a line has a value
+DROPPED = ("tried", "w/t/l", "± folds", "s/fit", "95 % interval")  # if the terminal is narrow
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ Known = tuple[np.ndarray, np.ndarray]  # users and the items that each is known 
 
 @runtime_checkable
 class Recommender(Protocol):
-    """What learns from ratings and makes lists: personal rankers and baselines, or your own."""
+    """A model that learns from ratings and makes lists: a personal ranker, a baseline, or your own."""
 
     def fit_ratings(self, item_features: Matrix, users: ArrayLike, items: ArrayLike, ratings: ArrayLike) -> object: ...
 
@@ -39,7 +39,7 @@ class Recommender(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ListRows(RankingData):
-    """Ratings as rows, with all that lists are made of.
+    """Ratings as rows, with what lists are made from.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ListRows(RankingData):
     catalogue : the features of all items
     relevant : the least rating of an item that a list should find
     seen : (users, items) that are known and not offered again
-    offered : row numbers of the items that lists are made of; None: all
+    offered : row numbers of the items that lists are made from; None: all
     """
 
     items: np.ndarray

@@ -39,7 +39,7 @@ from hingerank.search.settings import AROUND, Setting, Stage, Values, limits_of,
 
 @runtime_checkable
 class Estimator(Protocol):
-    """What scikit-learn copies and sets."""
+    """What scikit-learn can copy and set parameters of."""
 
     def get_params(self, deep: bool = True) -> Facts: ...
 
@@ -119,7 +119,7 @@ class Method:
         return not inspect.isclass(self.ranker) and isinstance(self.ranker, Estimator)
 
     def definition(self) -> Facts:
-        """What makes this method this method, for the run's header: a changed definition is another method."""
+        """What identifies this method in the run's header: a changed definition is another method."""
         source = type(self.ranker) if self._is_estimator else self.ranker
         home = home_of(f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', repr(source))}")
         start = {k: repr(v) for k, v in self.ranker.get_params().items()} if self._is_estimator else {}
@@ -128,8 +128,8 @@ class Method:
         return without_addresses(plain(words | {"path": ""} if self.path == "" else words))
 
     def code(self, measures: Sequence[MeasureLike] = ()) -> str:
-        """A mark of the code of the ranker, of what its parameters may be and of measures that the user brings: changed
-        code is to be run again."""
+        """A mark of the code of the ranker, of its parameters and of user-defined measures: results of changed code are
+        computed again."""
         return code_mark(self.ranker, self.fixed, describe_search(self.search), *measures)
 
     def batches(self, settings: list[Setting]) -> list[list[Setting]]:
@@ -187,7 +187,7 @@ def method_from_name(
         try `trials` settings, numbers from the range of their values (drawn evenly in the logarithm where all are
         positive) and words from among them
     trials : settings that "random" and "optuna" try
-    fold : to whose rows to learn from settings are suited; without it no scalings are tried, nor C of personal rankers
+    fold : its training rows decide which scalings, and which C of personal rankers, are tried; without it, none are
 
     Examples
     --------
@@ -245,12 +245,12 @@ def _baseline(called: str, name: str, given: Stage, search: str, trials: int) ->
 
 
 def scales_of(fold: object) -> Values:
-    """The scalings that suit a fold's rows to learn from."""
+    """The scalings that suit a fold's training rows."""
     return [] if fold is None else [*scales_for(_train(fold).X)]
 
 
 def natural_of(fold: object, ranker: Ranker) -> float | None:
-    """The C that a personal ranker takes by itself for a fold's rows to learn from."""
+    """The default C of a personal ranker for a fold's training rows."""
     if fold is None:
         return None
     data = _train(fold)
@@ -264,7 +264,7 @@ def _train(fold: Any) -> Any:
 
 
 def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:
-    """`grid`, by default one of all the values that does not grow, or a search over the ranges of all values."""
+    """`grid`, by default a fixed one of all values, or a random or Optuna search over the ranges of all values."""
     space: dict[str, Values] = {}
     for stage in stages:
         for name, values in stage.items():

@@ -1,4 +1,4 @@
-"""What a paper needs of a comparison: a table with its evidence for every measure, and TREC runs of every method."""
+"""A comparison for a paper: a LaTeX table with the evidence for every measure, and TREC runs of every method."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,7 +75,7 @@ def _caption(results: Results, board: Leaderboard) -> str:
 
 
 def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
-    """Keep which query and document every test row is about, so that scores can be read without the data."""
+    """Store which query and document every test row is about, so that scores can be read without the data."""
     for fold in folds:
         path = folder / _rows_file(fold.name)
         if not path.exists():
@@ -92,7 +92,7 @@ def _rows_file(fold: str) -> str:
 
 
 def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[Path]:
-    """A TREC run of every method and seed, over the test queries of all folds; answers the files.
+    """A TREC run of every method and seed, over the test queries of all folds; returns the files.
 
     Where queries are in the test parts of several folds there is a run for each fold. Documents without an id are
     numbered by their row in the test part, from 1.

@@ -1,4 +1,4 @@
-"""BibTeX of the papers that rankers are from, out of references.toml."""
+"""BibTeX entries of the papers that rankers come from, stored in references.toml."""
 
 import tomllib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from hingerank.arrays import Facts, Given
 from hingerank.lab.methods import home_of
 from hingerank.registry import RANKERS, no_ranker, registered_name
 
-OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings, behind the face of rankers of rows
+OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings with the methods of rankers of rows
 
 
 @cache
@@ -51,7 +51,7 @@ def _entry(key: str) -> str:
 
 
 def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
-    """The registered rankers of a run's methods, and the methods whose ranker is no registered one."""
+    """The registered rankers of a run's methods, and the methods whose ranker is not registered."""
     by_class = {place.rpartition(":")[2]: name for name, place in RANKERS.items()} | {"BlendRows": "blend"}
     found, others = [], []
     for method, definition in header["methods"].items():

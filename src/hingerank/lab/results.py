@@ -19,7 +19,7 @@ from hingerank.data.files import canonical, no_such_file, write_whole
 from hingerank.lab.run_folder import Record, current, read_header, read_results
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
-DAMAGE = (  # what numpy, zip and deflate answer to bytes that are not theirs
+DAMAGE = (  # errors of numpy, zip and deflate for damaged files
     OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
@@ -86,11 +86,11 @@ class Results:
         return None if record is None or record["error"] else record
 
     def tests(self, method: str, seed: int | None = None) -> list[Record]:
-        """The good test records of a method under a seed, default the run's own, in the order of the folds."""
+        """The test records of a method under a seed, default the run's own, by fold; without failures."""
         return [record for fold in self.folds if (record := self.test(method, fold, seed)) is not None]
 
     def all_tests(self, method: str) -> list[Record]:
-        """The good test records of a method under all its seeds: folds in order, seeds in order within a fold."""
+        """The test records of a method under all its seeds, by fold, then by seed; without failures."""
         found = (self.test(method, fold, seed) for fold in self.folds for seed in self.seeds(method))
         return [record for record in found if record is not None]
 
@@ -164,7 +164,7 @@ class Results:
                             yield method, record["fold"], query, measure, value, *rest
 
     def table(self) -> dict[str, list[object]]:
-        """The long table by column: `pandas.DataFrame(results.table())` and its like take it as it is."""
+        """The long table by column: `pandas.DataFrame(results.table())` takes it as it is."""
         columns = list(zip(*self.rows())) or [()] * len(COLUMNS)
         return {name: list(column) for name, column in zip(COLUMNS, columns)}
 
@@ -201,7 +201,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def no_formula(cell: object) -> object:
-    """A cell of CSV, text that a spreadsheet would run beginning with an apostrophe.
+    """A cell of CSV; text that a spreadsheet would run as a formula gets an apostrophe in front.
 
     >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5)
     ("'=1+1", '-0.5', -0.5)

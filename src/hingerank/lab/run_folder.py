@@ -1,4 +1,4 @@
-"""The folder of a run: what it holds results of (run.json), the results (results.jsonl) and their arrays.
+"""The folder of a run: what was compared (run.json), the results (results.jsonl) and their arrays.
 
 Results survive a kill at any byte. Their file holds one JSON line for each, ``{"check": "<crc32>", "record": {...}}``,
 the checksum being that of the record's own bytes. Lines are only ever added, each batch by one write followed by fsync,
@@ -6,7 +6,7 @@ and only by the one process that holds the file's lock. A process killed while w
 line; the next one to open the file cuts it off, and the result is computed again.
 
 Only the same data, folds, measures and seed continue a run. A record carries a mark of the code of its method, and
-run.json the marks that count: results of code that has changed since stay in the file but count no more.
+run.json the marks that count: results of code that has changed since stay in the file but no longer count.
 """
 
 import io
@@ -148,7 +148,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 
 def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Ranker) -> str:
-    """Keep the test scores, and any weights, basis or curves, beside the results; answers the file's name in the
+    """Store the test scores, and any weights, basis or curves, beside the results; returns the file's name in the
     folder."""
     arrays = {"scores": scores}
     weights, basis = getattr(ranker, "coef_", None), getattr(ranker, "basis_", None)
@@ -197,7 +197,7 @@ def make_header(
     about: Given | None,
     own: Sequence[MeasureLike] = (),
 ) -> Record:
-    """Everything that tells this run from another; own: measures that the user brings."""
+    """Everything that distinguishes this run from another; own: user-defined measures."""
     return plain(
         {
             "format": FORMAT,
@@ -220,7 +220,7 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
 
     A method whose code has changed begins again. Results of 0.2 and before, which marked no code, count until then.
 
-    results: how many the folder holds, which without a header may be of anything.
+    results: how many the folder holds; without a header nothing says what they are of.
     """
     if old is None:
         if results:

@@ -1,7 +1,7 @@
 """Is one ranker better than another, query by query, by how much, and how many queries would show it?
 
 Every test takes two arrays of per-query values in the same query order, looks at the differences
-d = first − second, and answers a `TestResult` with a two-sided p value. Cases without information have fixed answers
+d = first − second, and returns a `TestResult` with a two-sided p value. Cases without information have fixed results
 and never warn: fewer than two queries, or no difference at all, give statistic 0 and p = 1.
 
 The randomisation test is our own. The sums of all 256 sign patterns of eight queries are looked up instead of added,

@@ -30,7 +30,7 @@ SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in eac
 
 @runtime_checkable
 class Reranker(Protocol):
-    """What takes topics: those of ``hingerank.diversity``, or your own. `rerank` gives row numbers, best first."""
+    """A ranker of topics, of ``hingerank.diversity`` or your own. `rerank` gives row numbers, best first."""
 
     def fit(self, queries: object) -> object: ...
 

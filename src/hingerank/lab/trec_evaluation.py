@@ -93,8 +93,8 @@ def evaluate_run(
 ) -> Facts:  # fmt: skip
     """Mean over topics of the measures of ``evaluate``, of a run whose documents are not just the judged ones.
 
-    Documents without a judgment have grade 0. Judged ones that were not retrieved have no place; they count where a
-    measure looks at all there is: in the ideal ranking, among the relevant documents, in the places of mean_ndcg.
+    Documents without a judgment have grade 0. Judged ones that were not retrieved have no rank; they count where a
+    measure uses all documents: in the ideal ranking, among the relevant documents, in the ranks of mean_ndcg.
     ERR's scale ends at the largest grade of all judgments unless the preset says otherwise. pair_accuracy and
     kendall_tau are of the documents both retrieved and judged.
 

@@ -83,7 +83,7 @@ def _run(label: str, action: Callable[[], object]) -> Step:
     started, problem = time.perf_counter(), None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a few rows are no place to converge
+            warnings.simplefilter("ignore")  # fits to a few rows need not converge
             action()
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""From a comparison to a model: the winner with the setting that validation liked best, fitted on all rows."""
+"""From a comparison to a model: the winner with its best setting on validation, fitted on all rows."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from hingerank.lab.results import Results
 def best_setting(results: Results, method: str) -> Facts:
     """The setting of a method with the largest mean over folds of its validation values, among those most folds tried.
 
-    Where nothing was searched it is the one that was tested.
+    If nothing was searched it is the one that was tested.
     """
     values: dict[str, list[float]] = {}
     settings: dict[str, Facts] = {}

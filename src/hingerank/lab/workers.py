@@ -2,8 +2,8 @@
 
 Processes rather than threads, because the time a fit takes is one of the results and rankers written in Python would
 slow each other down. Each worker gets its part of the cores for the threads of its kernels, so that workers times
-threads never exceeds the cores. A worker that dies takes nothing with it: the tasks that were running are tried again
-one by one, and the one that kills its worker is recorded as failed.
+threads never exceeds the cores. If a worker dies, no result is lost: the tasks that were running are tried again one
+by one, and the one that kills its worker is recorded as failed.
 """
 
 import os

@@ -13,7 +13,7 @@ from hingerank.notebook import html_table, shown
 class Trial:
     """One setting: its value on every fold, their mean and standard error, the seconds of its fits, what went wrong.
 
-    `served` is False where the target of `tune(..., serve=...)` cannot run it.
+    `served` is False if the target of `tune(..., serve=...)` cannot run it.
     """
 
     ranker: str
@@ -67,8 +67,8 @@ class Tuning:
 
     @property
     def serve_cost(self) -> tuple[float, float] | None:
-        """What the target costs in the measure: the mean over folds of the free choice's value less the chosen one's,
-        and the standard error of that (nan for one fold). None without a target, or where only what it runs was tried.
+        """What the target costs in the measure: the mean over folds of the free choice's value minus the chosen one's,
+        and its standard error (nan for one fold). None without a target, or if only what it runs was tried.
         """
         if self.free is None:
             return None

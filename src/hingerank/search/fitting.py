@@ -126,12 +126,6 @@ def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
     return not any(name in vars(place) for place in users for name in methods)
 
 
-def paths_of(ranker: Ranker) -> tuple[str, ...]:
-    """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""
-    path = path_of(ranker)
-    return () if path is None else getattr(ranker, "path_parameters", (path,))
-
-
 def path_of(ranker: Ranker) -> str | None:
     """The parameter whose values one call of a ranker's (or class's) ``fit_path`` fits; None: fit them one by one."""
     kind = ranker if isinstance(ranker, type) else type(ranker)

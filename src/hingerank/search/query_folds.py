@@ -21,7 +21,7 @@ from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.trees import TreeRanker
 from hingerank.rankers.winners import Centre
-from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_settings, follows, path_batches, paths_of
+from hingerank.search.fitting import FITS, SCALED, SCORES, SettingFit, fit_settings, follows, path_batches, path_of
 from hingerank.search.settings import Setting, Stage, Values, scales_for
 
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
@@ -106,13 +106,7 @@ class QueryFolds:
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
         train, held = _taken(*self.parts[k][0]), self.held(k)
-        # rows in a mapped file or on workers are scaled by the ranker itself
-        stay = self.separate or isinstance(train, RowsInParts) or is_mapped(train.X)
-        known = ranker.get_params(deep=False)
-        scaled = "scale" in known and known.get("kernel") != "precomputed" and not stay
-        scaled = scaled and follows(type(ranker), BaseRanker, SCALED)
-        # missing values are filled before scaling
-        scaled = scaled and all({**known, **each}.get("missing", "error") == "error" for each in settings)
+        scaled = self._can_scale(train, ranker, settings)
         by_scale: dict[str | None, list[Setting]] = {}
         for setting in settings:
             scale = clone(ranker).set_params(**setting)._scaling() if scaled else None
@@ -131,6 +125,19 @@ class QueryFolds:
             fixed = {"scale": None} if scaled else {}
             for batch in path_batches(group, self._paths(ranker)):
                 yield from self._measured(ranker, batch, fixed, here, there, spent)
+
+    def _can_scale(self, train: RowsLike, ranker: Ranker, settings: Sequence[Setting]) -> bool:
+        """Whether rows can be scaled once, in advance, for all fits with the same scale."""
+        if self.separate or isinstance(train, RowsInParts) or is_mapped(train.X):
+            return False  # rows in a mapped file or on workers are scaled by the ranker itself
+        known = ranker.get_params(deep=False)
+        if (
+            "scale" not in known
+            or known.get("kernel") == "precomputed"
+            or not follows(type(ranker), BaseRanker, SCALED)
+        ):
+            return False
+        return all({**known, **each}.get("missing", "error") == "error" for each in settings)  # filled before scaling
 
     def _measured(
         self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: RowsLike, there: RowsLike, spent: float
@@ -158,8 +165,9 @@ class QueryFolds:
             yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
 
     def _paths(self, ranker: Ranker) -> tuple[str, ...]:
-        """The parameters whose values are fitted together."""
-        return paths_of(ranker)
+        """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""
+        path = path_of(ranker)
+        return () if path is None else getattr(ranker, "path_parameters", (path,))
 
     def _learn(self, ranker: Ranker, rows: RowsLike) -> None:
         """Fit a ranker to rows of a fold."""
@@ -168,9 +176,15 @@ class QueryFolds:
         else:
             ranker.fit(rows.X, rows.y, qid=rows.qid)
 
-    def _judge(self, found: list[Ranker], there: object) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Every held-out query's value for each ranker, and the scores if they are in one place."""
-        return held_out(found, there, self.measure)
+    def _judge(self, found: list[Ranker], there: RowsLike) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Every held-out query's value for each ranker, and the scores if the rows are in this process."""
+        if not found:
+            return
+        if isinstance(there, RowsInParts):
+            yield from ((values[self.measure], None) for values in there.evaluate(found, [self.measure]))
+            return
+        for scores in path_scores(found, there.X, there.qid):
+            yield evaluate(there.y, scores, there.qid, self.measure, per_query=True)[self.measure], scores
 
 
 def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spent: float) -> FoldOutcome:
@@ -219,17 +233,6 @@ def check_count(folds: object) -> None:
     """Raise a ValueError unless the number of folds is a whole number of at least 2."""
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
-
-
-def held_out(found: list[Ranker], data: RowsLike, measure: str) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Every query's value for each ranker, and the scores if the rows are in this process."""
-    if not found:
-        return
-    if isinstance(data, RowsInParts):
-        yield from ((values[measure], None) for values in data.evaluate(found, [measure]))
-        return
-    for scores in path_scores(found, data.X, data.qid):
-        yield evaluate(data.y, scores, data.qid, measure, per_query=True)[measure], scores
 
 
 def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.ndarray]:

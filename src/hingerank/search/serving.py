@@ -96,7 +96,7 @@ def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
 def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[Trial]:
     """The chosen settings if the target can run the sum of these rankers, else the best that it can.
 
-    Members may each run there and not together: lines whose missing values are filled differently are no one line.
+    Members may each run there and not together: linear models that fill missing values differently are not one.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[T
 
 
 def blend_stays_here(tried: Sequence[Tried], chosen: list[Trial]) -> str:
-    """That no format carries a blend, if one carries it with other settings that were tried, and how to choose them."""
+    """A hint that no format supports a blend, if one supports it with other settings that were tried; else empty."""
     if all(trial.setting.get("context") is None for trial in chosen) or _carriers_of_sums(tried, [chosen]):
         return ""
     targets = ", ".join(_carriers_of_sums(tried, list(_kinds_of_sums(tried))))
@@ -121,12 +121,12 @@ def blend_stays_here(tried: Sequence[Tried], chosen: list[Trial]) -> str:
 
 
 def _carriers_of_sums(tried: Sequence[Tried], sums: Sequence[list[Trial]]) -> list[str]:
-    """The formats that carry at least one of these sums."""
+    """The formats that support at least one of these sums."""
     return [to for to in FORMATS if not all(_refused_sum(to, tried, each) for each in sums)]
 
 
 def _refused_sum(to: str, tried: Sequence[Tried], trials: Sequence[Trial]) -> str:
-    """Why a format cannot run the sum of rankers with these settings; empty where it can."""
+    """Why a format cannot run the sum of rankers with these settings; empty if it can."""
     parts = [part for (ranker, _), trial in zip(tried, trials) for part in _parts(ranker, trial.setting)]
     return refusal(to, joined_parts(parts), "Blend")
 

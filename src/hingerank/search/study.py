@@ -170,7 +170,10 @@ class Study:
         mean, problem = float(values.mean()), problems[-1] if problems else None
         if len(values) < count and problem is None:
             problem, mean = f"stopped after {len(values)} of {count} folds at {mean:.4f}", np.nan
-        reached = self._reached(setting, outcomes)
+        path, grown = path_of(self.ranker), [o.reached for o in outcomes if o.reached is not None]
+        reached = setting
+        if path in setting and len(grown) == len(outcomes):  # the last fit does not stop early: it has the average
+            reached = {**setting, path: min(setting[path], round(float(np.mean(grown))))}
         return Trial(self.name, reached, values.tolist(), mean, error, seconds, problem, self.runs(setting))
 
     def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
@@ -217,13 +220,6 @@ class Study:
             outcomes = [next(iter(self.folds.outcomes(k, self.ranker, [setting]))) for k in range(len(self.folds))]
             return [outcome.scores for outcome in outcomes if outcome.scores is not None]
         return self.scores[canonical(setting)]
-
-    def _reached(self, setting: Setting, outcomes: list[FoldOutcome]) -> Setting:
-        """The setting with the folds' average number of trees, since the last fit does not stop early."""
-        path, grown = path_of(self.ranker), [outcome.reached for outcome in outcomes if outcome.reached is not None]
-        if path not in setting or len(grown) < len(outcomes):
-            return setting
-        return {**setting, path: min(setting[path], round(float(np.mean(grown))))}
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
