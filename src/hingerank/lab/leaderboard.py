@@ -220,7 +220,7 @@ def leaderboard(
     rounds : random rounds of the randomisation test; default as many as make p precise
     """
     measure = results.header["measure"] if measure is None else measure
-    baseline = _first_complete(results) if baseline is None else baseline
+    baseline = next(iter(results.complete), results.methods[0]) if baseline is None else baseline
     for kind, name, known in (
         ("measure", measure, results.measures),
         ("baseline", baseline, results.methods),
@@ -228,7 +228,7 @@ def leaderboard(
     ):
         if name not in known:
             raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(known)}")
-    whole = [] if results.missing(baseline) else [m for m in results.methods if not results.missing(m)]
+    whole = results.complete if baseline in results.complete else []
     pairs = {m: shared_values(results, measure, m, baseline) for m in whole if m != baseline}
     found = paired_tests(test, list(pairs.values()), rounds, results.header["seed"])
     p = holm([one.p for one in found])
@@ -243,10 +243,6 @@ def ranked_methods(results: Results, measure: str | None = None) -> list[str]:
     measure = results.header["measure"] if measure is None else measure
     means = {m: results.query_mean(m, measure) for m in results.methods}
     return sorted(means, key=lambda m: (bool(results.missing(m)), np.isnan(means[m]), -np.nan_to_num(means[m])))
-
-
-def _first_complete(results: Results) -> str:
-    return next((method for method in results.methods if not results.missing(method)), results.methods[0])
 
 
 def shared_values(results: Results, measure: str, first: str, second: str) -> tuple[np.ndarray, np.ndarray]:

@@ -203,28 +203,34 @@ def method_from_name(
         return _baseline(called or asked, asked, given or {}, search, trials)
     given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
     if is_place(asked):
-        own = own_ranker(asked)
-        fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
-        space = {p: values for p, values in given.items() if p not in fixed}
-        return Method(called or asked.rpartition(":")[2], own, make_search([space], search, trials), fixed)
+        fixed, space = _split(given)
+        return Method(
+            called or asked.rpartition(":")[2], own_ranker(asked), make_search([space], search, trials), fixed
+        )
     name = registered_name(asked)
     if name == "blend":
-        fixed, known = {p: values[0] for p, values in given.items() if len(values) == 1}, _parameters(BlendRows)
+        known = _parameters(BlendRows)
         unknown = next((p for p in given if p not in known), None)
         if unknown is not None:
             raise ValueError(f"a blend has no parameter {unknown!r} here; it has {', '.join(known)}")
-        space = {p: values for p, values in given.items() if p not in fixed}
+        fixed, space = _split(given)
         return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
     ranker = ranker_class(name)
     given = present_names(ranker, given, warn=True)
     stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))
-    fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+    fixed, several = _split(given)
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
-    grown = Staged(stages, start, limits=limits_of(ranker)) if len(fixed) == len(given) else None
+    grown = Staged(stages, start, limits=limits_of(ranker)) if not several else None
     tried = make_search(stages, search, trials, grown)
     if issubclass(ranker, PersonalRanker):
         return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
     return Method(called or asked, ranker, tried, fixed)
+
+
+def _split(given: Stage) -> tuple[Facts, Stage]:
+    """Parameters with one value, which are fixed, and those with several to try."""
+    fixed = {parameter: values[0] for parameter, values in given.items() if len(values) == 1}
+    return fixed, {parameter: values for parameter, values in given.items() if parameter not in fixed}
 
 
 def _baseline(called: str, name: str, given: Stage, search: str, trials: int) -> Method:
@@ -239,7 +245,7 @@ def _baseline(called: str, name: str, given: Stage, search: str, trials: int) ->
         )
     if name in PEERS and not is_installed(name):
         raise ValueError(f"{name} needs the package {PEERS[name].needs}: pip install {PEERS[name].comes_with}")
-    fixed = {p: values[0] for p, values in given.items() if len(values) == 1}
+    fixed, _ = _split(given)
     space = {p: values for p, values in {**TRIED.get(name, {}), **given}.items() if p not in fixed}
     return Method(called, BaselineRows, make_search([space], search, trials), {"name": name, **fixed})
 

@@ -98,6 +98,11 @@ class Results:
         """The folds on which a method has no result, or not of every seed: still to come, or failed."""
         return [f for f in self.folds if any(self.test(method, f, seed) is None for seed in self.seeds(method))]
 
+    @property
+    def complete(self) -> list[str]:
+        """The methods with a result on every fold, for every seed."""
+        return [method for method in self.methods if not self.missing(method)]
+
     def fold_means(self, method: str, measure: str) -> np.ndarray:
         """The test mean over queries in each fold that has one; over the seeds, too, where there are several."""
         by_fold: dict[str, list[float]] = {}

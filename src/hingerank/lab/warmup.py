@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 
 from hingerank.arrays import Facts, Matrix, Ranker
+from hingerank.data.generate import GeneratedData, make_letor
 from hingerank.kernels.threads import thread_count
 
 KINDS = ("float32", "float64", "sparse float32", "sparse float64")
@@ -189,9 +189,7 @@ def _uneven(X: Matrix) -> Matrix:
     return X * scale if isinstance(X, np.ndarray) else X.multiply(scale).tocsr().astype(X.dtype)
 
 
-def _tiny(kind: str) -> Any:
-    from hingerank.data.generate import make_letor
-
+def _tiny(kind: str) -> GeneratedData:
     density = 0.5 if kind.startswith("sparse") else None
     shape: Facts = {"n_queries": 4, "rows_per_query": (6, 12), "n_features": 5, "seed": 1}
     return make_letor(**shape, sparse_density=density, dtype=kind.split()[-1])
@@ -207,7 +205,8 @@ def _warm_data() -> None:
     blocks_from_qid(np.array([0, 1, 0]), 3)
     for kind in KINDS:
         data = _tiny(kind)
-        data.truth.utility(data.X)
+        if data.truth is not None:
+            data.truth.utility(data.X)
         if not kind.startswith("sparse"):  # rows of a file, scaled within queries
             view = RowsView(data.X, None, make_scaler("query-minmax").fit(data.X), data.blocks.offsets)
             StreamedDesign(view).back(np.ones(len(view)))

@@ -55,7 +55,7 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.papers.sets import GRADED, KNOWN, find_set
-from hingerank.search.proposals import Grid, NearestFirst, WideningGrid
+from hingerank.search.proposals import Grid, NearestFirst, WideningGrid, follow
 from hingerank.search.settings import LIMITS, Setting, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers unaffected by the scale of columns
@@ -163,15 +163,13 @@ class Recipe:
     def explore(self, value_of: Callable[[Setting], float]) -> list[tuple[Setting, float]]:
         """All settings tried, with their values."""
         tried: list[tuple[Setting, float]] = []
-        proposals = self.nearest_first().propose(0)
-        batch = next(proposals)
-        while True:
-            values = [value_of(setting) for setting in batch]
-            tried += zip(batch, values)
-            try:
-                batch = proposals.send([*values])
-            except StopIteration:
-                return tried
+
+        def values(batch: list[Setting]) -> list[float | None]:
+            tried.extend((setting, value_of(setting)) for setting in batch)
+            return [value for _, value in tried[-len(batch) :]]
+
+        follow(self.nearest_first().propose(0), values)
+        return tried
 
     def nearest_first(self) -> Grid:
         """The values to try, extended one at a time if the best is at an edge."""

@@ -30,9 +30,9 @@ Proposals = Generator[list[Setting], list[float | None], None]
 class Distribution(Protocol):
     """Values of one parameter: `draw` takes one from a generator, `suggest` lets an Optuna trial choose."""
 
-    def draw(self, rng: np.random.Generator) -> Any: ...
+    def draw(self, rng: np.random.Generator) -> object: ...
 
-    def suggest(self, trial: OptunaTrial, name: str) -> Any: ...
+    def suggest(self, trial: OptunaTrial, name: str) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ class Integers:
 class Choice:
     """One of some values with equal probability."""
 
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
 
-    def draw(self, rng: np.random.Generator) -> Any:
+    def draw(self, rng: np.random.Generator) -> object:
         return self.values[int(rng.integers(len(self.values)))]
 
-    def suggest(self, trial: OptunaTrial, name: str) -> Any:
+    def suggest(self, trial: OptunaTrial, name: str) -> object:
         return trial.suggest_categorical(name, self.values)
 
 
@@ -103,6 +103,16 @@ class Search(Protocol):
     def propose(self, seed: int) -> Proposals: ...
 
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting: ...
+
+
+def follow(proposals: Proposals, value_all: Callable[[list[Setting]], list[float | None]]) -> None:
+    """Give a search the values of the settings that it proposes, batch by batch, until it ends."""
+    batch = next(proposals, None)
+    while batch is not None:
+        try:
+            batch = proposals.send(value_all(batch))
+        except StopIteration:
+            batch = None
 
 
 class FirstOfEquals:
@@ -290,7 +300,7 @@ class NearestFirst(WideningGrid):
 
 @dataclass(frozen=True)
 class _Trials(FirstOfEquals):
-    space: Mapping[str, Distribution | Sequence[Any]]
+    space: Mapping[str, Distribution | Sequence[object]]
     trials: int
 
     @property
@@ -340,7 +350,7 @@ def describe_search(search: Search) -> Facts:
     return words
 
 
-def _words(values: object) -> Any:
+def _words(values: object) -> object:
     if isinstance(values, Distribution):
         return repr(values)
     return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

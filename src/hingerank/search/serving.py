@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -15,7 +14,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, difference
 from hingerank.search.settings import Setting
 
-Tried = tuple[Any, Sequence[Trial]]  # a ranker, and settings of it that could be fitted
+Tried = tuple[Ranker, Sequence[Trial]]  # a ranker, and settings of it that could be fitted
 
 
 def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) -> str:
@@ -41,7 +40,7 @@ def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
     return list(clone(ranker).set_params(**setting)._form_parts())
 
 
-def check_target(to: str, tried: Mapping[str, tuple[Any, list[Setting]]], only: bool, blended: bool = False) -> None:
+def check_target(to: str, tried: Mapping[str, tuple[Ranker, list[Setting]]], only: bool, blended: bool = False) -> None:
     """Raise a ValueError before any fit if the target can run nothing that would be tried.
 
     Parameters

@@ -34,10 +34,10 @@ STEPS = (0.1, 0.3, 1.0, 3.0, 10.0)  # factors of NATURAL
 MOST_WIDENINGS = 4
 
 
-class After(list[Any]):
+class After(Values):
     """Values that are tried only if another one is the best so far."""
 
-    def __init__(self, values: Iterable[Any], best: object) -> None:
+    def __init__(self, values: Values, best: object) -> None:
         super().__init__(values)
         self.best = best
 
@@ -190,7 +190,7 @@ def resolved(
             usual.append(free)
     first = {**{name: list(values) for name, values in given.items()}, **(usual[0] if usual else {})}
 
-    def values_of(values: Sequence[Any]) -> Sequence[Any]:
+    def values_of(values: Sequence[object]) -> Sequence[object]:
         if values is SCALES:
             return scales()
         if values is CONTEXTS:
@@ -204,7 +204,7 @@ def resolved(
     stages: list[Stage] = []
     tried: set[str] = set()
     for stage in [first, *usual[1:]]:
-        found: dict[str, Sequence[Any]] = {}
+        found: dict[str, Sequence[object]] = {}
         for name, values in stage.items():
             if values is not AROUND or name in tried:
                 found[name] = values_of(values)
@@ -229,16 +229,16 @@ def scales_for(X: Matrix) -> list[str | None]:
     return [*raw, "standard", "query-minmax", *(["log", "quantile"] if long_tailed(X).any() else [])]
 
 
-def size_of(value: Any) -> float | None:
+def size_of(value: object) -> float | None:
     """The size of a number or of a rule of gamma; None for other strings.
 
     >>> [size_of(value) for value in (0.1, "4*scale", "hinge", None)]
     [0.1, 4.0, None, None]
     """
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, Real):
+    if isinstance(value, Real) and not isinstance(value, bool):
         return float(value)
+    if not isinstance(value, str):
+        return None
     try:
         return gamma_rule(value)[0]
     except ValueError:

@@ -11,7 +11,7 @@ from hingerank.arrays import Given, Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
 from hingerank.search.fitting import path_of
-from hingerank.search.proposals import Staged, complexity
+from hingerank.search.proposals import Staged, complexity, follow
 from hingerank.search.query_folds import FoldOutcome
 from hingerank.search.serving import why_not
 from hingerank.search.settings import Setting, Stage, Values
@@ -91,23 +91,16 @@ class Study:
     def run(self) -> None:
         """Try what the search proposes: first what the target can run, then the rest, to know what the target costs."""
         if self.plan.target is None:
-            self._follow(self.search, self.widened)
+            follow(self.search.propose(0, self.widened), self._values)
             return
-        self._follow(replace(self.search, allowed=self.runs), self.widened)
+        follow(replace(self.search, allowed=self.runs).propose(0, self.widened), self._values)
         if not self.plan.target_only and not self.plan.blend:
-            self._follow(self.search, {})
+            follow(self.search.propose(0), self._values)
 
-    def _follow(self, search: Staged, widened: dict[str, Values]) -> None:
-        """Try the settings that a search proposes, until it ends; widened: receives values beyond edges of grids."""
-        proposals = search.propose(0, widened)
-        batch = next(proposals, None)
-        while batch is not None:
-            self._attempt(batch)
-            values = [self._worth(self.trials[canonical(setting)]) for setting in batch]
-            try:
-                batch = proposals.send(values)
-            except StopIteration:
-                batch = None
+    def _values(self, batch: list[Setting]) -> list[float | None]:
+        """What settings are worth to the search."""
+        self._attempt(batch)
+        return [self._worth(self.trials[canonical(setting)]) for setting in batch]
 
     def _worth(self, trial: Trial) -> float | None:
         """A setting's value for the search: its mean; if it was stopped, the best mean minus its lag on its folds."""

@@ -136,10 +136,11 @@ def rank_curves(results: Results) -> Facts:
         if found:
             families.setdefault(found[1] + found[3], {})[int(found[2])] = name
     curves = {}
+    shown = results.complete or _tested(results)
     for family, by_rank in families.items():
         if len(by_rank) > 1:
             ranks = sorted(by_rank)
-            values = {m: [results.query_mean(m, by_rank[k]) for k in ranks] for m in _comparable(results)}
+            values = {m: [results.query_mean(m, by_rank[k]) for k in ranks] for m in shown}
             curves[family] = {"k": ranks, "values": values}
     return curves
 
@@ -163,11 +164,6 @@ def query_values(results: Results) -> Facts:
         "ids": [str(query) for query in keys],
         "values": {m: [round(v[k], 5) if k in v else None for k in keys] for m, v in values.items()},
     }
-
-
-def _comparable(results: Results) -> list[str]:
-    """Methods with all folds; while no method has them, those with any."""
-    return [method for method in results.methods if not results.missing(method)] or _tested(results)
 
 
 def _tested(results: Results) -> list[str]:
