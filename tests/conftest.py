@@ -1,5 +1,6 @@
 """Tests of optional libraries and programs are skipped where these are missing, unless HINGERANK_REQUIRE names them."""
 
+import gc
 import os
 import shutil
 import sys
@@ -18,6 +19,12 @@ def pytest_configure():
     missing = [name for name in required if find_spec(name) is None and shutil.which(name) is None]
     if missing:
         raise pytest.UsageError(f"HINGERANK_REQUIRE names {', '.join(missing)}, which is not installed")
+
+
+def pytest_collection_finish():
+    """Thousands of tests and the modules they import stay: collecting garbage need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
