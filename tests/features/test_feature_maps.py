@@ -1,14 +1,11 @@
 """Feature maps: inner products approach the kernel as they should, blocks and threads change nothing."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
-from threadpoolctl import threadpool_info
 
 from hingerank.features import maps as blocks
 from hingerank.features.fourier import FourierMap
@@ -207,16 +204,3 @@ def test_seeds_decide(X):
 def test_wrong_parameters_are_named(feature_map, words, X):
     with pytest.raises(ValueError, match=words):
         feature_map.fit(X)
-
-
-def test_the_threads_of_blas_are_given_back():
-    before = blas_threads()
-    with blocks.serial_blas():
-        with contextlib.suppress(KeyError), blocks.serial_blas():
-            raise KeyError
-        assert blas_threads() == [1] * len(before)
-    assert blas_threads() == before
-
-
-def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

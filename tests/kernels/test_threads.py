@@ -1,13 +1,14 @@
 """Shards: the same answer whatever runs them, and no deadlock when a shard shards again."""
 
+import contextlib
 import os
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from hingerank.kernels import threads
-from hingerank.kernels.threads import asked_threads, cut_shards, run_shards, thread_count, threads_for
+from hingerank.kernels.threads import asked_threads, cut_shards, run_shards, serial_blas, thread_count, threads_for
 
 
 @pytest.fixture
@@ -93,3 +94,17 @@ def test_empty_and_tiny_work():
     assert cut_shards(np.array([0]), 100) in ([], [(0, 0)])
     assert run_shards(lambda s: s, []) == []
     assert cut_shards(np.array([0, 3]), 100) == [(0, 1)]
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_the_threads_of_blas_are_given_back():
+    with threadpool_limits(2, "blas"):  # whatever the environment says
+        before = blas_threads()
+        with serial_blas():
+            with contextlib.suppress(KeyError), serial_blas():
+                raise KeyError
+            assert blas_threads() == [1] * len(before)
+        assert blas_threads() == before and 2 in before

@@ -5,9 +5,7 @@ Factors of kernel matrices turn kernel values into features with the same inner 
 can be a feature map.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,13 +14,12 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import check_matrix
 from hingerank.features.kernels import Kernel
 from hingerank.kernels.rows import scores_range
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 
 BLOCK_BYTES = 1 << 21
 SMALL_BYTES = 1 << 25
@@ -45,18 +42,6 @@ def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsiz
 
     with serial_blas():
         run_shards(shard, cut_shards(np.arange(rows + 1), height))
-
-
-@contextmanager
-def serial_blas() -> Iterator[None]:
-    """Run each matrix product on one thread, because the shards already use all cores; restored afterwards."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:

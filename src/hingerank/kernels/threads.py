@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from importlib import import_module
 from itertools import pairwise
 from numbers import Integral
@@ -70,6 +71,19 @@ def _openmp_libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="openmp").lib_controllers
+
+
+def serial_blas() -> AbstractContextManager[object]:
+    """Run each matrix product inside on one thread: where shards use all cores, and so that it gives the same bits."""
+    return _blas_libraries().limit(limits=1)
+
+
+@functools.cache  # finding them takes milliseconds
+def _blas_libraries() -> Any:
+    import scipy.linalg  # noqa: F401 - brings a BLAS of its own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 @functools.cache

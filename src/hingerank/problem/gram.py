@@ -8,9 +8,9 @@ import numpy as np
 
 from hingerank.arrays import Matrix, Tensor
 from hingerank.features.kernels import Kernel
-from hingerank.features.maps import serial_blas, storage_type
+from hingerank.features.maps import storage_type
 from hingerank.kernels.rows import triangle_product
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign

@@ -11,9 +11,8 @@ from scipy import sparse
 from hingerank.arrays import Facts, Matrix
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, cut_blocks
-from hingerank.features.maps import serial_blas
 from hingerank.kernels.rows import group_sums
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences, QueryPreferences

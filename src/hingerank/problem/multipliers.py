@@ -8,7 +8,6 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import positive, whole
-from hingerank.features.maps import serial_blas
 from hingerank.kernels.multipliers import (
     block_shape,
     factor_ahead,
@@ -21,7 +20,7 @@ from hingerank.kernels.multipliers import (
     multiplier_response,
     prefix_lengths,
 )
-from hingerank.kernels.threads import run_shards
+from hingerank.kernels.threads import run_shards, serial_blas
 from hingerank.losses import Loss, hinge, smoothed_hinge, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign

@@ -11,12 +11,11 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.rows_view import RowsView, cut_blocks, scattered
 from hingerank.data.scaling import QueryStandardScaler, Scaler
-from hingerank.features.maps import serial_blas
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.scaling import query_back, query_scores
 from hingerank.kernels.sweeps import curvature_pass, score_pass
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD

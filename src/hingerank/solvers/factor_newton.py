@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 
-from hingerank.features.maps import serial_blas
+from hingerank.kernels.threads import serial_blas
 from hingerank.problem.factor_model import FactorModel
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
