@@ -11,7 +11,6 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
@@ -20,6 +19,7 @@ from hingerank.distributed.parts import Lease, LoadedPart, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
 from hingerank.distributed.source import unfitted
 from hingerank.distributed.sums import Unknown, new_token
+from hingerank.kernels.threads import serial_blas
 from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
@@ -342,7 +342,7 @@ def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Ste
 
 def _do(users: UsersOfPart, step: Step) -> object:
     name, arguments = step
-    with threadpool_limits(1, "blas"):  # one BLAS thread gives the same bits each time
+    with serial_blas():  # one BLAS thread gives the same bits each time
         answer = getattr(users, name)(*arguments)
     users.steps += name in CHANGES
     return answer

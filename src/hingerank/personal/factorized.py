@@ -10,10 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from hingerank.data.checks import positive, whole
-from hingerank.kernels.threads import asked_threads
+from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
 from hingerank.personal.all_pairs import choose_multiple as click_multiple
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
@@ -271,7 +270,7 @@ class PersonalRankSVM(FactorRanker):
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         threads = asked_threads(self.n_jobs)
-        with threadpool_limits(1, "blas"):  # passes run on threads of their own; one BLAS thread repeats exactly
+        with serial_blas():  # passes run on threads of their own; one BLAS thread repeats exactly
             if start is None:
                 U, fixed = self._start(small, fitted.n_users)
                 self.C_ = 1.0 if self.C is None else float(self.C)
@@ -295,7 +294,7 @@ class PersonalRankSVM(FactorRanker):
 
     def _learn_parts(self, X: Matrix, packed: Any) -> Solution:
         small, columns = packed.features(X)
-        with threadpool_limits(1, "blas"):
+        with serial_blas():
             rows, some = packed.sample(self, small.shape[0])
             U, fixed = self._start(small, packed.n_users)
             self.C_ = 1.0 if self.C is None else float(self.C)
@@ -318,7 +317,7 @@ class PersonalRankSVM(FactorRanker):
             weight = weight / np.repeat(np.add.reduceat(weight, clicks.start[:-1]) * X.shape[0], np.diff(clicks.start))
         threads, columns = asked_threads(self.n_jobs), columns_in_use(X)
         small = X if columns is None else X[:, columns]
-        with threadpool_limits(1, "blas"):
+        with serial_blas():
             problem = AllPairs(small, clicks, weight, threads)
             U, _ = self._start(small, len(clicks.users))
             self.C_ = 1.0 if self.C is None else float(self.C)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from threadpoolctl import threadpool_limits
 
+from hingerank.kernels.threads import serial_blas
 from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
 
 CALLS = 4  # evaluations allowed per iteration, on average
@@ -56,7 +56,7 @@ def lbfgs(
         pass
     else:
         options = {"maxiter": max_iter + 1, "maxfun": CALLS * (max_iter + 1), "ftol": 0.0, "gtol": 0.0}
-        with threadpool_limits(1, "blas"):  # its matrices are tiny: BLAS threads would only wait for each other
+        with serial_blas():  # its matrices are tiny: BLAS threads would only wait for each other
             found = scipy.optimize.minimize(evaluate, w, jac=True, method="L-BFGS-B", callback=step, options=options)
         nit = int(found.nit)
         if not np.array_equal(found.x, reached[1]):
