@@ -250,6 +250,7 @@ OTHER_DATA = {  # what models for other data have, and what they say about these
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of "names", which predicts an array
 def test_a_forged_attribute_is_named_or_does_no_harm(saved, tmp_path):
     case, ranker, path = saved
