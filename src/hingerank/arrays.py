@@ -1,7 +1,7 @@
 """Names for types that all rooms use.
 
-Some stand for what a type checker cannot know, since the library that has it brings no types or need not be installed:
-the name says to the reader what it is.
+Some are Any to a type checker, because the library they come from has no types or is optional; the name says what they
+are.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Old names of public parameters: they work for two minor versions, with a FutureWarning that says the new one.
 
-`RENAMED` is all there is to say about them; `@renamed` stands before what it names. A class then takes old names in its
-constructor and in ``set_params``, and has them as attributes; ``get_params`` and copies know the new names alone. Files
-that older versions wrote are read by `present_names`, without a warning.
+`RENAMED` lists them; `@renamed` goes before each class or function in it. A class then takes old names in its
+constructor and in ``set_params``, and has them as attributes; ``get_params`` and copies use the new names only. Files
+of older versions are read by `present_names`, without a warning.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""`with hingerank.progress():` long fits within say how far they are; without it nobody hears of them."""
+"""`with hingerank.progress():` shows how far long fits are; without it nothing is printed."""
 
 import sys
 import time
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO
 
-FIRST, AGAIN, LINES = 0.5, 0.2, 5.0  # seconds before the first word, between words, and between lines of a log
+FIRST, AGAIN, LINES = 0.5, 0.2, 5.0  # seconds before the first message, between messages, and between lines of a log
 
 
 class Board:
-    """One line that is kept up to date at a terminal or in a notebook, and lines now and then anywhere else."""
+    """One line that is updated in a terminal or a notebook; elsewhere a new line every few seconds."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream, self.live = stream, stream.isatty() or "ipykernel" in sys.modules
@@ -65,7 +65,7 @@ def progress(stream: IO[str] | None = None) -> Iterator[None]:
 
 
 def tell(iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
-    """What a solver says after an iteration."""
+    """Show the figures of a solver's iteration."""
     board = _BOARD.get()
     if board is not None:
         value = figures.get(measured)
@@ -74,7 +74,7 @@ def tell(iteration: int, figures: Mapping[str, object], tolerance: float, measur
 
 
 def tell_task(task: str) -> None:
-    """What the fits that follow are part of."""
+    """Show what the following fits are part of."""
     board = _BOARD.get()
     if board is not None:
         board.task, board.outlook = task, ""
@@ -82,7 +82,7 @@ def tell_task(task: str) -> None:
 
 
 def tell_outlook(outlook: str) -> None:
-    """How far a search is, and how long it may still take."""
+    """Show how far a search is, and how long it may still take."""
     board = _BOARD.get()
     if board is not None:
         board.outlook = outlook

@@ -55,7 +55,7 @@ class AdditiveRankSVM(PairwiseRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     smoothness : penalty on departing from a straight line; use a large value for small data, a small one for large data
     loss : as in RankSVM
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
     sparsity : float in [0, 1], default 0
         Fraction of the smallest group penalty, on Σ_f ‖(b_f, √smoothness ρ_f)‖, that removes all curves.
@@ -67,11 +67,11 @@ class AdditiveRankSVM(PairwiseRanker):
     rounds : as in RankSVM
     context : as in RankSVM
     grade_weight : as in RankSVM
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
         Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
     missing : as in RankSVM; with "indicator" each curve has a separate step for missing values
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds 16 bytes a value there)
         Not with interactions or ``solver="dual"``.
@@ -90,8 +90,8 @@ class AdditiveRankSVM(PairwiseRanker):
     knot_weights_ : for each feature b and then √smoothness · ρ of its segments, as the norm counts them
     certificate_ : how near the optimum the curves are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
 

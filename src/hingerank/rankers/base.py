@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from hingerank.export.forms import Body, Form, Outline
 
 NO_CLICKS = (
-    "it has no loss of pairs in which clicked rows can weigh. RankSVM, AdditiveRankSVM, KernelRankSVM, SparseRankSVM, "
-    "RankNet, ListNet and others do; or let hingerank.judgments make grades of a click model, and use fit"
+    "it has no loss with weights for clicked rows. RankSVM, AdditiveRankSVM, KernelRankSVM, SparseRankSVM, RankNet, "
+    "ListNet and others have one; or estimate grades from clicks by hingerank.judgments, and use fit"
 )
 
 
@@ -77,7 +77,7 @@ class Absent:
 
 
 class TrainingRows(NamedTuple):
-    """Checked and scaled training rows in block order; `weight` is None where all rows weigh 1."""
+    """Checked and scaled training rows in block order; `weight` is None if all weights are 1."""
 
     X: Matrix
     y: np.ndarray
@@ -129,7 +129,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     @classmethod
     @cache
     def _get_param_names(cls) -> list[str]:
-        """The names of the parameters; looked up once, for a search makes hundreds of copies."""
+        """The names of the parameters; looked up once, because a search makes hundreds of copies."""
         return list(super()._get_param_names())
 
     def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
@@ -187,7 +187,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         if not np.isfinite(getattr(self, "coef_", 0.0)).all():
             raise DataError("the weights are not finite: squares of the features overflow; rescale them (scale=...)")
         for name in derived(type(self)):
-            getattr(self, name)  # so that answering leaves the ranker as it is
+            getattr(self, name)  # computed now, so that predict does not change the ranker
         self.fingerprint_["pairs"] = getattr(self, "n_pairs_", None)
         self.validation_scores_ = [self.score(*part) for part in held]
         return self
@@ -250,7 +250,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def _predict(self, X: RowsLike, qid: PerRow, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
         if "n_features_in_" not in vars(self):
-            check_is_fitted(self)  # which refuses
+            check_is_fitted(self)  # raises NotFittedError
         X, _, qid = unpack(X, None, qid)
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
@@ -328,11 +328,11 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         return None
 
     def _form_parts(self) -> "list[Outline]":
-        """What formats carry a fit with these parameters by: an `Outline` for every part of a sum."""
+        """What export formats must support for these parameters: an `Outline` for every part of a sum."""
         from hingerank.export.forms import Outline
         from hingerank.export.scalings import scaling_kind
 
-        kind = None if self.context is not None else self._form_kind()  # no format carries a context
+        kind = None if self.context is not None else self._form_kind()  # no format supports a context
         filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
         return [Outline(kind, scaling_kind(self._scaling()), filled)]
 
@@ -353,7 +353,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         return state
 
     def _forget_fit(self) -> None:
-        """Drop what an earlier fit has left, but for the columns of the rows, which are checked first."""
+        """Delete what an earlier fit has set, except number and names of the columns, which are checked first."""
         kept = {"n_features_in_", "feature_names_in_"}
         for name in {*saved_attributes(type(self)), *derived(type(self)), *self._here_only} - kept:
             self.__dict__.pop(name, None)
@@ -449,7 +449,7 @@ class LinearRanker(BaseRanker):
 
 
 def keep_account(ranker: Ranker, solution: Solution) -> None:
-    """Keep what a solver says about its solution; a warning where it is not what was asked for."""
+    """Store the solver's account of its solution; a warning if the solution misses the tolerance."""
     ranker.objective_, ranker.certificate_, ranker.trace_ = float(solution.value), solution.certificate, solution.trace
     ranker.n_iter_ = max(1, solution.certificate.n_iter)
     warn_not_converged(solution.certificate)
@@ -470,7 +470,7 @@ def warn_not_converged(certificate: Certificate) -> None:
 
 
 def take_over(leader: Ranker, ranker: Ranker) -> Ranker:
-    """The ranker with all that the leader's fit has set, but with its own parameters."""
+    """Give a ranker everything that the leader's fit has set; its own parameters stay."""
     parameters = leader.get_params()
     ranker.__dict__.update({name: state for name, state in leader.__dict__.items() if name not in parameters})
     return ranker

@@ -76,7 +76,7 @@ class Blend(BaseRanker):
         weights, with its error; the stack's "share" in the weights
     certificate_ : how near the optimum the stack is; without a stack the measure of the out-of-fold scores
     trace_ : trace of the stack
-    n_iter_, n_pairs_ : iterations, and preference pairs
+    n_iter_, n_pairs_ : numbers of iterations and of preference pairs
 
     Notes
     -----
@@ -127,7 +127,7 @@ class Blend(BaseRanker):
         return found
 
     def _known(self) -> list[BaseRanker]:
-        """Members to look at, without an error where there are none."""
+        """Unfitted members; none if the parameter is invalid."""
         try:
             return self._made()
         except (ValueError, TypeError):
@@ -162,13 +162,13 @@ class Blend(BaseRanker):
         self, members: list[BaseRanker], X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None,
         learn: Learn, lists: np.ndarray | None, began: float,
     ) -> None:  # fmt: skip
-        """Score every fold by members that learn from the others, then fit all of them to everything."""
+        """Score every fold by members fitted on the other folds, then fit every member to all rows."""
         folds = min(whole("folds", self.folds, 2), len(blocks))
         if folds >= 2:
             part = deal_queries(X, y, blocks.offsets, weight, folds, self.random_state)
             scores = np.stack([self._held_out(learn, m, X, y, blocks, weight, part) for m in members], axis=1)
         elif self.weights == "stack":
-            raise DataError("weights='stack' learns from held-out queries, and the data have one query only")
+            raise DataError("weights='stack' needs held-out queries, and the data have one query only")
         fitted = [learn(member, X, y, blocks.numbers, weight) for member in members]
         if folds < 2:
             part = np.zeros(len(blocks), np.int64)
@@ -247,7 +247,7 @@ class Blend(BaseRanker):
             learn, held = np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)
             own = None if weight is None else weight[learn]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the fit on all rows says what there is to say
+                warnings.simplefilter("ignore")  # the fit on all rows will warn
                 copy = learn_from(clone(member), _some(X, learn), y[learn], blocks.numbers[learn], own)
             scores[held] = _scores(copy, _some(X, held), blocks.numbers[held])
         return scores
@@ -376,7 +376,7 @@ def _some(X: Matrix, rows: np.ndarray) -> Matrix:
 
 
 def _scores(member: BaseRanker, X: Matrix, qid: PerRow) -> np.ndarray:
-    """A member's scores of checked rows; a class of the user's own that overrides `predict` has its way."""
+    """A member's scores of checked rows, by `predict` if a user's class overrides it."""
     own = type(member).predict is not BaseRanker.predict
     return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
 

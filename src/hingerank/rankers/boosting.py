@@ -49,7 +49,7 @@ class BoostingRanker(BaseRanker):
     path_parameter = "max_iter"
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
-        """Endless unless no weak ranker is of use any more."""
+        """Yield a trace entry for each round, without end unless no weak ranker helps any more."""
         raise NotImplementedError
 
     def _measured(self) -> str:
@@ -57,7 +57,7 @@ class BoostingRanker(BaseRanker):
         raise NotImplementedError
 
     def _assemble(self, entries: list[dict]) -> None:
-        """Take over the weak rankers of these rounds."""
+        """Make the model of the weak rankers of these rounds."""
         raise NotImplementedError
 
     def _fit(self, X, y, blocks, sample_weight):
@@ -93,7 +93,7 @@ class BoostingRanker(BaseRanker):
 
 
 def first_of_the_best(quality: np.ndarray) -> int:
-    """The first (flat) place whose value is the largest up to rounding: the order of the rows must not decide."""
+    """The first (flat) index whose value is the largest up to rounding, so that the order of rows does not matter."""
     return int(np.argmax(quality.ravel() >= quality.max(initial=-np.inf) - SAME))
 
 
@@ -118,7 +118,7 @@ class AdaRank(BoostingRanker, LinearRanker):
 
     Parameters
     ----------
-    max_iter : most rounds of boosting
+    max_iter : maximum number of rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     measure : "map" (AdaRank-MAP), "ndcg@10" (AdaRank-NDCG) or any other between 0 and 1
         For rows of equal score the expected value over all orders counts, as in the default preset: features have many
@@ -127,7 +127,7 @@ class AdaRank(BoostingRanker, LinearRanker):
         False: as in the paper. The feature that ranks best alone is then often chosen again and again, because neither
         the weights of queries nor the ranking change any more.
     negated : also rank by features in ascending order
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
 
     Attributes
@@ -224,12 +224,12 @@ class RankBoost(BoostingRanker):
 
     Parameters
     ----------
-    max_iter : most rounds of boosting
+    max_iter : maximum number of rounds of boosting
         Every number of them is a model: ``fit_path`` gives several from one run.
     n_thresholds : thresholds for each feature, at most 255
         They lie midway between the distinct values if these are few enough, else midway between evenly spaced ones
         among the sorted distinct values.
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
 
     Attributes

@@ -1,7 +1,8 @@
-"""How clicks become weights of rows: what each candidate is worth, freed from the place at which it was seen.
+"""Weights of rows from clicks: estimates of each row's relevance, corrected for the bias of its position.
 
-A cell is a row at a place: n showings, c clicks. Under P(click) = α_k r + β_k, with α the propensity of the place and β
-the clicks that trust in it brings, every correction estimates r, the relevance of a row, times the number of lists.
+A cell is a row at a place (position): n showings, c clicks. Under P(click) = α_k r + β_k, with α the propensity of the
+place and β the rate of clicks from trust in it, every correction estimates r, the relevance of a row, times the number
+of lists.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.registry import did_you_mean
 
 CORRECTIONS = ("ips", "clipped", "affine", "doubly-robust", "naive")
-FOLDS = 5  # by which relevance is regressed on features, each query's from the others
+FOLDS = 5  # of queries: relevance in each is regressed on features of the others
 MOST_FEATURES, BLOCK = 2000, 1 << 22  # columns of the regression, and numbers of rows that are looked at together
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from, relative to the rows' weight
 
@@ -141,9 +142,9 @@ def click_weights(
     """The weight of every row as a winner, from the clicks on it.
 
     - "naive": Σ c, clicks as they are
-    - "ips": Σ c / α, unbiased where clicks are α r (Joachims, Swaminathan & Schnabel 2017)
-    - "clipped": Σ c / max(α, τ), which gives up a little of that for less variance
-    - "affine": max(0, Σ (c - n β) / α), unbiased where clicks are α r + β (Vardasbi, Oosterhuis & de Rijke 2020)
+    - "ips": Σ c / α, unbiased if clicks are α r (Joachims, Swaminathan & Schnabel 2017)
+    - "clipped": Σ c / max(α, τ), a little biased, but with less variance
+    - "affine": max(0, Σ (c - n β) / α), unbiased if clicks are α r + β (Vardasbi, Oosterhuis & de Rijke 2020)
     - "doubly-robust": lists · max(0, R + Σ (c - n (β + α R)) / (n_d max(ᾱ_d, τ))), R a regression of relevance on
       features, each query's from the other queries (Oosterhuis 2023); rows that were never shown have lists · R
 
@@ -197,7 +198,7 @@ def check_correction(correction: str) -> None:
 
 
 def relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float) -> np.ndarray:
-    """The doubly robust estimate of every row's relevance: a regression, mended by what clicks say against it."""
+    """The doubly robust estimate of every row's relevance: a regression, corrected by its residuals on clicks."""
     guess = regressed_relevance(data, alpha, beta)
     row, n, rows = data.row, data.showings, len(guess)
     shown, seen = np.bincount(row, n, rows), np.bincount(row, n * alpha, rows)

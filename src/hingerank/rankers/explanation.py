@@ -1,11 +1,11 @@
-"""What each feature contributed to a score, and why one row stands above another.
+"""What each feature contributed to a score, and why one row ranks above another.
 
     score(x) = base + sum over features of contribution_j(x) + rest
 
 Linear, sparse and boosted rankers are sums over features: base and rest are 0. Trees are explained along their paths.
 Any other ranker is explained by its gradient on the straight line from the mean row of the query to x, in STEPS
-pieces: of each piece the contribution of feature j is the change of the score as x_j crosses it, the others in the
-middle. That is exact for sums of functions of single features; otherwise the rest says what is left over.
+segments. In each segment the contribution of feature j is the change of the score as x_j moves through it, with the
+other features in its middle. That is exact for sums of functions of single features; otherwise a rest remains.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ GRADIENT = (
 
 
 class Contributions(NamedTuple):
-    """Of every row and feature, where they start from, how they were found, and whether nothing is left over."""
+    """Contributions of every row and feature, every row's base, how they were computed, and whether no rest remains."""
 
     parts: np.ndarray
     base: np.ndarray
@@ -57,7 +57,7 @@ class Explanation:
     scores : of every row
     qid : of every row
     documents : of every row its document id, or its number from 1
-    how : the method by which contributions were found
+    how : the method by which contributions were computed
     exact : whether base and contributions add up to the score in every case
     """
 
@@ -76,7 +76,7 @@ class Explanation:
 
     @property
     def rest(self) -> np.ndarray:
-        """What base and contributions leave over of each score."""
+        """Each score less base and contributions."""
         return self.scores - self.base - self.contributions.sum(axis=1)
 
     def query(self, query: object) -> "Explanation":
@@ -126,7 +126,7 @@ class Explanation:
         ]
 
     def pair(self, first: object, second: object, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
-        """Why one document stands above another: a row per feature, the difference of its contributions to the two."""
+        """Why one document ranks above another: a row per feature, the difference of its contributions to the two."""
         a, b = self.find(first), self.find(second)
         apart = self.contributions[a] - self.contributions[b]
         order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable")[:top] if apart[j] != 0]
@@ -212,7 +212,7 @@ def along_a_line(scores: Callable[[np.ndarray], np.ndarray], X: np.ndarray, star
 
 
 class Explained:
-    """What explains a ranker's scores; a ranker whose scores are sums says so by its own `_contributions`."""
+    """`explain` for every ranker; one that has an exact method overrides `_contributions`."""
 
     n_features_in_: int
     missing_: MissingValues | None
@@ -246,14 +246,14 @@ class Explained:
         )
 
     def _explained(self, X: Matrix, qid: np.ndarray) -> tuple[Contributions, np.ndarray]:
-        """What the features of checked rows contributed to their scores, and these."""
+        """What the features of checked rows contributed to their scores, and the scores."""
         scaled, d = self._scaled(X, qid), X.shape[1]
         found, scores = self._contributions(scaled, blocks_from_qid(qid, X.shape[0])), self._scores(scaled)
         parts, missing = found.parts, self.missing_
         columns = d if missing is None else missing.width
-        if parts.shape[1] > columns:  # what a value is within its query belongs to its feature
+        if parts.shape[1] > columns:  # columns of a context belong to their features
             parts = parts[:, :columns] + parts[:, columns:]
-        if missing is not None:  # and so does what marks a gap
+        if missing is not None:  # and so do marks of missing values
             parts, marks = np.split(parts, [d], axis=1)
             parts[:, missing.marked] += marks
         return found._replace(parts=parts), np.asarray(scores, np.float64)

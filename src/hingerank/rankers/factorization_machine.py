@@ -27,7 +27,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     s(x) = <w, x> + sum over features f < g of <v_f, v_g> x_f x_g: a product term for every two features, with weights
     of rank K (Qiang, Liang & Yang 2013; the machine is Rendle's). That is RankSVM on all products of two features with
     d K numbers in place of d², and it never makes the products: O(n d K) for an evaluation. Not convex: L-BFGS from
-    small random factors, and the certificate is that of a stationary point. Holds the rows twice. Scale the features,
+    small random factors, and the certificate is that of a stationary point. Stores the rows twice. Scale the features,
     whose products would otherwise differ by the squares of their scales.
 
     Parameters
@@ -36,10 +36,10 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : of a pair: "squared_hinge", "logistic" (as in the paper), "modified_huber", "exponential" or "squared"
     tol : stop when ‖θ + C ∇loss‖ is at most tol times ‖θ‖ + ‖C ∇loss‖, θ all of w and V
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     random_state : seed of the first factors
     callback : called with each trace entry; return True to stop
 
@@ -47,11 +47,11 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     ----------
     coef_ : w
     factors_ : V, one row per feature
-    interactions_ : what the product of two features weighs, a matrix with an empty diagonal
+    interactions_ : weights of the products of two features, a matrix with zeros on its diagonal
     certificate_ : how stationary w and V are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
 
@@ -104,7 +104,9 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     def _take(self, solution, source):
         self.coef_, self.factors_ = parts_of(solution.w, int(self.rank))
         if not (np.isfinite(solution.value) and np.isfinite(solution.w).all()):
-            raise DataError("scores overflow: they have products of features; rescale these (scale=...)")
+            raise DataError(
+                "scores overflow, because they contain products of features: rescale the features (scale=...)"
+            )
         keep_account(self, solution)
 
     def fit_path(

@@ -20,7 +20,7 @@ from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
-DEPTH = 10  # of the NDCG by which single features are judged
+DEPTH = 10  # ranks of the NDCG by which single features are chosen
 
 
 @renamed
@@ -40,9 +40,9 @@ class FeatureSelectionRanker(SparseRanker):
         "average": they share the mean discount of their ranks; "stable": in the order in which they are given, as in
         LETOR's scripts.
     tol : as in RankSVM
-    max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds; a fit that hits it warns as well
-    scale : feature scaling learnt in fit and carried in the model
+    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
+    max_seconds : maximum number of seconds; a fit that hits it warns as well
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
 
@@ -51,7 +51,7 @@ class FeatureSelectionRanker(SparseRanker):
     coef_ : weights
     filter_scores_ : NDCG@10 of each feature alone
     selected_features_ : columns in use
-    C_ : C as it was used; where it follows the data, that of all features
+    C_ : C as it was used; with C=None it follows the data of all features
 
     Examples
     --------
@@ -132,7 +132,7 @@ def newton_on_columns(problem: SelectedProblem, w: np.ndarray | None = None, **o
 def single_feature_ndcg(X: Matrix, ranking: NdcgSwaps, in_order: bool = False) -> np.ndarray:
     """For each column the mean NDCG of ranking by it, largest values first. O(d n log n).
 
-    in_order: rows with equal values stay in their order, instead of sharing their places.
+    in_order: rows with equal values stay in their order, instead of sharing their ranks.
     """
     columns = X.tocsc() if sparse.issparse(X) else X
     query = np.repeat(np.arange(ranking.preferences.n_queries), np.diff(ranking.preferences.offsets))

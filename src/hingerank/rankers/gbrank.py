@@ -65,7 +65,9 @@ class GBRank(LightGBMRanker):
             raise ValueError(f"alpha must be a number from 0 (pairs only) to 1 (grades only), not {self.alpha!r}")
         rows.construct()
         if all(rows.feature_num_bin(j) < 2 for j in range(rows.num_feature())):
-            return {"objective": "lambdarank"}  # no column to split by: one leaf, and not by losses from outside
+            return {
+                "objective": "lambdarank"
+            }  # no column to split by: one leaf, for which LightGBM needs a loss of its own
         loss, alpha = squared_hinge(self.margin), self.alpha
         preferences = GradedPreferences(y, np.concatenate(([0], np.cumsum(sizes))))
 

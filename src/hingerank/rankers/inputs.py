@@ -44,8 +44,8 @@ def unpack(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = No
 def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     """X as C-ordered float32/float64 or sorted CSR; its columns are recorded (reset) or compared with those of fit.
 
-    Rows of a mapped file become a RowsView where the ranker reads them block by block. The ranker's scikit-learn tags
-    say whether sparse matrices and NaN are welcome.
+    Rows of a mapped file become a RowsView if the ranker reads them block by block. The ranker's scikit-learn tags say
+    whether sparse matrices and NaN are allowed.
     """
     if not reset and _needs_no_check(ranker, X):
         return X
@@ -59,14 +59,14 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
     if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
         names = X.names
-    by_blocks = getattr(ranker, "_farthest", "memory") != "memory"  # rankers of other rows have no such word
-    by_blocks = by_blocks and getattr(ranker, "missing", "error") == "error"  # gaps are looked for in all rows
+    by_blocks = getattr(ranker, "_farthest", "memory") != "memory"  # of a BaseRanker
+    by_blocks = by_blocks and getattr(ranker, "missing", "error") == "error"  # all rows are searched for missing values
     if isinstance(given, RowsView) and not by_blocks:
         given = given.copied(type(ranker).__name__)
     if sparse.issparse(given) and welcome.sparse:
-        given = plain_csr(given)  # before anybody converts it
+        given = plain_csr(given)  # before scikit-learn converts it
     _check_kind(given)
-    if _looked_through(given):
+    if _is_large_and_finite(given):
         options["ensure_all_finite"] = False
     try:
         if by_blocks and _stays(given):
@@ -88,8 +88,8 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
 
 
 def _needs_no_check(ranker: Ranker, X: object) -> bool:
-    """Whether X is a plain array of finite numbers with the columns of fit, which then had no names: for a few rows
-    finding that out by scikit-learn's checks takes far longer than their scores."""
+    """Whether X is a plain array of finite numbers with the columns of fit, which had no names. For a few rows
+    scikit-learn's checks take far longer than their scores."""
     if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or not X.flags.c_contiguous:
         return False
     known = vars(ranker)
@@ -100,8 +100,8 @@ def _needs_no_check(ranker: Ranker, X: object) -> bool:
     return finite or (known.get("missing_") is not None and not np.isinf(X).any())
 
 
-def _looked_through(X: object) -> bool:
-    """Whether X is a large array that is all finite, as all cores find out sooner than scikit-learn does."""
+def _is_large_and_finite(X: object) -> bool:
+    """Whether X is a large array of finite numbers: all cores look, which is faster than scikit-learn's check."""
     if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64) or X.ndim != 2:
         return False
     if X.size < MANY_NUMBERS or is_mapped(X):
@@ -118,12 +118,14 @@ def _check_kind(X: Matrix) -> None:
     columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame
     date = next((kind for kind in columns if kind.startswith(("date", "time", "duration"))), None)
     if date is not None:
-        raise DataError(f"X has a column of type {date}, expected real numbers: leave it out, or make a number of it")
+        raise DataError(
+            f"X has a column of type {date}, expected real numbers: leave it out, or convert it to a number"
+        )
     if isinstance(X, np.ndarray | list | tuple) or any(_holds_text(kind) for kind in columns):
         try:
             array = np.asarray(X)
         except ValueError:
-            return  # of rows of different lengths, about which scikit-learn has words
+            return  # rows of different lengths, for which scikit-learn has a clear error
         if array.dtype.kind in "MmV":
             raise DataError(f"X has type {array.dtype}, expected real numbers")
         try:
@@ -138,8 +140,8 @@ def _holds_text(kind: str) -> bool:
 
 
 def _stays(X: Matrix) -> bool:
-    """Whether X lies in a mapped file in the form that kernels take: a ranker that reads it from there, as a RowsView,
-    looks at its values in the first pass, not here."""
+    """Whether X is in a mapped file, in the form that kernels take, and can stay there as a RowsView. The first pass
+    over the rows then checks the values."""
     if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
@@ -191,7 +193,7 @@ def default_names(count: int) -> list[str]:
 
 
 def _are_counted(ranker: Ranker) -> bool:
-    """Whether a ranker learnt from features that are only numbered, as those of a text written as a table are."""
+    """Whether a ranker was fitted on features named f1, f2, ..., as in a table converted from LETOR text."""
     known = getattr(ranker, "feature_names_in_", None)
     return known is not None and list(known) == default_names(len(known))
 
@@ -202,7 +204,7 @@ def _listed(names: set[str]) -> str:
 
 
 def check_grades(ranker: Ranker, y: PerRow, n_rows: int) -> np.ndarray:
-    """y as one finite float64 per row; scikit-learn's words for what is wrong, where it has some."""
+    """y as one finite float64 per row; errors in scikit-learn's words if it has a check for them."""
     if y is None:
         raise ValueError(f"{type(ranker).__name__} requires y to be passed, but the target y is None")
     check_unmasked(y, "y")
@@ -254,7 +256,7 @@ def _evaluation_set(number: int, item: object, group: PerRow) -> GivenRows:
     if isinstance(item, RankingData):
         if group is not None:
             raise ValueError(
-                f"eval_set[{number}] is RankingData and knows its queries: eval_group[{number}] must be None"
+                f"eval_set[{number}] is RankingData, which has query ids: eval_group[{number}] must be None"
             )
         return item, item.y, item.qid
     if not isinstance(item, Sequence) or len(item) not in (2, 3):
@@ -285,7 +287,7 @@ def column_spreads(X: Matrix) -> np.ndarray:
 
 
 def warn_spreads(ranker: Ranker, spreads: np.ndarray) -> None:
-    """A ScaleWarning where the spreads of columns that vary differ by more than MOST_SPREAD."""
+    """A ScaleWarning if the spreads of columns that vary differ by a factor of more than MOST_SPREAD."""
     varying = np.flatnonzero((spreads > 0) & np.isfinite(spreads))
     if len(varying) < 2:
         return
@@ -301,8 +303,8 @@ def warn_spreads(ranker: Ranker, spreads: np.ndarray) -> None:
 
 
 def warn_weak(ranker: Ranker, parameter: str, solution: Solution) -> None:
-    """A WeakFitWarning where the norm holds the weights so near 0 that the fit is next to none."""
-    if not solution.weak or solution.certificate.status == "overflow":  # which is refused
+    """A WeakFitWarning if the penalty keeps the weights so near 0 that the fit gains next to nothing."""
+    if not solution.weak or solution.certificate.status == "overflow":  # which is an error
         return
     value = getattr(ranker, f"{parameter}_", getattr(ranker, parameter))
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
@@ -323,7 +325,7 @@ def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
 def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count.
 
-    Columns that mark missing values come after the features, and those of a context after both; all are named after
+    Columns that mark missing values come after the features, and columns of a context after both. Both are named after
     their features.
     """
     missing, context = (getattr(ranker, name, None) for name in ("missing_", "context"))
@@ -366,7 +368,7 @@ class PreparedRows:
 
     @property
     def _n_columns(self) -> int:
-        """Of the rows that are learnt from: the features, and marks of missing values."""
+        """Number of columns of training rows: the features, and marks of missing values."""
         return self.n_features_in_ if self.missing_ is None else self.missing_.width
 
     def _scaled(self, X: Matrix, qid: PerRow) -> Matrix:
@@ -409,9 +411,9 @@ class PreparedRows:
         return scaler
 
     def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Scaler | None:
-        """The scaler of mapped rows, which are checked on the way, in one reading; longest: rows of a query.
+        """The scaler of mapped rows, whose values are checked in the same pass; longest: most rows of a query.
 
-        A machine without the memory that a fit takes beside the file is a DataError.
+        A DataError is raised if the machine has too little memory for a fit, beside the file.
         """
         check_memory(view, longest, self._bytes_a_row())
         read_ahead(view)

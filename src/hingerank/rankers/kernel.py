@@ -34,9 +34,9 @@ IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual
 
 
 class ScaledByDefault:
-    """``scale="auto"``: columns are divided by their standard deviation where γ follows from the data.
+    """``scale="auto"``: columns are divided by their standard deviation if γ is computed from the data.
 
-    A γ that is a number, and a kernel that is a function or has no γ, are about the rows as they are.
+    A γ that is a number, and a kernel that is a function or has no γ, refer to unscaled rows.
     """
 
     def _scaling(self: Any) -> str | None:
@@ -64,17 +64,18 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
         "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
         "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
     missing : as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
     degree : degree of "polynomial"
     coef0 : constant of "polynomial"
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; ``multipliers_``)
-    memory_gb : most gigabytes for K, default half of the machine's; above it K is computed again for every product
+    memory_gb : maximum number of gigabytes for K, default half of the machine's
+        Above it K is computed again for every product.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds all of K there)
 
     Attributes
@@ -85,8 +86,8 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     gamma_ : the γ used
     certificate_ : how near the optimum the ranker is
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
 
@@ -287,12 +288,12 @@ class NystroemRankSVM(MappedRanker):
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
-    scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
-        is a number, which is about the rows as they are; None: none.
+    scale : feature scaling, learnt in fit and stored with the model
+        "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
+        "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
     missing : as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
     solver : as in RankSVM
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays
@@ -302,7 +303,7 @@ class NystroemRankSVM(MappedRanker):
     rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit
     landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add)
     random_state : the seed
-    memory_gb : most gigabytes for the mapped training rows, default half of the machine's
+    memory_gb : maximum number of gigabytes for the mapped training rows, default half of the machine's
         Above it they are mapped again for every pass.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
 
@@ -313,8 +314,8 @@ class NystroemRankSVM(MappedRanker):
     gamma_ : the γ used
     certificate_ : how near the optimum the ranker is
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
 
@@ -390,18 +391,18 @@ class FourierRankSVM(MappedRanker):
     tol : as in RankSVM
     pair_weight : as in RankSVM
     grade_weight : as in RankSVM
-    scale : feature scaling learnt in fit and carried in the model
-        "auto" divides columns by their standard deviation, so that none drowns the others in a distance, unless gamma
-        is a number, which is about the rows as they are; None: none.
+    scale : feature scaling, learnt in fit and stored with the model
+        "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
+        "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
     missing : as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
     solver : as in RankSVM
     orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine
         A smaller error at equal m; False: all independent with random phases, as in the paper.
     random_state : the seed
-    memory_gb : most gigabytes for the mapped training rows, default half of the machine's
+    memory_gb : maximum number of gigabytes for the mapped training rows, default half of the machine's
         Above it they are mapped again for every pass.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
 
@@ -413,8 +414,8 @@ class FourierRankSVM(MappedRanker):
     gamma_ : the γ used
     certificate_ : how near the optimum the ranker is
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
 

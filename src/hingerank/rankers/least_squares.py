@@ -77,12 +77,12 @@ class RankRLS(LeastSquaresRanker):
         "all_differences" as above: rows of equal grade should have equal scores. "grade_differences": only pairs of
         different grades. "squared": (1 - (s_i - s_j))² over the same pairs, however far apart their grades are.
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
-    tol : accepted duality gap relative to the objective and to its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : accepted duality gap relative to the objective and to its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
 
     Attributes
@@ -90,8 +90,8 @@ class RankRLS(LeastSquaresRanker):
     coef_ : weights
     certificate_ : how near the optimum the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
@@ -139,12 +139,12 @@ class CRR(LeastSquaresRanker):
     C : weight of the loss; multiplies its mean over rows and its mean over pairs, or None for one that follows the data
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
-    tol : accepted duality gap relative to the objective and to its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : accepted duality gap relative to the objective and to its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
 
     Attributes
@@ -153,8 +153,8 @@ class CRR(LeastSquaresRanker):
     intercept_ : b
     certificate_ : how near the optimum the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
@@ -221,12 +221,12 @@ class PointwiseRegression(CRR):
     Parameters
     ----------
     C : weight of the loss; multiplies its mean over rows, or None for one that follows the data
-    tol : accepted duality gap relative to the objective and to its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : accepted duality gap relative to the objective and to its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
 
     Attributes
@@ -235,8 +235,8 @@ class PointwiseRegression(CRR):
     intercept_ : b
     certificate_ : how near the optimum the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None

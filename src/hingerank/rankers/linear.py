@@ -39,7 +39,7 @@ SMOOTH = ("squared_hinge", "modified_huber", "logistic", "exponential", "fidelit
 
 
 class Solver(NamedTuple):
-    """solve(problem, w, tol=, max_iter=, max_seconds=, callback=); the losses it minimises; iterations by default."""
+    """solve(problem, w, tol=, max_iter=, max_seconds=, callback=), the losses it minimises, its default max_iter."""
 
     solve: Callable[..., Solution]
     losses: tuple[str, ...]
@@ -57,8 +57,8 @@ SOLVERS = {
 class PairwiseRanker(HasMultipliers, WinnersRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
-    A ranker of this family says which functions it means by ``_problem``, and ``_take`` keeps the minimiser.
-    ``_solvers`` names the solvers it works with.
+    A subclass defines the functions f by ``_problem`` and keeps the minimiser in ``_take``. ``_solvers`` are the names
+    of the solvers it works with.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {
@@ -125,7 +125,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         return self._fit_path(list(Cs), X, y, qid, sample_weight, group)
 
     def _plain_rows(self, X: RowsLike) -> Matrix:
-        """Rows for preferences that are given directly."""
+        """Checked and scaled rows, for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_fit()
         self.fingerprint_, self.validation_scores_, mapped = fingerprint(X), [], isinstance(X, RowsView)
@@ -207,7 +207,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         "squared_hinge" max(0, 1-t)², "hinge" max(0, 1-t), or "modified_huber", "logistic", "exponential", "fidelity",
         "squared"; of whole lists "listnet", "listmle", "grade_differences", "grade_margins", "all_differences",
         "cosine"; of rankings "average_precision" (cutting planes). Or a smooth object (``losses.check_loss`` tries it).
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
         The objective is then provably within that fraction of its optimum. (If a loss is not convex, such as
         "fidelity", the same number measures how stationary the weights are.)
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing" (fastest), "cutting-plane", "dual"
@@ -218,10 +218,10 @@ class RankSVM(PairwiseRanker, LinearRanker):
         (`hingerank.losses.distances`). It needs the squared hinge or the logistic loss and O(rows²) time per query.
         Ranks count rows and ignore their weights.
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
-    scale : feature scaling learnt in fit and carried in the model (None for none)
+    scale : feature scaling, learnt in fit and stored with the model (None for none)
         Within queries "query-minmax" or "query-standard"; by columns "standard", "minmax", "maxabs", "deviation", and
         for long tails "log" or "quantile". `hingerank.tune` can choose one.
-    missing : what a missing value (NaN) becomes before scaling, learnt in fit and carried in the model
+    missing : what a missing value (NaN) becomes before scaling, learnt in fit and stored with the model
         "error" refuses it; "zero" and "median" (of the column) fill it; "indicator" fills it by the median and adds a
         column that is 1 where it was missing, for each feature that was missing in training. Not for data in parts.
     context : "rank" or "standard": adds every column's ranks or z-scores within the queries as further columns
@@ -231,8 +231,8 @@ class RankSVM(PairwiseRanker, LinearRanker):
         if that is not enough, φ is computed again for every pass. With `NystroemMap`, `FourierMap` and the
         plain transformers of scikit-learn (`hingerank.export.transformers` lists them) the ranker can be saved.
     rounds : number of fits with ``pair_weight="ndcg"``; the first has equal weights
-    max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds; a fit that hits it warns as well
+    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
+    max_seconds : maximum number of seconds; a fit that hits it warns as well
     init : weights to start from
     callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds the rows there, in float32)
@@ -243,7 +243,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     features_ : the fitted feature map, or None
     certificate_ : how near the optimum the weights are
     trace_, n_iter_ : one entry per iteration, and their number
-    n_pairs_ : preference pairs
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     rounds_ : certificate and objective of each fit with ``pair_weight="ndcg"``, and the pairs it reordered
@@ -300,7 +300,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
         return make_loss(self.loss)
 
     def _design(self, source: Source) -> Callable[..., Design]:
-        """What makes the design of rows: they themselves, or what the feature map, learnt here, makes of them."""
+        """A function that makes a design of rows, or of what a feature map, fitted here, makes of them."""
         self.features_, by_rows = None, self._solver() == "dual"
         if self.device != "cpu":
             if self.features is not None or by_rows:
@@ -372,12 +372,12 @@ class RankNet(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 

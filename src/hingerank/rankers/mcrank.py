@@ -95,7 +95,7 @@ class McRank(LightGBMRanker):
             )
         if len(self.grades_) == 1:
             next_grade = np.nextafter(self.grades_[0], np.inf) if self._ordinal else self.grades_[0] + 1.0
-            self.grades_ = np.array([self.grades_[0], next_grade])  # LightGBM wants two classes: no row has the second
+            self.grades_ = np.array([self.grades_[0], next_grade])  # LightGBM needs two classes: no row has the second
         return numbers.ravel().astype(np.float64), None
 
     def _gradients(self, rows, y, sizes):

@@ -33,12 +33,12 @@ class RankCosine(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
-    tol : stop when half the squared gradient is at most tol times the objective and times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when half the squared gradient is at most tol times the objective and its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 
@@ -47,8 +47,8 @@ class RankCosine(LossRanker):
     coef_ : weights
     certificate_ : how stationary the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
@@ -76,12 +76,12 @@ class SVMMAP(UnweightedRanker, LossRanker):
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     relevant : the least grade of a relevant row
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 
@@ -90,7 +90,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
     coef_ : weights
     certificate_ : how near the optimum the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
+    n_iter_ : number of iterations
     n_pairs_ : pairs of a relevant row and another
     C_ : C as it was used
     objective_ : the value reached
@@ -140,11 +140,11 @@ class SoftRank(UnweightedRanker, LossRanker):
     top : number of top ranks that count, as in NDCG@10; None for all
         With few ranks and many rows the gradient vanishes at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 
@@ -153,8 +153,8 @@ class SoftRank(UnweightedRanker, LossRanker):
     coef_ : weights
     certificate_ : how stationary the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
@@ -183,7 +183,7 @@ class SoftRank(UnweightedRanker, LossRanker):
         return ExpectedNdcg(checked_top(self.top))
 
     def _solver(self):
-        return "newton"  # whose limit of iterations holds here, too
+        return "newton"  # for its default max_iter
 
     def _how(self, problem, before, solve=None):
         return super()._how(problem, before, descend)
@@ -205,12 +205,12 @@ class LambdaRank(LossRanker):
     C : weight of the loss; multiplies its sum over pairs, here that of the lambdas
         None for one that follows the data.
     top : number of top ranks that count, as in NDCG@10; None for all
-    tol : stop when that duality gap is at most tol times the objective and tol times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when that duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 
@@ -219,8 +219,8 @@ class LambdaRank(LossRanker):
     coef_ : weights
     certificate_ : how near a fixed point the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the weighted losses and the norm at the last weights W
     features_ : the fitted feature map, or None
@@ -267,7 +267,7 @@ class LambdaRank(LossRanker):
 
 
 class LambdaProblem(Problem):
-    """LambdaRank's, with the scores that rank the rows before there is a model: one step of RankNet."""
+    """LambdaRank's problem, with the scores that rank the rows before there is a model: one step of RankNet."""
 
     def __init__(self, design: Design, loss: LambdaLoss, preferences: GradedPreferences, first_scores: np.ndarray):
         super().__init__(design, loss, preferences)
@@ -280,12 +280,12 @@ class LambdaProblem(Problem):
 
 
 def checked_top(top: object) -> int | None:
-    """Places that count, checked."""
+    """Number of top ranks that count, checked."""
     return None if top is None else whole("top", top)
 
 
 def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:
-    """L-BFGS until  ‖w + C ∇loss‖ ≤ tol · (‖w‖ + ‖C ∇loss‖):  what pulls outwards and the norm are in balance."""
+    """L-BFGS until  ‖w + C ∇loss‖ ≤ tol · (‖w‖ + ‖C ∇loss‖):  the gradients of norm and loss nearly cancel."""
     here: Point  # the point evaluated last
 
     def at(w: np.ndarray) -> tuple[float, np.ndarray]:

@@ -37,8 +37,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     tol : stop when the projected gradient's norm is at most tol times that of the second sum alone
     max_iter : epochs, each one projected gradient step for every query, in random order
-        Steps adapt: one that would raise the objective is halved, so it never diverges. Where they are not enough, as
-        for a large C, up to as many Gauss-Newton steps over all queries follow (with up to 400 features).
+        Steps adapt: one that would raise the objective is halved, so it never diverges. If they are not enough, as for
+        a large C, up to max_iter Gauss-Newton steps over all queries follow (with up to 400 features).
     n_starts : number of random starts; the one with the lowest objective is kept
     form : "dual", as above, or "primal"
         The latter is min over V of ½‖w(V)‖² + C sum of hinges of the factorised model
@@ -53,7 +53,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         From factors in the whole box, exactly max_iter epochs of steps of one length, converged or not.
     learning_rate : the length of the paper's steps, its η
     random_state : seed of the starts and of the order of queries
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
 
     Attributes
@@ -64,8 +64,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     coef_ : weights
     certificate_ : how near a stationary point the factors are
     trace_ : one entry per epoch
-    n_iter_ : epochs
-    n_pairs_ : preference pairs
+    n_iter_ : number of epochs
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
 
     Examples
@@ -182,7 +182,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over a, A of  ½‖sum a_ij (x_i - x_j)‖² - sum a_ij + gamma · ‖A‖ (nuclear) + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ C.
 
     P(a) lays the multipliers out as one matrix per query, zero where there is no pair; A may be nonzero there, and is
-    drawn to zero there like anywhere else (Eq. 19 of the paper as written). Convex. Alternates two exact steps: A is
+    penalised there like anywhere else (Eq. 19 of the paper as written). Convex. Alternates two exact steps: A is
     P(a) with its singular values shrunk by gamma / (2 lam); and a is the best for that A, found not among the pairs but
     in w, where  a_ij = clip(A_ij + (1 - w·(x_i - x_j)) / (2 lam), 0, C)  and Newton's method needs few steps. That is
     proximal gradient descent in A, so it is accelerated like one (Nesterov's, with restart); the objective never rises.
@@ -203,7 +203,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     learning_rate : the length of the paper's steps, its η
     inner_iter : the paper's steps in a round, its T'
     random_state : seed of the paper's start
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
 
     Attributes
@@ -215,8 +215,8 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     coef_ : weights
     certificate_ : the duality gap
     trace_ : one entry per round
-    n_iter_ : rounds
-    n_pairs_ : preference pairs
+    n_iter_ : number of rounds
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
 
     Examples

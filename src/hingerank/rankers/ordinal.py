@@ -64,12 +64,12 @@ class OrdinalSVM(HasThresholds, LossRanker):
     ----------
     C : weight of the loss; multiplies its sum over rows, or None for one that follows the data
     loss : "squared_hinge", "logistic" or "modified_huber", of the distance to a threshold
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     features : a feature map, as in RankSVM
-    max_iter : most iterations
-    max_seconds : most seconds
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
     init : weights to start from
     callback : called with each trace entry; return True to stop
 
@@ -80,8 +80,8 @@ class OrdinalSVM(HasThresholds, LossRanker):
     grades_ : the distinct grades, ascending
     certificate_ : how near the optimum the weights are
     trace_ : one entry per iteration
-    n_iter_ : iterations
-    n_pairs_ : preference pairs
+    n_iter_ : number of iterations
+    n_pairs_ : number of preference pairs
     C_ : C as it was used
     objective_ : the value reached
     features_ : the fitted feature map, or None
@@ -159,11 +159,11 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
 
     Parameters
     ----------
-    max_iter : most passes over all rows; a pass without a mistake is the last
+    max_iter : maximum number of passes over all rows; a pass without a mistake is the last
     average : take the mean of the weights over all steps; False takes the last weights, as in the paper
     n_bags : number of perceptrons whose mean is taken
     bag_share : probability that a row is visited in a pass
-    scale : feature scaling learnt in fit and carried in the model
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     random_state : seed of the order of visits
 
@@ -173,7 +173,7 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     thresholds_ : one between every two neighbouring grades
     grades_ : the distinct grades, ascending
     certificate_, trace_ : passes made, and the mean error of the grades after each
-    n_iter_ : passes
+    n_iter_ : number of passes
 
     Examples
     --------

@@ -48,14 +48,14 @@ def chosen_C(C: object, problem: RankingProblem, times: float = USEFUL) -> float
 class ProblemRanker(BaseRanker):
     """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
 
-    A ranker says what its problem is (``_problem``), how it is solved (``_how``) and what it keeps of the solution
-    (``_take``); a path is a loop that hands each solution on as the next one's start. What a ranker learns of the rows
-    on the way from its problem to what it keeps is left with the source, not with the ranker.
+    A subclass defines its problem (``_problem``), the solver (``_how``) and what to keep of the solution (``_take``). A
+    path is a loop in which each solution is the start of the next. What ``_problem`` learns of the rows and ``_take``
+    needs is stored in the source, not in the ranker.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
-    _times = USEFUL  # of the smallest useful C, where C is None
-    _of_rows = False  # whether rows teach something without a row to beat
+    _times = USEFUL  # C in multiples of the smallest useful one, if it is None
+    _of_rows = False  # whether single rows matter to the loss, even without pairs
     path_parameter = "C"
     # parameters, in rankers without them
     pair_weight: str = "uniform"
@@ -72,7 +72,7 @@ class ProblemRanker(BaseRanker):
         return problem.with_C(value)
 
     def _how(self, problem: RankingProblem, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
-        """The solver and its options; before: the solution for the value before on a path, to start from."""
+        """The solver and its options; before: the previous solution of a path, to start from."""
         raise NotImplementedError
 
     def _take(self, solution: Solution, source: Source) -> None:
@@ -92,7 +92,7 @@ class ProblemRanker(BaseRanker):
     ) -> Source:  # fmt: skip
         """What to learn from: checked and scaled rows, and who should beat whom.
 
-        prefer(y, blocks, weight) says that instead of `_preferences`; it is pickled for rows elsewhere.
+        prefer(y, blocks, weight) replaces `_preferences`; it is pickled for rows on other machines.
         """
         if isinstance(X, RowsInParts):
             self._check_parts(y, qid, group)
@@ -134,7 +134,7 @@ class ProblemRanker(BaseRanker):
             raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
     def _solve(self, source: Source, around: Callable[[RankingProblem], AroundProblem] | None = None) -> None:
-        """Keep the solution of the problem at the ranker's own parameters; a warning where it is next to none.
+        """Keep the solution of the problem at the ranker's own parameters; a warning if it gains next to nothing.
 
         around: makes it a problem whose norm keeps the solution near other weights than 0.
         """
@@ -149,7 +149,7 @@ class ProblemRanker(BaseRanker):
             warn_weak(self, self.path_parameter, solution)
 
     def _posed(self, source: Source) -> RankingProblem:
-        """The problem at the ranker's own parameters; a warning where there is nothing to learn."""
+        """The problem at the ranker's own parameters; a warning if there is nothing to learn."""
         value, of_C = getattr(self, self.path_parameter), self.path_parameter == "C"
         if not (of_C and value is None):
             value = self._path_value(value)
@@ -191,7 +191,7 @@ class ProblemRanker(BaseRanker):
         return path
 
     def _grid(self, problem: RankingProblem, count: int) -> list[float]:
-        """That many values of the path's parameter, where the problem can tell which are worth a fit."""
+        """That many values of the path's parameter, if the problem determines a useful range."""
         raise ValueError(f"the path is a number, {count}: give values of {self.path_parameter}, such as [1, 2, 4]")
 
     def _path_value(self, value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Fits one after another, each under the pair weights that the ranking of the one before gives."""
+"""Several fits in turn: the pair weights of each come from the ranking of the previous one."""
 
 from collections.abc import Callable
 from dataclasses import replace

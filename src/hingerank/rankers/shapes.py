@@ -1,4 +1,4 @@
-"""What an additive ranker found, as values: curves of features, surfaces of pairs; and rows to look at them on."""
+"""Curves and surfaces of a fitted additive ranker, the rows on which they are evaluated, and a figure of curves."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,7 +43,7 @@ class Surface(NamedTuple):
 
 
 class ShapeSample(NamedTuple):
-    """A few training rows, whole queries, to see curves at: their numbers, features, weights, the query of each."""
+    """Some training rows, whole queries, on which curves are evaluated: numbers, features, weights and queries."""
 
     rows: np.ndarray
     X: Matrix
@@ -76,8 +76,8 @@ class ShapeSample(NamedTuple):
 
 
 class ShapesSeen(NamedTuple):
-    """What a fit knows of the training rows when it has found their curves: rows to look at these on, a few quantiles
-    of each feature, the grids of surfaces."""
+    """What an additive fit keeps of the training rows until its end: rows on which curves are evaluated, a few
+    quantiles of each feature, and the grids of surfaces."""
 
     look: ShapeSample
     rug: np.ndarray
@@ -85,26 +85,23 @@ class ShapesSeen(NamedTuple):
 
 
 def draw_curves(curves: Sequence[Curve], rugs: np.ndarray, title: str, figure: "Figure | None" = None) -> "Figure":
-    """A matplotlib Figure with a panel of each curve.
+    """A matplotlib Figure with a panel for each curve, the data below it as ticks.
 
     Parameters
     ----------
     curves : name, knots, heights and weight of each
-    rugs : quantiles of each feature: where the data are
-    title : above all
+    rugs : quantiles of each feature, drawn as ticks
+    title : of the figure
     figure : to draw in; default a new one
     """
+    columns = min(4, max(1, len(curves)))
+    lines = -(-len(curves) // columns)
     if figure is None:
         try:
             from matplotlib.figure import Figure
         except ImportError:
             raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-        columns = min(4, max(1, len(curves)))
-        lines = -(-len(curves) // columns)
         figure = Figure(figsize=(3.0 * columns, 2.2 * lines + 0.4), layout="constrained")
-    else:
-        columns = min(4, max(1, len(curves)))
-        lines = -(-len(curves) // columns)
     figure.suptitle(title, fontsize=11)
     low = min((float(curve.heights.min()) for curve in curves), default=0.0)
     high = max((float(curve.heights.max()) for curve in curves), default=1.0)

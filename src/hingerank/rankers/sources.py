@@ -1,7 +1,7 @@
 """What rankers learn from: a `Source` of checked and scaled rows, in memory, in a mapped file, or in parts elsewhere.
 
-A ranker poses its problem on a source once, whichever it is. A source is made in `fit` and gone at its end; `learnt` is
-where a ranker leaves what it needs until then.
+A ranker writes its problem once, for any source. A source lasts as long as a fit; `learnt` stores what the ranker needs
+at the end of the fit.
 """
 
 from abc import ABC, abstractmethod
@@ -28,8 +28,8 @@ MEMORY, MAPPED, PARTS = "memory", "mapped", "parts"  # where rows lie, from near
 
 
 class SeenRows(NamedTuple):
-    """Rows to place knots by, with their weights; deviations of the columns where these are not all rows; and whole
-    queries to see curves at."""
+    """Rows from which knots are placed, their weights, the columns' deviations if these are not all rows, and whole
+    queries on which curves are evaluated."""
 
     X: Matrix
     weight: np.ndarray | None
@@ -42,11 +42,11 @@ class Source(ABC):
 
     Attributes
     ----------
-    kind : where they lie, MEMORY, MAPPED or PARTS
+    kind : where they are, MEMORY, MAPPED or PARTS
     n_features : columns
     sparse : whether entries that are 0 are left out
-    blocks : their queries, where they are graded rows of this process; else None
-    learnt : what a ranker has learnt of them on the way to its problem, for when it takes over the solution
+    blocks : their queries, if they are graded rows of this process; else None
+    learnt : what a ranker has learnt of them for its problem and needs again to keep the solution
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Source(ABC):
 
     @abstractmethod
     def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, Preferences]:
-        """The design that `make` makes of the rows, and the preferences; make is pickled for rows elsewhere."""
+        """The design that `make` makes of the rows, and the preferences; make is pickled for rows on other machines."""
 
     @abstractmethod
     def sample(self) -> tuple[Matrix, np.ndarray | None]:
@@ -65,7 +65,7 @@ class Source(ABC):
 
     @abstractmethod
     def see(self) -> SeenRows:
-        """What curves are placed by."""
+        """The rows from which curves are made."""
 
     @abstractmethod
     def sums(self, design: Design, preferences: Preferences) -> Sums:
@@ -105,7 +105,7 @@ class RowsSource(Source):
         return Sums.of(design, preferences)
 
     def matrix(self, why: str) -> Matrix:
-        """All rows as a matrix, uncopied where that can be; why: what needs it, for an error where there is no room."""
+        """All rows as a matrix, without a copy if possible; why: what needs it, for an error about memory."""
         return self.X.matrix(why) if self.kind == MAPPED else self.X
 
     def copied(self, why: str) -> "RowsSource":
@@ -147,8 +147,8 @@ class RowsInParts(ABC):
 
     @abstractmethod
     def source(self, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None) -> Source:
-        """The rows as the scaler of a ranker makes them, with what it takes for preferences, or with what
-        prefer(y, blocks, weight) makes of a part; it is pickled for rows elsewhere."""
+        """The rows as a ranker scales them, with its preferences or those that prefer(y, blocks, weight) makes of a
+        part; prefer is pickled for rows on other machines."""
 
     @abstractmethod
     def predict(self, ranker: Ranker) -> np.ndarray:

@@ -79,8 +79,8 @@ class FenchelRank(WinnersRanker, SparseRanker):
     ----------
     radius : radius of the l1 ball; a small one keeps few features
     tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol times the objective (at least 0.001) and at
-        most tol times its fall from weights of 0; g is the gradient at w
-    max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
+        most tol times its decrease from weights of 0; g is the gradient at w
+    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
         The latter minimises the quadratic bound in which every pair is active. It is cheaper and a little shorter.
     variant : "corrective", "classic", "away" or "pairwise"; all have the same optimum
@@ -88,9 +88,9 @@ class FenchelRank(WinnersRanker, SparseRanker):
         steps; "classic" is the paper's algorithm, one feature a step; "away" and "pairwise" also take weight back from
         the worst feature in use.
     absolute : stop when the gap itself is at most tol, the paper's rule; not with "corrective"
-    scale : feature scaling learnt in fit and carried in the model (the paper scales features to [0, 1])
+    scale : feature scaling, learnt in fit and stored with the model (the paper scales features to [0, 1])
     missing : as in RankSVM
-    max_seconds : most seconds
+    max_seconds : maximum number of seconds
     callback : called with each trace entry; return True to stop
 
     Attributes
@@ -173,10 +173,10 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
     C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
         A small one keeps few features.
     ridge : weight of the squared norm; above 0, correlated features share the weight instead of one taking it all
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds; a fit that hits it warns as well
-    scale : feature scaling learnt in fit and carried in the model
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
+    max_seconds : maximum number of seconds; a fit that hits it warns as well
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
 
@@ -299,7 +299,7 @@ class TruncatedGradientRanker(SparseRanker):
 
 @dataclass(frozen=True)
 class Descent:
-    """A problem, its largest curvature at C = 1, and, of RSRank, swaps of places and the scores that rank first."""
+    """A problem, its largest curvature at C = 1, and for RSRank swaps of ranks and the scores of the first ranking."""
 
     inner: SparseProblem
     curvature: float
@@ -338,11 +338,11 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
     C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every N-th step
-    threshold : draw only weights up to this size to 0; None for all
-    tol : stop when the duality gap is at most tol times the objective and tol times its fall from weights of 0
-    max_iter : most iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : most seconds; a fit that hits it warns as well
-    scale : feature scaling learnt in fit and carried in the model
+    threshold : shrink only weights up to this size; None for all
+    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
+    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
+    max_seconds : maximum number of seconds; a fit that hits it warns as well
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
 
@@ -391,11 +391,11 @@ class RSRank(TruncatedGradientRanker):
         None for one that follows the data.
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every N-th step
-    threshold : draw only weights up to this size to 0; None for all
+    threshold : shrink only weights up to this size; None for all
     tol : stop when the largest subgradient is at most this
-    max_iter : most iterations
-    max_seconds : most seconds
-    scale : feature scaling learnt in fit and carried in the model
+    max_iter : maximum number of iterations
+    max_seconds : maximum number of seconds
+    scale : feature scaling, learnt in fit and stored with the model
     missing : as in RankSVM
     callback : called with each trace entry; return True to stop
 

@@ -1,4 +1,4 @@
-"""What LightGBM and XGBoost take: parameters by any of their names (none misspelt), grades; and the libraries."""
+"""Parameters and grades as LightGBM and XGBoost take them, names of parameters checked; and both libraries."""
 
 import difflib
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from hingerank.kernels.threads import import_sleeping
 
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
-# XGBoost's names -> the one used here. It has no list of its own and passes over names that it does not know.
+# XGBoost's names -> the one used here. XGBoost publishes no list, and ignores names that it does not know.
 _XGBOOST_ALIASES = {
     "eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha",
     "n_jobs": "nthread", "random_state": "seed", "n_estimators": "num_boost_round", "num_round": "num_boost_round",

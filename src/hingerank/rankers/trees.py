@@ -1,8 +1,7 @@
 """LambdaMART by LightGBM and XGBoost, as rankers like the others, and what the two adapters share.
 
 Grades are any real numbers, queries may be drawn into bags, and one training gives the models of every number of trees.
-What the library has learnt is kept as plain arrays, which are scored here: the library is needed to fit, and nothing
-else, and never sees a model file.
+Models are stored as plain arrays and scored here: the library is needed only to fit, and never reads a model file.
 """
 
 import time
@@ -42,9 +41,9 @@ from hingerank.solvers.run import Certificate
 class TreeRanker(BaseRanker):
     """score(x) = mean over bags of  sum of trees(x).
 
-    An adapter defines ``_train``, which gives a model as the library's own text, ``_read``, which makes arrays of one,
-    ``_open``, which has the library read one, and ``_cut``, which keeps a model's first trees. Rows come in any order
-    of queries; the library sees a query's rows together, in the order given.
+    An adapter defines ``_train``, which returns a model as the library's own text, ``_read``, which converts that to
+    arrays, ``_open``, by which the library reads it, and ``_cut``, which keeps a model's first trees. Rows come in any
+    order of queries; the library gets a query's rows together, in the order given.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
@@ -282,9 +281,9 @@ class LightGBMRanker(TreeRanker):
         drawn with replacement.
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
-    scale : feature scaling learnt in fit and carried in the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
+    scale : feature scaling, learnt in fit and stored with the model
+    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
+    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
     params : other parameters of LightGBM's, by any of its names
         Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. A constructor
         parameter under another name ("eta", "num_iterations") overrides the constructor's value.
@@ -392,9 +391,9 @@ class XGBoostRanker(TreeRanker):
         With more than 1, each model learns from queries drawn with replacement.
     bag_share : queries in a bag, as a fraction of all
     random_state : the seed
-    scale : feature scaling learnt in fit and carried in the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one where the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: it does not
+    scale : feature scaling, learnt in fit and stored with the model
+    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
+    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
     params : other parameters of XGBoost's, by any of its names
         Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. A constructor
         parameter under another name ("eta", "num_boost_round") overrides the constructor's value.

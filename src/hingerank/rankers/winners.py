@@ -123,7 +123,7 @@ class WinnersRanker(ProblemRanker):
         """A function that makes of a problem the one around another ranker's weights, for this ranker's features."""
 
         def moved(problem: RankingProblem) -> AroundProblem:
-            if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solves_hinge():
+            if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solver() != "newton":
                 raise ValueError(
                     f"around= needs a linear ranker with a smooth loss, which "
                     f"{type(self).__name__} with these parameters is not: use RankSVM with its loss 'squared_hinge'"
@@ -138,9 +138,9 @@ class WinnersRanker(ProblemRanker):
 
         return moved
 
-    def _solves_hinge(self) -> bool:
-        """Whether the problem is solved by one of the hinge's own methods, which know no other norm."""
-        return getattr(self, "_solver", lambda: "newton")() != "newton"
+    def _solver(self) -> str:
+        """The name of the solver; the hinge's own ones support no other norm than ½‖w‖²."""
+        return "newton"
 
 
 def linear_weights(ranker: object, scaler: Scaler | None) -> np.ndarray:
