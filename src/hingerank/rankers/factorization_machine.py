@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import PerRow, RowsLike
-from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.losses import make_loss
@@ -92,14 +91,8 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         return FactorizationMachine(X, make_loss(self.loss), source.preferences, self.rank)
 
     def _how(self, problem, before):
-        options = {
-            "w": problem.start(np.random.default_rng(self.random_state)),  # not `before`, whose factors may be 0
-            "tol": positive("tol", self.tol),
-            "max_iter": MOST_ITERATIONS if self.max_iter is None else self.max_iter,
-            "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
-            "callback": self.callback,
-        }
-        return descend, options
+        start = problem.start(np.random.default_rng(self.random_state))  # not `before`, whose factors may be 0
+        return descend, {"w": start, **self._limits(MOST_ITERATIONS)}
 
     def _take(self, solution, source):
         self.coef_, self.factors_ = parts_of(solution.w, int(self.rank))

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import fingerprint
-from hingerank.data.checks import positive
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView
 from hingerank.data.scaling import make_scaler
 from hingerank.export.attributes import Array, Attribute, Number, Of
@@ -153,13 +152,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
             if start.shape != (problem.dimension,) or not np.isfinite(start).all():
                 n = problem.dimension
                 raise ValueError(f"init must be {n} finite weights, got an array of shape {start.shape}")
-        options = {
-            "w": start,
-            "tol": positive("tol", self.tol),
-            "max_iter": solver.max_iter if self.max_iter is None else self.max_iter,
-            "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
-            "callback": self.callback,
-        }
+        options = {"w": start, **self._limits(solver.max_iter)}
         solve = solver.solve if solve is None else solve
         if self.pair_weight != "ndcg":
             return solve, options

@@ -75,6 +75,15 @@ class ProblemRanker(BaseRanker):
         """The solver and its options; before: the previous solution of a path, to start from."""
         raise NotImplementedError
 
+    def _limits(self, max_iter: int | None = None) -> Facts:
+        """tol, max_iter, max_seconds and callback as solvers take them; max_iter: if the ranker's parameter is None."""
+        return {
+            "tol": positive("tol", self.tol),
+            "max_iter": max_iter if self.max_iter is None else self.max_iter,
+            "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
+            "callback": self.callback,
+        }
+
     def _take(self, solution: Solution, source: Source) -> None:
         """Keep what the ranker needs of a solution."""
         raise NotImplementedError

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, PerRow, RowsLike
+from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
@@ -56,14 +56,8 @@ class SparseRanker(ProblemRanker, LinearRanker):
         """Weights that are not 0 over all weights, the sparsity ratio."""
         return len(self.selected_features_) / len(self.coef_)
 
-    def _limits(self) -> Facts:
-        """tol, max_iter, max_seconds and callback, checked, as solvers take them."""
-        return {
-            "tol": positive("tol", self.tol),
-            "max_iter": whole("max_iter", self.max_iter, least=0),
-            "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
-            "callback": self.callback,
-        }
+    def _limits(self, max_iter=None):
+        return super()._limits() | {"max_iter": whole("max_iter", self.max_iter, least=0)}
 
     def _take(self, solution, source):
         self.coef_ = solution.w
