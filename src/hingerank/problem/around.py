@@ -8,6 +8,7 @@ import numpy as np
 
 from hingerank.losses import Loss
 from hingerank.preferences import Preferences
+from hingerank.problem.mapped import WrappedPass
 from hingerank.problem.problem import Design, LossPoint, Pass, Problem
 
 
@@ -50,34 +51,24 @@ class AroundDesign(Design):
         return AroundPass(self.inner.sweep(loss, preferences), self.centre)
 
 
-class AroundPass(Pass):
+class AroundPass(WrappedPass):
     """A pass at v + centre, in v."""
 
     def __init__(self, inner: Pass, centre: np.ndarray):
-        self.inner, self.centre, self.graded = inner, centre, inner.graded
-        self.latest: tuple[np.ndarray, np.ndarray] | None = None
+        super().__init__(inner)
+        self.centre = centre
+
+    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(w + self.centre)
 
     def at(self, w: np.ndarray) -> LossPoint:
-        return self.inner.at(self._moved(w))
-
-    def _moved(self, v: np.ndarray) -> np.ndarray:
-        """v + centre, the same array for the same v: passes recognise their last point by it."""
-        if self.latest is None or self.latest[0] is not v:
-            self.latest = v, v + self.centre
-        return self.latest[1]
+        return self.inner.at(self._within(w))
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return self.inner.hessian(self._moved(w), stride)
+        return self.inner.hessian(self._within(w), stride)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        return self.inner.diagonal(self._moved(w))
+        return self.inner.diagonal(self._within(w))
 
     def degrees(self, w: np.ndarray) -> np.ndarray | None:
-        return self.inner.degrees(self._moved(w))
-
-    def every(self, stride: int) -> "AroundPass":
-        return AroundPass(self.inner.every(stride), self.centre)
-
-    def with_loss(self, loss: Loss) -> "AroundPass | None":
-        inner = self.inner.with_loss(loss)
-        return None if inner is None else AroundPass(inner, self.centre)
+        return self.inner.degrees(self._within(w))

@@ -34,7 +34,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.design import NUMBERS_PER_SHARD, CompiledRows
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass
+from hingerank.problem.problem import Design, FusedPass, Pass
 from hingerank.problem.torch_bins import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # data size from which blocks of the Hessian pay, and rows they come from
@@ -290,19 +290,6 @@ class CurvePass(MixedPass):
     def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
         super().__init__(inner, mixing)
         self.design = design
-        self.latest: tuple[np.ndarray, np.ndarray] | None = None  # the last weights, and T of them
-
-    def at(self, w: np.ndarray) -> LossPoint:
-        T, table = self.mixing, self.mixing.scores(w)
-        here, self.latest = self.inner.at(table), (w, table)
-        return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
-
-    def every(self, stride: int) -> "CurvePass":
-        return CurvePass(self.inner.every(stride), self.mixing, self.design)
-
-    def with_loss(self, loss: Loss) -> "CurvePass | None":
-        inner = self.inner.with_loss(loss)
-        return None if inner is None else CurvePass(inner, self.mixing, self.design)
 
     def diagonal(self, w: np.ndarray) -> Vector:
         """The blocks from a few rows of every n-th query, by the diagonal of the Hessian in scores.
@@ -311,8 +298,7 @@ class CurvePass(MixedPass):
         """
         if self.design.numbers < MANY_NUMBERS:
             return None
-        known = self.latest is not None and self.latest[0] is w
-        weight = self.inner.degrees(self.latest[1] if self.latest and known else self.mixing.scores(w))
+        weight = self.inner.degrees(self._within(w))
         if weight is None:
             return None
         rows = np.flatnonzero(weight)

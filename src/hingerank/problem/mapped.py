@@ -4,6 +4,7 @@
 itself, which would cost a second matrix product of n rows, is never formed.
 """
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -89,39 +90,58 @@ class ScaledDesign(Design):
         return ScaledPass(self.inner.sweep(loss, preferences), self.factor)
 
 
-class ScaledPass(Pass):
+class WrappedPass(Pass):
+    """Base of passes in w that are another pass at weights which are a function of w, `_inner_weights`."""
+
+    def __init__(self, inner: Pass):
+        self.inner, self.graded = inner, inner.graded
+        self.latest: tuple[np.ndarray, np.ndarray] | None = None
+
+    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _within(self, w: np.ndarray) -> np.ndarray:
+        """The inner weights, the same array for the same w: passes recognise their last point by it."""
+        if self.latest is None or self.latest[0] is not w:
+            self.latest = w, self._inner_weights(w)
+        return self.latest[1]
+
+    def every(self, stride: int) -> Pass:
+        return self._wrapping(self.inner.every(stride))
+
+    def with_loss(self, loss: Loss) -> Pass | None:
+        inner = self.inner.with_loss(loss)
+        return None if inner is None else self._wrapping(inner)
+
+    def _wrapping(self, inner: Pass) -> Pass:
+        other = copy(self)
+        other.inner, other.graded, other.latest = inner, inner.graded, None
+        return other
+
+
+class ScaledPass(WrappedPass):
     """A pass in factor · w."""
 
     def __init__(self, inner: Pass, factor: np.ndarray):
-        self.inner, self.factor, self.graded = inner, factor, inner.graded
-        self.latest: tuple[np.ndarray, np.ndarray] | None = None
+        super().__init__(inner)
+        self.factor = factor
+
+    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(self.factor * w)
 
     def at(self, w: np.ndarray) -> LossPoint:
-        factor, here = self.factor, self.inner.at(self._divided(w))
+        factor, here = self.factor, self.inner.at(self._within(w))
         return LossPoint(
             here.value, factor * here.gradient, lambda v: factor * here.curvature(factor * v), here.moments
         )
 
-    def _divided(self, w: np.ndarray) -> np.ndarray:
-        """factor · w, the same array for the same w: passes recognise their last point by it."""
-        if self.latest is None or self.latest[0] is not w:
-            self.latest = w, self.factor * w
-        return self.latest[1]
-
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        H: np.ndarray = self.factor[:, None] * self.inner.hessian(self._divided(w), stride) * self.factor
+        H: np.ndarray = self.factor[:, None] * self.inner.hessian(self._within(w), stride) * self.factor
         return H
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        found = self.inner.diagonal(self._divided(w))
+        found = self.inner.diagonal(self._within(w))
         return None if found is None else self.factor**2 * found
-
-    def every(self, stride: int) -> "ScaledPass":
-        return ScaledPass(self.inner.every(stride), self.factor)
-
-    def with_loss(self, loss: Loss) -> "ScaledPass | None":
-        inner = self.inner.with_loss(loss)
-        return None if inner is None else ScaledPass(inner, self.factor)
 
 
 def features_design(
@@ -169,26 +189,22 @@ class MixedDesign(Design):
         return MixedPass(self.inner.sweep(loss, preferences), self.mixing)
 
 
-class MixedPass(Pass):
+class MixedPass(WrappedPass):
     """A pass in T w."""
 
     def __init__(self, inner: Pass, mixing: Design):
-        self.inner, self.mixing, self.graded = inner, mixing, inner.graded
+        super().__init__(inner)
+        self.mixing = mixing
+
+    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
+        return self.mixing.scores(w)
 
     def at(self, w: np.ndarray) -> LossPoint:
-        T = self.mixing
-        here = self.inner.at(T.scores(w))
+        T, here = self.mixing, self.inner.at(self._within(w))
         return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         return hessian_by_columns(self if stride == 1 else self.every(stride), w)  # ψ may have more columns than φ
-
-    def every(self, stride: int) -> "MixedPass":
-        return MixedPass(self.inner.every(stride), self.mixing)
-
-    def with_loss(self, loss: Loss) -> "MixedPass | None":
-        inner = self.inner.with_loss(loss)
-        return None if inner is None else MixedPass(inner, self.mixing)
 
 
 class MappedBlocks:
