@@ -454,5 +454,5 @@ def fingerprint(X: Matrix, y: np.ndarray | None = None, blocks: QueryBlocks | No
         query = np.searchsorted(blocks.offsets, np.arange(X.shape[0])[rows], side="right") - 1
         digest.update(y[rows].tobytes())
         digest.update("\n".join(map(str, blocks.ids[query].tolist())).encode("utf-8", "surrogatepass"))
-        queries = {"queries": len(blocks)}
+        queries = {"queries": len(blocks.ids)}
     return {"rows": X.shape[0], "features": X.shape[1], "sha256_of_sample": digest.hexdigest(), **queries}

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.blocks import evenly
 from hingerank.data.checks import vector
 from hingerank.kernels.hessian import scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
@@ -60,8 +61,7 @@ class RowsDesign(CompiledRows):
     @cached_property
     def uneven(self) -> bool:
         """Whether the spreads of columns in a few rows differ so much that the Hessian's diagonal is worth a sweep."""
-        n = self.shape[0]
-        X = self.matrix[np.linspace(0, n - 1, min(n, ROWS_OF_A_LOOK)).astype(np.int64)]
+        X = self.matrix[evenly(self.shape[0], ROWS_OF_A_LOOK)]
         size = abs(X).mean(axis=0, dtype=np.float64) if sp.issparse(X) else X.std(axis=0, dtype=np.float64)
         spread = np.asarray(size).ravel()
         spread = spread[spread > 0]

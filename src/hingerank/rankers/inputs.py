@@ -359,9 +359,9 @@ class PreparedRows:
         if self.missing != "error":
             self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
-        self.scaler_ = self._fitted_scaler(
-            lambda: column_spreads(X), lambda scaler: scaler.fit(X, sample_weight=weight)
-        )
+        self.scaler_ = self._fitted_scaler(lambda scaler: scaler.fit(X, sample_weight=weight))
+        if self.scaler_ is None and self._sees_spreads():
+            warn_spreads(self, column_spreads(X))
         if self.scaler_ is None and self.context is None:
             return X
         return self._by_scaler(X, None if blocks is None else blocks.numbers)
@@ -396,12 +396,10 @@ class PreparedRows:
             )
         return self.scaler_
 
-    def _fitted_scaler(self, spreads: Callable[[], np.ndarray], fit: Callable[[Scaler], Scaler]) -> Scaler | None:
-        """The scaler that `scale` names, fitted; without one a warning if the columns' spreads need it."""
+    def _fitted_scaler(self, fit: Callable[[Scaler], Scaler]) -> Scaler | None:
+        """The scaler that `scale` names, fitted."""
         name = self._scaling()
         if name is None:
-            if self._sees_spreads():
-                warn_spreads(self, spreads())
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             scaler = fit(make_scaler(name))
@@ -426,7 +424,10 @@ class PreparedRows:
         def fit(scaler: Scaler) -> Scaler:
             return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.of_sample else 1))
 
-        return self._fitted_scaler(lambda: figures[3], fit)
+        scaler = self._fitted_scaler(fit)
+        if scaler is None and self._sees_spreads():
+            warn_spreads(self, figures[3])
+        return scaler
 
     def _scaling(self) -> str | None:
         """The name of the scaler that a fit uses."""
