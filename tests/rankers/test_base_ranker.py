@@ -458,6 +458,22 @@ def test_warning_with_a_remedy():
             warn_not_converged(Certificate("duality gap", 2e-2, 1e-3, status, 50, 0.1))
 
 
+@pytest.mark.filterwarnings("always")
+def test_warnings_point_to_the_line_of_the_caller():
+    X, y, qid = problem()
+    X[:, 0] *= 1e6  # a ScaleWarning
+    ranker = ranker_class("rank-svm")(C=1e-30, max_iter=1)
+    for fit in (
+        lambda: ranker.fit(X, y, qid),
+        lambda: ranker.fit_path(X, y, qid, [1e-30, 1e-6]),
+        lambda: ranker.fit_winners(X, np.maximum(y, 0), qid),
+        lambda: ranker.fit(X, y),
+    ):
+        with pytest.warns(UserWarning) as caught:
+            fit()
+        assert {warning.filename for warning in caught} == {__file__}
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name, size", [("tg-rank", 1e160), ("fourier-rank-svm", 1e-160), ("kernel-rank-svm", 1e160)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 import re
 import warnings
 from numbers import Real
@@ -93,7 +94,7 @@ class WeakFitWarning(ScaleWarning):
     """C is so small for features of this scale that the norm leaves a fit next to nothing to gain."""
 
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

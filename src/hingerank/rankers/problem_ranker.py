@@ -23,7 +23,7 @@ USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful
 
 
 class RankingProblem(Protocol):
-    """What rankers ask of the problems they pose."""
+    """What rankers ask of the problems they pose; `with_C` only if C is what their paths are over."""
 
     @property
     def preferences(self) -> Preferences: ...
