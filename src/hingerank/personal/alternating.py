@@ -68,7 +68,7 @@ class LocalUsers:
     """Users in this process; the first ``objective.free`` columns of V are changed in place."""
 
     def __init__(self, objective: FactorObjective, V: np.ndarray):
-        self.objective, self.V, self.free, self.before = objective, V, objective.free, V
+        self.objective, self.V, self.free, self.before = objective, V, objective.free, np.empty_like(V)
         self.width = objective.packed.width
 
     def narrow(self, width: float) -> None:
@@ -86,7 +86,7 @@ class LocalUsers:
         if turn is not None:
             for part in blocks_of(self.V[:, : self.free]):
                 part[:] = part @ turn
-        self.before = self.V.copy()
+        self.before[:] = self.V
         return self._step(U)
 
     def step_again(self, U: np.ndarray) -> StepSums:
@@ -173,9 +173,11 @@ def alternating(
             users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
             value, last = np.inf, None  # of another objective
     V = users.weights()
-    order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
+    order = np.argsort(-np.linalg.norm(U, axis=0) * np.sqrt(np.einsum("uc,uc->c", V, V)), kind="stable")
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
-    return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V[:, order], width=users.width)
+    for part in blocks_of(V):  # in place: V is the largest array that there is
+        part[:] = part[:, order]
+    return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V, width=users.width)
 
 
 def _promise(improved: UsersImproved, size: float, width: float) -> float:

@@ -399,10 +399,9 @@ class PersonalRankSVM(FactorRanker):
         self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
     ) -> None:
         """What new users are drawn from, and how much their ratings weigh against it."""
-        warm = np.flatnonzero(fitted.pairs > 0) if (fitted.pairs > 0).any() else np.arange(fitted.n_users)
-        k = U.shape[1] - self.shared
-        P = ItemFeatures(X).times(U)
-        self.prior_mean_, self.prior_root_ = spread_of_users(V[warm, :k], P[:, :k], fitted.item)
+        warm, k = fitted.pairs > 0, U.shape[1] - self.shared
+        P, known = ItemFeatures(X).times(U), V[:, :k] if warm.all() or not warm.any() else V[warm, :k]
+        self.prior_mean_, self.prior_root_ = spread_of_users(known, P[:, :k], fitted.item)
         self.prior_strength_ = float(self.prior if isinstance(self.prior, Real) else USUAL)
         if self.prior == "zero":
             self.prior_mean_ = None

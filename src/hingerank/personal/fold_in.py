@@ -22,7 +22,8 @@ import numpy as np
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
 from hingerank.personal.passes import users_right, users_step
-from hingerank.personal.preferences import UserPreferences, from_ratings
+from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings
+from hingerank.personal.problem import blocks_of, gram
 
 STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of a hinge's kink
@@ -98,10 +99,12 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
     """
     users, k = V.shape
     mean = V.mean(axis=0)
-    S = (V - mean).T @ (V - mean) / max(1, users - 1)
+    S = sum(gram(part - mean) for part in blocks_of(V)) / max(1, users - 1)
     part = k / (k + users)
     S = (1 - part) * S + part * np.trace(S) / k * np.eye(k)
-    count = np.bincount(item, minlength=len(P)).astype(np.float64)
+    count = np.zeros(len(P))
+    for a in range(0, len(item), ROWS_AT_ONCE):  # bincount makes 8 bytes of each number
+        count += np.bincount(item[a : a + ROWS_AT_ONCE], minlength=len(P))
     centred = P - count @ P / max(1.0, count.sum())
     variance = 2.0 * float(count @ np.einsum("ic,cd,id->i", centred, S, centred)) / max(1.0, count.sum())
     values, vectors = np.linalg.eigh(S)

@@ -25,7 +25,7 @@ from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
 from hingerank.personal.ratings import check_ratings
 
 MOST_ROWS = np.iinfo(np.int32).max
-ROWS_AT_ONCE = 1 << 18  # ratings that are held in float64
+ROWS_AT_ONCE = 1 << 18  # ratings of which numbers of 8 bytes are held
 REPEATED = "repeated ratings, of which the mean counts"
 CONTRADICTED = "comparisons that their user also made the other way round"
 
