@@ -29,45 +29,23 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.papers.engine import Place
+from hingerank.personal.baselines import ItemMean
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
+from hingerank.personal.peers import ALS, BPR, LightFM
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences
 from measuring import default_data, keep_table, kept
 from personal_default_C import default_C
-from personal_peers import CornacMF, Implicit, LightFM
+from personal_peers import CornacMF
 
-
-class Ours:
-    """A ranker of this library behind the peers' face."""
-
-    def __init__(self, kind: str, **settings: Any):
-        self.ranker = getattr(hr, kind)(**settings)
-
-    def fit(self, X: Any, ratings: Ratings) -> "Ours":
-        self.X = X
-        self.ranker.fit(X, *ratings.triples)
-        return self
-
-    def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        return self.ranker.predict(users, self.X[items])
-
-
-class FilmMean:
-    """The mean of a film's ratings, drawn a little towards that of all."""
-
-    def fit(self, X: Any, ratings: Ratings) -> "FilmMean":
-        total = np.bincount(ratings.items, ratings.ratings - ratings.ratings.mean(), X.shape[0])
-        self.mean = total / (np.bincount(ratings.items, minlength=X.shape[0]) + 5)
-        return self
-
-    def scores(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        return self.mean[items]
+THREADS = 2  # of other libraries
 
 
 @dataclass(frozen=True)
 class Row:
-    """A method: make(**settings) for every setting of the grid; films: with a column per film beside its features."""
+    """A method: make(**settings) for every setting of the grid; films: with a column per film beside its features, by
+    which methods without features tell films apart."""
 
     name: str
     make: Callable[..., Any]
@@ -87,7 +65,7 @@ TABLES = {  # where a set and a split are kept
 
 
 def ours(name: str, kind: str, Cs: list[float], films: bool = False, **settings: Any) -> Row:
-    return Row(name, lambda C: Ours(kind, C=C, **settings), {"C": Cs}, films)
+    return Row(name, lambda C: getattr(hr, kind)(C=C, **settings), {"C": Cs}, films)
 
 
 def rows(name: str, split: str) -> list[Row]:
@@ -103,28 +81,28 @@ def rows(name: str, split: str) -> list[Row]:
         ours("PersonalRankSVM, rank 10", "PersonalRankSVM", low, rank=10),
         ours("PersonalRankSVM, rank 30", "PersonalRankSVM", low, rank=30),
         ours("PersonalRankSVM, rank 10, shared", "PersonalRankSVM", low, rank=10, shared=True),
-        Row("lightfm, logistic", lambda **s: LightFM(30, **s), epochs),
-        Row("lightfm, WARP", lambda **s: LightFM(30, loss="warp", **s), epochs),
+        Row("lightfm, logistic", partial(LightFM, 30, loss="logistic", n_jobs=THREADS), epochs),
+        Row("lightfm, WARP", partial(LightFM, 30, loss="warp", n_jobs=THREADS), epochs),
     ]
     if split == "item":
         return found
     return [
         *found,
-        Row("mean rating of the film", FilmMean, {}),
+        Row("mean rating of the film", ItemMean, {}, True),
         ours("PersonalRankSVM, rank 10, column per film", "PersonalRankSVM", low, True, rank=10),
         ours("PersonalRankSVM, rank 30, column per film", "PersonalRankSVM", low, True, rank=30),
         ours("PersonalRankSVM, rank 10, shared, column per film", "PersonalRankSVM", low, True, rank=10, shared=True),
-        Row("lightfm, logistic, column per film", lambda **s: LightFM(30, **s), epochs, True),
-        Row("implicit, ALS", lambda **s: Implicit(30, "als", iterations=15, **s), {"regularization": [0.1, 1, 10]}),
-        Row("implicit, BPR", lambda **s: Implicit(30, "bpr", iterations=100, **s), {"regularization": [0.01, 0.1]}),
-        Row("cornac, MF", lambda **s: CornacMF(30, epochs=40, **s), {"lambda_reg": [0.01, 0.03, 0.1]}),
+        Row("lightfm, logistic, column per film", partial(LightFM, 30, loss="logistic", n_jobs=THREADS), epochs, True),
+        Row("implicit, ALS", partial(ALS, 30, by_rating=True, n_jobs=THREADS), {"regularization": [0.1, 1, 10]}, True),
+        Row("implicit, BPR", partial(BPR, 30, taken="liked"), {"regularization": [0.01, 0.1]}, True),
+        Row("cornac, MF", partial(CornacMF, 30, epochs=40), {"lambda_reg": [0.01, 0.03, 0.1]}, True),
     ]
 
 
-def judge(model: Any, train: Ratings, part: Ratings) -> dict[str, float]:
+def judge(model: Any, X: Any, train: Ratings, part: Ratings) -> dict[str, float]:
     """Accuracy over pairs with at least one rating of `part`, over pairs of two of them, and NDCG@10."""
     users, items, ratings = (np.concatenate(both) for both in zip(train.triples, part.triples))
-    scores = model.scores(users, items)
+    scores = model.predict(users, X[items])
     n = len(train)
     right, pairs = right_pairs(users, ratings, scores)
     known, settled = right_pairs(users[:n], ratings[:n], scores[:n])
@@ -202,9 +180,9 @@ def measure(row: Row, X: Any, train: Ratings, part: Ratings, settings: dict[str,
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, train)
+        model.fit(X, *train.triples)
     seconds = time.perf_counter() - began
-    return judge(model, train, part) | {"s": seconds}
+    return judge(model, X, train, part) | {"s": seconds}
 
 
 def main() -> None:

@@ -35,11 +35,12 @@ from hingerank.papers.engine import Place
 from hingerank.personal.baselines import Popularity
 from hingerank.personal.item_features import identity_features
 from hingerank.personal.lists import ItemKNN
+from hingerank.personal.peers import ALS, BPR, LightFM
 from hingerank.personal.rating_sets import open_ratings
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_time, split_by_user
 from measuring import default_data, is_kept, keep_table, kept
 from personal_new_users import read
-from personal_peers import ImplicitLists, LightFMLists, Ridges
+from personal_peers import Ridges
 
 SETS = {"ml-100k": "MovieLens 100k", "ml-1m": "MovieLens 1M", "yahoo-movies": "Yahoo"}
 RELEVANT, LEAST = 4.0, 5  # stars that a list should find, ratings of an item of Yahoo's that takes part
@@ -67,16 +68,12 @@ def clicks(X: Any, films: Any, train: Ratings) -> Any:
 
 
 METHODS: dict[str, Fit] = {
-    "popularity": lambda X, films, train: Popularity().fit(films, train.users, train.items),
+    "popularity": lambda X, films, train: Popularity().fit(X, train.users, train.items),
     "item-kNN": lambda X, films, train: ItemKNN().fit(X, train.users, train.items),
     "item-kNN, ratings of 4 or more": lambda X, films, t: ItemKNN().fit(X, liked(t).users, liked(t).items),
-    "implicit, ALS, rank 32": lambda X, films, t: ImplicitLists(
-        "als", factors=32, regularization=1.0, iterations=15
-    ).fit(X, t),
-    "implicit, BPR, rank 32": lambda X, films, t: ImplicitLists(
-        "bpr", factors=32, regularization=0.01, iterations=100
-    ).fit(X, t),
-    "lightfm, WARP, rank 32, with features": lambda X, films, train: LightFMLists(RELEVANT).fit(X, train),
+    "implicit, ALS, rank 32": lambda X, films, train: ALS(32).fit(X, *train.triples),
+    "implicit, BPR, rank 32": lambda X, films, train: BPR(32).fit(X, *train.triples),
+    "lightfm, WARP, rank 32, with features": lambda X, films, t: LightFM(32, taken=RELEVANT).fit(X, *t.triples),
     "`PersonalRankSVM`, ratings": lambda X, films, train: hr.PersonalRankSVM(n_jobs=1).fit(X, *train.triples),
     "`PersonalRankSVM`, clicks": clicks,
     '`PersonalRankSVM(loss="squared")`, clicks, rank 32': squared,
@@ -88,7 +85,7 @@ METHODS: dict[str, Fit] = {
     "`EASE`, no features": lambda X, films, train: hr.EASE(feature_weight=0.0).fit(films, *train.triples),
     "`ListRanker`": lambda X, films, train: hr.ListRanker().fit(X, *train.triples),
     "`ListRanker`, no features": lambda X, films, train: hr.ListRanker(feature_weight=0.0).fit(films, *train.triples),
-    "ridge for each user": lambda X, films, train: Ridges().fit(X, train),
+    "ridge for each user": lambda X, films, train: Ridges().fit(X, *train.triples),
 }
 
 
@@ -148,7 +145,7 @@ def measure(told: Callable[[], tuple[Ratings, Any]], fit: Fit, seed: int, split:
     seconds = time.process_time() - began
     width = getattr(ranker, "n_features_in_", None)
     seen, wanted = (train.users, train.items), (test.users, test.items, test.ratings)
-    judged = Films(ranker, films) if width == films.shape[1] or isinstance(ranker, Popularity) else ranker
+    judged = Films(ranker, films) if width == films.shape[1] else ranker
     if split == "items":  # new items alone are offered: lists of old ones say nothing of them
         old = np.setdiff1d(np.arange(X.shape[0]), test.items)
         people = np.unique(test.users)
