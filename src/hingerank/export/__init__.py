@@ -25,17 +25,23 @@ This package also contains the project's own model file, the forms that exports 
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hingerank.arrays import Ranker
+
+if TYPE_CHECKING:
+    from hingerank.data.files import PathLike
+    from hingerank.data.ranking_data import RankingData
+    from hingerank.export.exporting import Exported
 
 
 class _Export(ModuleType):
     """A callable package, since the function and the package have the same name."""
 
     def __call__(
-        self, ranker: Ranker, path: object, to: str, *, features: object = None, check: object = None, **options: object
-    ) -> Any:
+        self, ranker: Ranker, path: "PathLike", to: str, *, features: object = None,
+        check: "RankingData | None" = None, **options: object,
+    ) -> "Exported":  # fmt: skip
         from hingerank.export.exporting import export as write
 
         return write(ranker, path, to, features=features, check=check, **options)

@@ -40,13 +40,15 @@ def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
     raise ExportError(f"nothing here can run an export to {to!r}: install {wanted}")
 
 
-def run_first(consumers: tuple[Consumer, ...], to: str, *given: Any) -> tuple[Consumer, np.ndarray]:
+def run_first(
+    consumers: tuple[Consumer, ...], to: str, files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
+) -> tuple[Consumer, np.ndarray]:
     """The first installed program that can run an export, and the scores: one may have limits that another has not."""
     failed = []
     for consumer in consumers:
         if consumer.present():
             try:
-                return consumer, consumer.run(*given)
+                return consumer, consumer.run(files, form, X, qid)
             except Exception as error:  # programs raise errors of any kind
                 failed.append(f"{consumer.name} says {error}")
     first_present(consumers, to)
@@ -100,8 +102,9 @@ def _run_node(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
 
 
 def _run_sql(
-    connect: Callable[[], Any], fill: Callable[..., None], files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
-) -> np.ndarray:
+    connect: Callable[[], Any], fill: Callable[[Any, str, np.ndarray], None], files: list[Path], form: Form,
+    X: np.ndarray, qid: np.ndarray,
+) -> np.ndarray:  # fmt: skip
     """Fill a table in memory as the statement expects it, run the statement, and put the scores in row order."""
     about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
     columns = [quoted(name) for name in form.names]

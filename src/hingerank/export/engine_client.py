@@ -20,7 +20,7 @@ class Call(NamedTuple):
 
     method: str
     url: str
-    body: Any = None
+    body: object = None
 
     def __str__(self) -> str:
         return f"{self.method} {self.url}" + ("" if self.body is None else f"\n{json.dumps(self.body)}")

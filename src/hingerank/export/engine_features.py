@@ -1,9 +1,8 @@
 """A search engine's own features: reading its lists of them, and which ones an export defines."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from hingerank.arrays import Given
+from hingerank.arrays import Facts, Given
 from hingerank.export.forms import ExportError, Form
 
 WITH_OWN_FEATURES = ("solr", "elasticsearch", "opensearch")
@@ -43,7 +42,7 @@ def own_list(features: object, to: str) -> tuple[Given, list[str] | None]:
     return {}, [entry["name"] for entry in entries]
 
 
-def entries_of(features: object) -> list[Any] | None:
+def entries_of(features: object) -> list[Facts] | None:
     """The entries of an engine's list of features; None for anything else."""
     for key in ("_source", "featureset"):
         inner = features.get(key) if isinstance(features, Mapping) else None

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
 from hingerank.arrays import Facts
@@ -12,7 +12,7 @@ from hingerank.export.engine_client import Client, segment
 from hingerank.export.engine_features import entries_of
 from hingerank.export.forms import ExportError
 
-Undo = Callable[[], Any] | None  # undoes what was sent; None if the engine cannot
+Undo = Callable[[], object] | None  # undoes what was sent; None if the engine cannot
 FORGOTTEN = re.compile(r"(fl|rq|start|rows|wt|indent|echoParams|sort|json\..*|hl.*|facet.*|stats.*|group.*)")
 EFI = re.compile(r"efi\.[^\s=]+=(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s\]}]+)")
 
@@ -36,13 +36,13 @@ class Engine(Protocol):
     def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
         """Add definitions to those that exist."""
 
-    def model(self, name: str) -> Any:
+    def model(self, name: str) -> Facts | None:
         """The model with this name; None if there is none."""
 
     def put(self, model: Facts) -> None:
         """Send a new model."""
 
-    def put_back(self, name: str, found: object) -> None:
+    def put_back(self, name: str, found: Facts | None) -> None:
         """Send the result of `model` again."""
 
     def drop(self, name: str) -> None:
@@ -51,7 +51,7 @@ class Engine(Protocol):
     def renamed(self, model: Facts, name: str) -> Facts:
         """The same model under another name."""
 
-    def sent_as(self, found: object) -> Facts:
+    def sent_as(self, found: Facts) -> Facts:
         """The result of `model` in the form that `put` takes."""
 
     def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:

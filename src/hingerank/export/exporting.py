@@ -3,7 +3,7 @@
 import json
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
-from hingerank.arrays import Facts, Given, Ranker
-from hingerank.data.files import plain, write_whole
+from hingerank.arrays import Facts, Given, Ranker, RowsLike
+from hingerank.data.files import PathLike, plain, write_whole
+from hingerank.data.ranking_data import RankingData
 from hingerank.export.consumers import run_first
 from hingerank.export.engine_features import engine_set, own_list, store_of, used_names
 from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal
@@ -43,7 +44,10 @@ class Exported:
     options: Facts = field(default_factory=dict)
 
 
-def export(ranker: Ranker, path: Any, to: str, *, features: Any = None, check: Any = None, **options: Any) -> Exported:
+def export(
+    ranker: Ranker, path: PathLike, to: str, *, features: object = None, check: RankingData | None = None,
+    **options: Any,
+) -> Exported:  # fmt: skip
     """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
     check_is_fitted(ranker)
     if to == "vectors":
@@ -119,8 +123,9 @@ def written(
 
 
 def export_vectors(
-    ranker: Ranker, path: object, items: Any = None, item_ids: Any = None, kind: str = "npy"
-) -> Exported:
+    ranker: Ranker, path: PathLike, items: RowsLike = None, item_ids: Iterable[object] | None = None,
+    kind: str = "npy",
+) -> Exported:  # fmt: skip
     """Write the users' and the items' vectors of a personal ranker.
 
     Parameters
@@ -181,7 +186,7 @@ def notes_of(form: Form) -> list[str]:
     return notes
 
 
-def example_rows(ranker: Ranker, form: Form, data: object) -> Facts:
+def example_rows(ranker: Ranker, form: Form, data: RankingData | None) -> Facts:
     """A few rows with the ranker's scores: from the data if there are some, else made up."""
     if data is None:
         X, _, qid = sample_rows(form)
@@ -203,13 +208,13 @@ def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
         return np.asarray(ranker.predict(X, qid), np.float64)
 
 
-def sample_rows(form: Form) -> tuple[np.ndarray, object, np.ndarray]:
+def sample_rows(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A few rows made up from the form, in the format of `rows_of`."""
     qid = np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
     return form.sample(EXAMPLE_ROWS), qid, qid
 
 
-def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
+def rows_of(data: RankingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Dense rows, the data's own query ids, and queries as numbers by first appearance."""
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
     blocks = data.blocks
@@ -219,7 +224,7 @@ def rows_of(data: Any) -> tuple[np.ndarray, Any, np.ndarray]:
 
 
 def try_export(
-    ranker: Any, parts: Mapping[Path, str | bytes], form: Form, to: str, data: Any, options: Mapping[str, Any]
+    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str, data: RankingData | None, options: Given
 ) -> Facts | None:
     """Score the data by the export in the first installed program, and return how that differs from the ranker.
 
@@ -254,8 +259,9 @@ def try_export(
 
 
 def refuse_differences(
-    expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str, ids: Any
-) -> None:
+    expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str,
+    ids: np.ndarray,
+) -> None:  # fmt: skip
     """Raise an ExportError if scores differ from the ranker's by more than one constant per query.
 
     Parameters
@@ -309,7 +315,7 @@ def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
     }
 
 
-def targets(path: Any, names: tuple[str, ...]) -> list[Path]:
+def targets(path: PathLike, names: tuple[str, ...]) -> list[Path]:
     """The files to write: a folder that exists or ends in a slash takes them all, a single one may have any name."""
     text, place = str(path), Path(path)
     if len(names) > 1 or text.endswith("/") or place.is_dir():

@@ -10,24 +10,28 @@ factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," 
 import operator
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from hingerank.arrays import Given
 from hingerank.export.forms import ExportError
 
+T = TypeVar("T")
+Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
 TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?)|([A-Za-z_]\w*)|(<=|>=|==|[-+*/()<>,]))", re.ASCII)
-TESTS: dict[str, Callable[..., Any]] = {
+TESTS: dict[str, Callable[..., Column]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
 }  # fmt: skip
-JOINS: dict[str, Callable[..., Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+JOINS: dict[str, Callable[..., Column]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Column]] = {
     "log": np.log, "fabs": np.abs, "isNan": lambda x: np.isnan(x).astype(np.float64),
 }  # fmt: skip
 
 
-def evaluate(text: str, values: Given) -> Any:
+def evaluate(text: str, values: Given) -> Column:
     """The value of an expression.
 
     Parameters
@@ -68,23 +72,23 @@ class _Reader:
             raise ExportError(f"the expression has {token or 'its end'!r}, expected {expected or 'its end'!r}")
         return token
 
-    def comparison(self) -> Any:
+    def comparison(self) -> Column:
         left = self.sum()
         return TESTS[self.take()](left, self.sum()) if self.tokens[-1] in TESTS else left
 
-    def sum(self) -> Any:
+    def sum(self) -> Column:
         found = self.product()
         while self.tokens[-1] in ("+", "-"):
             found = JOINS[self.take()](found, self.product())
         return found
 
-    def product(self) -> Any:
+    def product(self) -> Column:
         found = self.factor()
         while self.tokens[-1] in ("*", "/"):
             found = JOINS[self.take()](found, self.factor())
         return found
 
-    def factor(self) -> Any:
+    def factor(self) -> Column:
         token = self.take()
         if token == "-":
             return -self.factor()
@@ -112,6 +116,6 @@ class _Reader:
             raise ExportError(f"the expression contains the unknown name {name!r}")
         return self.values[name]
 
-    def closed(self, found: object) -> Any:
+    def closed(self, found: T) -> T:
         self.take(")")
         return found

@@ -6,7 +6,7 @@ of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -142,15 +142,16 @@ class Form:
     """
 
     names: Sequence[str]
-    body: Any
+    body: Body
     scaling: Scaling | None = None
     filled: Filled | None = None
 
     @property
     def kind(self) -> str:
         """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves", "surfaces" or "sum"."""
-        kind = KINDS[type(self.body)]
-        return "zero-trees" if kind == "trees" and (self.body.missing & ZERO_IS_MISSING).any() else kind
+        body = self.body
+        zeros = isinstance(body, Trees) and (body.missing & ZERO_IS_MISSING).any()
+        return "zero-trees" if zeros else KINDS[type(body)]
 
     @property
     def parts(self) -> "list[Form]":
@@ -295,7 +296,7 @@ def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
     return body._replace(feature=feature, number=number, missing=missing)
 
 
-def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> object:
+def _folded(body: Body, centre: np.ndarray, width: np.ndarray) -> Body:
     """The body whose score of x equals this body's score of (x - centre) / width."""
     if isinstance(body, Affine):
         weights = body.weights / width
@@ -304,10 +305,15 @@ def _folded(body: Any, centre: np.ndarray, width: np.ndarray) -> object:
         frequencies = body.frequencies / width
         return body._replace(frequencies=frequencies, phases=body.phases - frequencies @ centre)
     if isinstance(body, Curves):
-        column = np.repeat(np.arange(len(width)), np.diff(body.starts))
-        return body._replace(knots=centre[column] + width[column] * body.knots, slopes=body.slopes / width)
+        return _folded_curves(body, centre, width)
+    assert isinstance(body, Surfaces)
     begins, ends = (centre[body.columns] + width[body.columns] * side for side in (body.begins, body.ends))
-    return body._replace(curves=_folded(body.curves, centre, width), begins=begins, ends=ends)
+    return body._replace(curves=_folded_curves(body.curves, centre, width), begins=begins, ends=ends)
+
+
+def _folded_curves(curves: Curves, centre: np.ndarray, width: np.ndarray) -> Curves:
+    column = np.repeat(np.arange(len(width)), np.diff(curves.starts))
+    return curves._replace(knots=centre[column] + width[column] * curves.knots, slopes=curves.slopes / width)
 
 
 def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarray]]) -> Body:
@@ -403,15 +409,14 @@ def goes_left(tree: Trees, node: int) -> tuple[bool, bool | None]:
     return left, left if tree.missing[node] & ZERO_IS_MISSING else None
 
 
-def body_of_map(feature_map: Any, weights: np.ndarray) -> Body:
+def body_of_map(feature_map: object, weights: np.ndarray) -> Body:
     """score(x) = <weights, ψ(x)> for a map ψ to kernel values or cosines."""
     if isinstance(feature_map, FourierMap):
         return CosineSum(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
-    kernel = feature_map.kernel_ if isinstance(feature_map, NystroemMap) else None
-    if kernel is None or kernel_kind(kernel.name) is None:
-        name = type(feature_map).__name__ if kernel is None else kernel.name
+    name = feature_map.kernel_.name if isinstance(feature_map, NystroemMap) else type(feature_map).__name__
+    if not isinstance(feature_map, NystroemMap) or kernel_kind(name) is None:
         raise ExportError(f"no export supports the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
-    rows = feature_map.landmarks_
+    kernel, rows = feature_map.kernel_, feature_map.landmarks_
     rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float64)
     if type(kernel) is Kernel:
         return Affine(weights @ rows)

@@ -8,14 +8,14 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import SupportsFloat
 from xml.etree import ElementTree
 
 import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.export.engine_features import by_engine_name, to_define, used_names
-from hingerank.export.forms import ExportError, Form, Trees, goes_left, largest_single
+from hingerank.export.forms import Affine, ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
 
 SLACK = np.float32(1e-6)  # Solr adds this to every threshold of a tree
@@ -103,6 +103,7 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
 def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
     """Means and widths of the features that have them, and weights, by name: an offset moves one mean."""
     body, used = form.body, form.used()
+    assert isinstance(body, Affine)
     constant = float(body.offset) + float(shift)
     weights = {form.names[j]: single(body.weights[j]) for j in used} or {form.names[0]: 0.0}
     means: dict[str, float] = {}
@@ -124,6 +125,7 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
 def solr_trees(form: Form, shift: float, missing: bool) -> list[Facts]:
     """Trees whose thresholds, after Solr has added its slack, are the largest singles that go left."""
     body = form.body
+    assert isinstance(body, Trees)
     limit = before_slack(largest_single(body.number))
 
     def node(k: int) -> Facts:
@@ -142,6 +144,7 @@ def solr_trees(form: Form, shift: float, missing: bool) -> list[Facts]:
 def plugin_trees(form: Form, shift: float) -> list[Facts]:
     """Trees in the form of XGBoost's dump, where a row goes to `yes` if it is below the condition."""
     body = form.body
+    assert isinstance(body, Trees)
     # the next single; nothing follows the largest one, since JSON has no infinity
     limit = np.nextafter(largest_single(body.number), np.finfo(np.float32).max)
 
@@ -172,10 +175,11 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
     place = {name: k for k, name in enumerate(order, 1)}
     body = form.body
     number = {int(j): place[form.names[j]] for j in (form.used() if len(form.used()) else [0])}
-    if not isinstance(body, Trees):
+    if isinstance(body, Affine):
         numbers = [(0, body.offset + shift), *((k, body.weights[j]) for j, k in number.items())]
         said = " ".join(f"{k}:{float(value)!r}" for k, value in numbers)
         return f"## Linear Regression\n## Lambda = 0.0\n{said}"
+    assert isinstance(body, Trees)
     if missing_matters(body):
         raise ExportError("RankLib treats missing values as zeros, but these trees do not: leave ranklib out")
     limit = largest_single(body.number)
@@ -215,7 +219,7 @@ def before_slack(limit: np.ndarray) -> np.ndarray:
         return np.where((t + SLACK < limit) & ~((limit < 0) & (above + SLACK >= 0)), above, t)
 
 
-def single(value: Any) -> float:
+def single(value: SupportsFloat) -> float:
     with np.errstate(over="ignore"):
         found = float(np.float32(value))
     if not np.isfinite(found):
@@ -225,7 +229,7 @@ def single(value: Any) -> float:
     return found
 
 
-def text(value: object) -> str:
+def text(value: SupportsFloat) -> str:
     return repr(single(value))
 
 

@@ -15,11 +15,11 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
 from hingerank.arrays import Facts, Given, Matrix, Ranker
-from hingerank.data.files import draft_of, no_such_file
+from hingerank.data.files import PathLike, draft_of, no_such_file
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
 from hingerank.export.attributes import Attribute, take_attributes
@@ -38,6 +38,10 @@ from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.renaming import present_names
 from hingerank.solvers.run import Certificate
+
+if TYPE_CHECKING:
+    from hingerank.export.exporting import Exported
+    from hingerank.export.scorer import Scorer
 
 __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_header", "save"]
 
@@ -70,7 +74,7 @@ class SavedModel:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name not in left}
 
-    def save(self, path: object, metadata: Given | None = None) -> str:
+    def save(self, path: PathLike, metadata: Given | None = None) -> str:
         """Write the fitted model to one file and return its path; read it back with ``hingerank.load``.
 
         Parameters
@@ -80,7 +84,7 @@ class SavedModel:
         """
         return save(self, path, metadata)
 
-    def export(self, path: object, to: str, **options: object) -> Any:
+    def export(self, path: PathLike, to: str, **options: Any) -> "Exported":
         """Write the fitted model for another program, such as a search engine; see ``hingerank.export``.
 
         Parameters
@@ -93,7 +97,7 @@ class SavedModel:
 
         return export(self, path, to, **options)
 
-    def scorer(self) -> Any:
+    def scorer(self) -> "Scorer":
         """The fitted ranker as a frozen function of arrays, for serving: ``scorer(X)`` returns the scores of rows.
 
         It checks only the shape of the rows, takes a fraction of the time of ``predict`` for a few rows
@@ -194,7 +198,7 @@ def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
     return _encode_object(value, arrays, place)
 
 
-def _encode_items(values: Any, arrays: dict[str, np.ndarray], place: str) -> list:
+def _encode_items(values: Sequence[object], arrays: dict[str, np.ndarray], place: str) -> list:
     return [encode(value, arrays, f"{place}.{position}") for position, value in enumerate(values)]
 
 
@@ -223,7 +227,7 @@ def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
     return value
 
 
-def _encode_csr(value: Any, arrays: dict[str, np.ndarray], place: str) -> Facts:
+def _encode_csr(value: Matrix, arrays: dict[str, np.ndarray], place: str) -> Facts:
     value = value.tocsr()
     parts = {
         part: _encode_array(getattr(value, part), arrays, f"{place}.{part}") for part in ("data", "indices", "indptr")
@@ -346,7 +350,7 @@ FILE_NAME = "model.safetensors"
 _ENTRIES = {"format", "version", "ranker", "params", "state", "metadata", "versions", "created", "arrays"}
 
 
-def save(ranker: Ranker, path: object, metadata: Given | None = None) -> str:
+def save(ranker: Ranker, path: PathLike, metadata: Given | None = None) -> str:
     """Write a fitted ranker to `path` (a file, or a folder that receives model.safetensors); return the file's path."""
     check_is_fitted(ranker)
     arrays: dict[str, np.ndarray] = {}
@@ -375,7 +379,7 @@ def save(ranker: Ranker, path: object, metadata: Given | None = None) -> str:
     return str(target)
 
 
-def load(path: object) -> Any:
+def load(path: PathLike) -> Any:
     """The ranker that `ranker.save(path)` wrote; `path` is the file or its folder.
 
     A damaged, truncated, altered or unknown file is a ModelFileError (a ValueError) that says what is wrong.
@@ -391,7 +395,7 @@ def load(path: object) -> Any:
     return ranker
 
 
-def is_model(path: object) -> bool:
+def is_model(path: PathLike) -> bool:
     """Whether a file, or that of a folder, begins like a model: its length in eight bytes, then JSON."""
     try:
         with open(_source(path), "rb") as stream:
@@ -401,7 +405,7 @@ def is_model(path: object) -> bool:
     return start.endswith(b"{") and 0 in start[:8]
 
 
-def read_header(path: object) -> Facts:
+def read_header(path: PathLike) -> Facts:
     """The checked JSON header of a model file: its ranker, training and versions."""
     return _read(_source(path))[0]
 
@@ -445,7 +449,7 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _target(path: Any) -> Path:
+def _target(path: PathLike) -> Path:
     """The file to write; a folder is created if needed."""
     text = os.fspath(path)
     if text.endswith(("/", os.sep)) or os.path.isdir(text):
@@ -454,7 +458,7 @@ def _target(path: Any) -> Path:
     return Path(text)
 
 
-def _source(path: Any) -> Path:
+def _source(path: PathLike) -> Path:
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(no_such_file(source))

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from hingerank.arrays import Facts
 from hingerank.export.forest import ZERO_IS_MISSING
@@ -42,7 +43,7 @@ class Graph:
         self.nodes: list[object] = []
         self.constants: list[object] = []
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """Add a constant and return its name."""
         name = f"c{len(self.constants)}"
         with np.errstate(over="ignore"):
@@ -220,7 +221,8 @@ def _products(graph: Graph, body: Surfaces, x: str) -> str:
 
 def _trees(graph: Graph, form: Form, x: str) -> str:
     """A TreeEnsemble, which numbers inner nodes and leaves separately; trees of one leaf are added to the start."""
-    body: Any = form.body
+    body = form.body
+    assert isinstance(body, Trees)
     inner, column = body.feature >= 0, body.feature[body.feature >= 0]
     start = body.start + float(body.number[body.roots[~inner[body.roots]]].sum())
     roots = body.roots[inner[body.roots]]

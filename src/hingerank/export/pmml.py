@@ -5,7 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import SupportsFloat
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -16,7 +16,7 @@ from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-JOINS: dict[str, Callable[..., Any]] = {
+JOINS: dict[str, Callable[..., np.ndarray]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "lessThan": operator.lt,
     "equal": operator.eq, "ln": np.log, "abs": np.abs, "if": np.where, "isMissing": np.isnan,
 }  # fmt: skip
@@ -68,7 +68,7 @@ class PmmlWords(Words):
 
     logarithm, size = "ln", "abs"
 
-    def number(self, value: Any) -> str:
+    def number(self, value: SupportsFloat) -> str:
         return f"<Constant dataType='double'>{float(value)!r}</Constant>"
 
     def join(self, a: str, operator: str, b: str) -> str:
@@ -143,6 +143,7 @@ def _missing(form: Form) -> str:
 
 def _forest(form: Form, schema: str, given: str) -> list[str]:
     body = form.body
+    assert isinstance(body, Trees)
     lines = [f" <MiningModel functionName='regression'>{schema}", "  <Segmentation multipleModelMethod='sum'>"]
     head = "<TreeModel functionName='regression' missingValueStrategy='defaultChild' splitCharacteristic='binarySplit'>"
     nodes = [_node(form, body, root, "<True/>") for root in body.roots.tolist()]
@@ -180,9 +181,7 @@ def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> n
         for term in table:
             total += float(term.attrib["coefficient"]) * rows[term.attrib["name"]]
         return total
-    return np.sum(
-        [_reached(tree.find("p:Node", space), rows, len(X)) for tree in root.iter(f"{{{NAMESPACE}}}TreeModel")], 0
-    )
+    return np.sum([_reached(node, rows, len(X)) for node in root.findall(".//p:TreeModel/p:Node", space)], 0)
 
 
 def _value(element: ET.Element, rows: dict[str, np.ndarray]) -> object:
@@ -205,7 +204,7 @@ def _joined(points: np.ndarray, x: np.ndarray) -> np.ndarray:
     return low[:, 1] + (high[:, 1] - low[:, 1]) * ((x - low[:, 0]) / (high[:, 0] - low[:, 0]))
 
 
-def _reached(node: Any, rows: dict[str, np.ndarray], count: int) -> np.ndarray:
+def _reached(node: ET.Element, rows: dict[str, np.ndarray], count: int) -> np.ndarray:
     if "score" in node.attrib:
         return np.full(count, float(node.attrib["score"]))
     left, right = node.findall(f"{{{NAMESPACE}}}Node")

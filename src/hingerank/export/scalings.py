@@ -5,7 +5,7 @@ that language's `Words`), and an approximate inverse; a scaling within queries h
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Words:
     equals = "="
     logarithm, size = "LN", "ABS"
 
-    def number(self, value: Any) -> str:
+    def number(self, value: SupportsFloat) -> str:
         """A literal."""
         text = repr(float(value))
         return f"({text})" if text.startswith("-") else text
@@ -177,7 +177,7 @@ def scaling_kind(name: str | None) -> str:
     return "columns" if isinstance(scaler, ColumnScaler) else scaler.name
 
 
-def _by_kernel(kernel: Callable[..., Any], x: np.ndarray, *learnt: np.ndarray) -> np.ndarray:
+def _by_kernel(kernel: Callable[..., object], x: np.ndarray, *learnt: np.ndarray) -> np.ndarray:
     """Kernel results for values given as one row of as many columns."""
     out = np.empty((1, len(x)))
     kernel(np.ascontiguousarray(x, np.float64)[None], 0, 1, *map(np.ascontiguousarray, learnt), out)

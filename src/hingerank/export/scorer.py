@@ -6,11 +6,15 @@ loaded when such a scorer is made or unpickled; NumPy would take ten times as lo
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix
+
+if TYPE_CHECKING:
+    from hingerank.export.forms import Curves, Surfaces, Trees
 
 ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
 
@@ -46,13 +50,13 @@ class Scorer:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a scorer is frozen: make another from a ranker")
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return Scorer, (self.names, self._steps, self._by_query)
 
     def __repr__(self) -> str:
         return f"Scorer of {len(self.names)} features"
 
-    def __call__(self, X: Matrix, qid: Any = None) -> np.ndarray:
+    def __call__(self, X: Matrix, qid: ArrayLike | None = None) -> np.ndarray:
         """One score per row.
 
         Parameters
@@ -210,7 +214,7 @@ class Powers:
 class CurveLookup:
     """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/scoring.py)."""
 
-    def __init__(self, curves: Any) -> None:
+    def __init__(self, curves: "Curves") -> None:
         starts, counts = curves.starts, np.diff(curves.starts)
         room = 16
         while room <= counts.max(initial=0):
@@ -257,7 +261,7 @@ def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:
 class WithRamps:
     """Curves, and Σ_k weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1])."""
 
-    def __init__(self, body: Any) -> None:
+    def __init__(self, body: "Surfaces") -> None:
         self.curves = CurveLookup(body.curves)
         self.columns, self.weights = np.array(body.columns), np.array(body.weights)
         self.begins, self.widths = np.array(body.begins), body.ends - body.begins
@@ -270,7 +274,7 @@ class WithRamps:
 class TreeWalk:
     """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py)."""
 
-    def __init__(self, body: Any, missing_left: int, zero_is_missing: int, small: float) -> None:
+    def __init__(self, body: "Trees", missing_left: int, zero_is_missing: int, small: float) -> None:
         inner = body.feature >= 0
         self.start, self.used = float(body.start), np.unique(body.feature[inner])
         column = np.searchsorted(self.used, body.feature[inner])

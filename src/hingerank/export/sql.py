@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "do
 
 
 def _scaling_steps(
-    form: Form, columns: dict[Any, str], keys: list[str], query: str, source: str, end: str
+    form: Form, columns: dict[int, str], keys: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
     """Steps from `source` on, each with its name, that scale the columns of a form and pass `keys` through.
 
@@ -77,7 +77,7 @@ def _given(form: Form, table: str, column: int) -> str:
 class SqlWords(Words):
     """Expressions in SQL."""
 
-    def number(self, value: object) -> str:
+    def number(self, value: SupportsFloat) -> str:
         return number(value)
 
     def choose(self, test: str, yes: str, no: str) -> str:
@@ -105,7 +105,7 @@ def refuse_names(form: Form, key: str, query: str) -> None:
 
 
 def _scaled(
-    keys: list[str], columns: dict[object, str], ranges: list[str], query: str, source: str, end: str
+    keys: list[str], columns: dict[int, str], ranges: list[str], query: str, source: str, end: str
 ) -> list[tuple[str, str, str]]:
     """Steps that compute each query's ranges, and divide by them; 0 where a column is constant."""
     scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
@@ -119,9 +119,9 @@ def _select(keys: list[str], columns: list[str], source: str, query: str) -> str
     return f"SELECT {', '.join([*keys, *columns])}\n  FROM {source} WINDOW q AS (PARTITION BY {quoted(query)})"
 
 
-def _score(form: Form, columns: dict[Any, str], known: str = "known_") -> tuple[list[tuple[str, str, str]], str]:
+def _score(form: Form, columns: dict[int, str], known: str = "known_") -> tuple[list[tuple[str, str, str]], str]:
     """Further steps, and the expression of the score."""
-    body: Any = form.body
+    body = form.body
     if isinstance(body, Affine):
         terms = [f"{number(body.weights[j])} * {x}" for j, x in columns.items()]
         return [], total([number(body.offset), *terms])
@@ -163,7 +163,7 @@ def _curve(body: Curves, column: int, x: str) -> str:
     return f"CASE {' '.join(cases)} ELSE {number(heights[-1])} + {slope} * ({x} - {number(knots[-1])}) END"
 
 
-def _products(body: Surfaces, columns: dict[object, str]) -> Iterator[str]:
+def _products(body: Surfaces, columns: dict[int, str]) -> Iterator[str]:
     """Products of two ramps."""
     for k, weight in enumerate(body.weights):
         ramps = []
@@ -176,7 +176,7 @@ def _products(body: Surfaces, columns: dict[object, str]) -> Iterator[str]:
         yield " * ".join((number(weight), *ramps))
 
 
-def _tree(body: Trees, node: int, columns: dict[object, str]) -> str:
+def _tree(body: Trees, node: int, columns: dict[int, str]) -> str:
     """Nested CASEs; missing values go to the ELSE of each."""
     if body.feature[node] < 0:
         return number(body.number[node])
@@ -197,7 +197,7 @@ def total(terms: Sequence[str], write: Callable[[Sequence[str]], str] = " + ".jo
     return f"({total(terms[:half])} + {total(terms[half:])})"
 
 
-def number(value: Any) -> str:
+def number(value: SupportsFloat) -> str:
     """A literal in double precision: the exponent keeps DuckDB from reading it as a decimal."""
     text = repr(float(value))
     text = text if "e" in text else f"{text}e0"

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.export.forms import Affine, CosineSum, Curves, Filled, Form, KernelSum, Outline, Sum, Surfaces, Trees
+from hingerank.export.forms import (
+    Affine,
+    Body,
+    CosineSum,
+    Curves,
+    Filled,
+    Form,
+    KernelSum,
+    Outline,
+    Sum,
+    Surfaces,
+    Trees,
+)  # fmt: skip
 from hingerank.export.scalings import Scaling
 
 SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that occurs
@@ -73,32 +85,39 @@ def _same(first: Scaling | Filled | None, second: Scaling | Filled | None) -> bo
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-def multiplied(body: object, a: float) -> Any:
+def multiplied(body: Body, a: float) -> Body:
     """The body with a times the scores of this one."""
     if isinstance(body, Affine):
         return Affine(a * body.weights, a * body.offset)
     if isinstance(body, Curves):
-        return body._replace(heights=a * body.heights, slopes=a * body.slopes)
+        return _higher(body, a)
     if isinstance(body, Surfaces):
-        return body._replace(curves=multiplied(body.curves, a), weights=a * body.weights)
+        return body._replace(curves=_higher(body.curves, a), weights=a * body.weights)
     if isinstance(body, Trees):
         return body._replace(number=np.where(body.feature < 0, a * body.number, body.number), start=a * body.start)
     assert isinstance(body, KernelSum | CosineSum)
     return body._replace(weights=a * body.weights)
 
 
-def merged(bodies: Sequence[Any]) -> Any:
+def _higher(curves: Curves, a: float) -> Curves:
+    return curves._replace(heights=a * curves.heights, slopes=a * curves.slopes)
+
+
+def merged(bodies: Sequence[Body]) -> Body:
     """The sum of bodies that `joins` accepts."""
     if len(bodies) == 1:
         return bodies[0]
     if isinstance(bodies[0], Trees):
-        return _ensemble(bodies)
+        return _ensemble([body for body in bodies if isinstance(body, Trees)])
     lines = [body for body in bodies if isinstance(body, Affine)]
-    curves = [body.curves if isinstance(body, Surfaces) else body for body in bodies if not isinstance(body, Affine)]
+    surfaces = [body for body in bodies if isinstance(body, Surfaces)]
+    curves = [
+        body.curves if isinstance(body, Surfaces) else body for body in bodies if isinstance(body, Curves | Surfaces)
+    ]
     line = Affine(sum(body.weights for body in lines) + np.zeros(1), float(sum(body.offset for body in lines)))
     if not curves:
         return line
-    shapes, surfaces = added_curves(curves, line), [body for body in bodies if isinstance(body, Surfaces)]
+    shapes = added_curves(curves, line)
     if not surfaces:
         return shapes
     names = ("columns", "begins", "ends", "weights")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from hingerank.arrays import Facts
 from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING, Forest, level_order
@@ -108,7 +109,7 @@ def _entries(lines: str) -> dict[str, str]:
     return words
 
 
-def _numbers(words: dict[str, str], name: str, kind: Any, count: int) -> np.ndarray:
+def _numbers(words: dict[str, str], name: str, kind: type[int] | type[float], count: int) -> np.ndarray:
     text = words.get(name, "")
     try:
         if not NUMBERS.fullmatch(text):
@@ -187,14 +188,14 @@ def _xgboost_tree(tree: Facts, weight: np.float32) -> list[Any]:
     return [*whole, number, cover, np.where(whole[0] < 0, 0.0, np.clip(gain, 0.0, MUCH)), int(about["num_deleted"])]
 
 
-def _array(values: Any, kinds: tuple[type, ...], dtype: Any) -> np.ndarray:
+def _array(values: object, kinds: tuple[type, ...], dtype: DTypeLike) -> np.ndarray:
     if not isinstance(values, list) or not {type(value) for value in values} <= set(kinds):
         raise ValueError("a tree has an entry that is not a list of numbers")
     with np.errstate(over="ignore"):
         return np.array(values, dtype)
 
 
-def _once(pairs: Iterable[tuple[str, Any]]) -> Facts:
+def _once(pairs: Iterable[tuple[str, object]]) -> Facts:
     entries: Facts = {}
     for name, value in pairs:
         if name in entries:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.feature_logs import LoggedQuery, logged_queries
+from hingerank.data.files import PathLike
 from hingerank.export.engine_client import Call, Client
 from hingerank.export.engine_features import entries_of
 from hingerank.export.engines import ENGINES, Engine, ScoredRow, Undo
@@ -37,7 +38,7 @@ class Uploaded:
 
 def upload(
     ranker: Ranker, to: str, url: str, *, name: str = "hingerank", store: str | None = None,
-    features: Given | None = None, define: bool = False, log: Any = None,
+    features: Given | None = None, define: bool = False, log: PathLike | None = None,
     params: Mapping[str, str] | None = None, rows: int = 10, document: str = "id", query: str = "qid",
     replace: bool = False, headers: Mapping[str, str] | None = None, dry_run: bool = False, **options: Any,
 ) -> Uploaded:  # fmt: skip

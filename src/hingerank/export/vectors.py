@@ -2,16 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hingerank.data.files import draft_of
+from hingerank.data.files import PathLike, draft_of
 from hingerank.export.forms import ExportError
 
 
 def write_vectors(
-    path: Any,
+    path: PathLike,
     users: tuple[list[object], np.ndarray],
     items: tuple[list[object], np.ndarray],
     about: str,
@@ -55,7 +54,7 @@ def _write_table(path: Path, ids: list[object], vectors: np.ndarray) -> None:
     pq.write_table(pa.table({"id": pa.array(ids), "vector": lists}), path)
 
 
-def read_vectors(path: Any) -> tuple[np.ndarray, np.ndarray]:
+def read_vectors(path: PathLike) -> tuple[np.ndarray, np.ndarray]:
     """The vectors of users and of items that `write_vectors` wrote."""
     folder = Path(path)
     if (folder / "users.npy").exists():

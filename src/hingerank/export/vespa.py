@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def write_vespa(
     if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
         raise ExportError(f"name must be letters, digits, - and _, phase one of {PHASES}, rerank a number of rows")
     given = {n: v["expression"] for n, v in by_engine_name(about["features"]).items() if "expression" in v}
-    terms: dict[Any, str] = {}
+    terms: dict[int, str] = {}
     functions: list[str] = []
     for j in form.features_used():
         n = form.names[j]
@@ -69,9 +69,10 @@ def needs_onnx(form: Form) -> bool:
     return any(part.kind == "mapped" for part in form.parts)
 
 
-def _filled(form: Form, terms: dict[Any, str]) -> dict[Any, str]:
+def _filled(form: Form, terms: dict[int, str]) -> dict[int, str]:
     """Expressions of the columns that are used: features, which are NaN if missing, and marks of missing values."""
-    filled: Any = form.filled
+    filled = form.filled
+    assert filled is not None
     found = {}
     for j in form.used().tolist():
         own = terms[j if j < form.n_features else int(filled.marked[j - form.n_features])]
@@ -112,7 +113,7 @@ def _phase(phase: str, text: str, *more: str) -> list[str]:
     return [f"    {phase} {{", *inner, "        expression {", f"            {text}", "        }", "    }", "}", ""]
 
 
-def expression(form: Form, terms: dict[Any, str]) -> str:
+def expression(form: Form, terms: dict[int, str]) -> str:
     """The score as a Vespa expression."""
     body = form.body
     if isinstance(body, Affine):
@@ -122,6 +123,7 @@ def expression(form: Form, terms: dict[Any, str]) -> str:
     if isinstance(body, Surfaces):
         shapes = [*(_curve(body.curves, j, x) for j, x in terms.items()), *_products(body, terms)]
         return total([literal(0.0), *shapes])
+    assert isinstance(body, Trees)
     return total([literal(body.start), *(_tree(body, root, terms) for root in body.roots.tolist())])
 
 
@@ -147,7 +149,7 @@ def _curve(body: Curves, column: int, x: str) -> str:
     return choice(0, len(knots))
 
 
-def _products(body: Surfaces, terms: dict[object, str]) -> Iterator[str]:
+def _products(body: Surfaces, terms: dict[int, str]) -> Iterator[str]:
     """Products of two ramps."""
     for k, weight in enumerate(body.weights):
         ramps = []
@@ -157,7 +159,7 @@ def _products(body: Surfaces, terms: dict[object, str]) -> Iterator[str]:
         yield " * ".join((literal(weight), *ramps))
 
 
-def _tree(body: Trees, k: int, terms: dict[object, str]) -> str:
+def _tree(body: Trees, k: int, terms: dict[int, str]) -> str:
     """Nested ifs: a comparison with a missing value, which is NaN, is false."""
     if body.feature[k] < 0:
         return literal(body.number[k])
@@ -167,21 +169,23 @@ def _tree(body: Trees, k: int, terms: dict[object, str]) -> str:
     return f"if ({x} > {limit}, {right}, {left})" if missing_left else f"if ({x} <= {limit}, {left}, {right})"
 
 
-def _by_query(form: Form, terms: dict[Any, str], rerank: int) -> list[str]:
+def _by_query(form: Form, terms: dict[int, str], rerank: int) -> list[str]:
     """Vespa scales between the minimum and maximum of the rows that it reranks, in the global phase."""
+    assert isinstance(form.body, Affine)
+    weights = form.body.weights
     functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
-    sums = total([f"{literal(form.body.weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
+    sums = total([f"{literal(weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
     return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
 
 
-def _by_onnx(form: Form, terms: dict[object, str], name: str, phase: str) -> list[str]:
+def _by_onnx(form: Form, terms: dict[int, str], name: str, phase: str) -> list[str]:
     rows = f"tensor<float>(d0[1],d1[{form.n_features}]):[[{', '.join(terms.values())}]]"
     lines = ["file: files/model.onnx", "input features: ranker_features", "output scores: scores"]
     lines = [f"    onnx-model {name} {{", *(f"        {line}" for line in lines), "    }"]
     return [*lines, *_function("ranker_features", rows), *_phase(phase, f"sum(onnx({name}).scores)")]
 
 
-def literal(value: Any) -> str:
+def literal(value: SupportsFloat) -> str:
     text = repr(float(value))
     return f"({text})" if text.startswith("-") else text
 
@@ -197,7 +201,7 @@ def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> 
     values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
     values |= {f"feature_{j + 1}": X[:, j] for j in range(form.n_features)}
     for name, inner in re.findall(r"function ((?:filled|scaled)_[\d_]+)\(\) \{\n\s*expression: (.*)\n", text):
-        values[name] = evaluate(inner, values)
+        values[name] = np.asarray(evaluate(inner, values))
         values[f"normalize_linear({name})"] = _between(values[name], qid)
     found = re.search(r"expression \{\n\s*(.*)\n", text)
     assert found
