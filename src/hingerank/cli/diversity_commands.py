@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,10 @@ from hingerank.cli.files import check_target, in_command_words, open_data
 from hingerank.cli.groups import Output, Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working
+
+if TYPE_CHECKING:
+    from hingerank.data.ranking_data import RankingData
+    from hingerank.diversity.trec import RunLike
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
 KEPT = {"documents": "kept at the end of their topic's ranking", "topics": "kept, those without aspects by relevance"}
@@ -101,7 +105,7 @@ def _check_steps(how: Diversifying, out: Reranked, ranker: Any) -> None:
         )
 
 
-def join_files(run: object, rows: object, qrels: Path | None, parts: TopicParts) -> Any:
+def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, parts: TopicParts) -> Any:
     """The topics of a run with the contents of the files; a warning counts what is missing."""
     from hingerank.diversity.queries import join_run, read_aspects, read_texts
 

@@ -1,17 +1,39 @@
 """What a careful analyst would ask of a click log: each question with a count and what was done about it."""
 
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.clicks.counting import Cells, group_by
 from hingerank.clicks.places import place_graph
 from hingerank.notebook import html_table
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 LEAST_SHOWN = 3  # a list of fewer may well be clicked from end to end
 NO_LISTS = "not counted: the log has no sessions"
 NO_TIMES = "not counted: the log has no times"
+
+
+class DescribedLog(Protocol):
+    """What is asked of a log, as `ClickLog` has it."""
+
+    query: np.ndarray
+    document: np.ndarray
+    place: np.ndarray
+    clicks: np.ndarray
+    session: np.ndarray | None
+    session_names: np.ndarray | None
+    times: np.ndarray | None
+    notes: dict[str, int]
+
+    def __len__(self) -> int: ...
+
+    def cells(self, contexts: bool = True) -> Cells: ...
 
 
 @dataclass(frozen=True)
@@ -49,9 +71,9 @@ class LogDescription:
     places: dict[str, list[float]]
     findings: list[Finding]
     notes: dict[str, int]
-    suspects: list[Any]
+    suspects: list[Hashable]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         """Plain values for JSON."""
         return asdict(self)
 
@@ -63,7 +85,7 @@ class LogDescription:
         lines += [(f.question, "–" if f.count is None else f"{f.count:,}", f.done) for f in self.findings]
         return lines + [("while reading", f"{count:,}", text) for text, count in self.notes.items()]
 
-    def tables(self) -> list[Any]:
+    def tables(self) -> list["Table"]:
         """Two rich tables: the findings, and clicks by place."""
         from rich.table import Table
 
@@ -82,7 +104,7 @@ class LogDescription:
         return html_table("click log", ["", "count", "what was done"], self.facts()) + places
 
 
-def describe(log: Any) -> LogDescription:
+def describe(log: DescribedLog) -> LogDescription:
     """See `ClickLog.describe`."""
     cells = log.cells(contexts=False)
     place, at = np.unique(cells.place, return_inverse=True)
@@ -96,7 +118,7 @@ def describe(log: Any) -> LogDescription:
         documents=len(np.unique(log.document)),
         places={"place": place.tolist(), "showings": n.tolist(), "clicks": c.tolist(),
                 "rate": (c / np.where(n > 0, n, 1.0)).tolist()},
-        findings=[*_graph_findings(cells), *_query_findings(log, cells), *lists.findings(), *_time_findings(log)],
+        findings=[*_graph_findings(cells), *_query_findings(cells), *lists.findings(), *_time_findings(log)],
         notes=dict(log.notes),
         suspects=lists.suspects(),
     )  # fmt: skip
@@ -120,7 +142,7 @@ def _graph_findings(cells: Cells) -> list[Finding]:
     ]
 
 
-def _query_findings(log: Any, cells: Cells) -> list[Finding]:
+def _query_findings(cells: Cells) -> list[Finding]:
     queries, group = np.unique(cells.query, return_inverse=True)
     clicks = np.bincount(group.ravel(), cells.clicks, len(queries))
     return [Finding("queries without clicks", int((clicks == 0).sum()), "kept: they teach nothing about their order")]
@@ -129,8 +151,9 @@ def _query_findings(log: Any, cells: Cells) -> list[Finding]:
 class _ListCounts:
     """What can be asked of lists; nothing where the log has no sessions."""
 
-    def __init__(self, log: Any) -> None:
-        self.log, self.count = log, None
+    def __init__(self, log: DescribedLog) -> None:
+        self.log = log
+        self.count: int | None = None
         if log.session is not None:
             columns, self.group = group_by([log.session, log.query])
             self.session, self.count = columns[0], len(columns[0])
@@ -140,7 +163,7 @@ class _ListCounts:
         clicked = np.bincount(self.group, self.log.clicks > 0, minlength=self.count or 0)
         return (shown >= LEAST_SHOWN) & (clicked == shown)
 
-    def suspects(self) -> list[Any]:
+    def suspects(self) -> list[Hashable]:
         if self.log.session_names is None:
             return []
         return self.log.session_names[np.unique(self.session[self._clicks_all()])].tolist()
@@ -164,7 +187,7 @@ class _ListCounts:
         return [Finding(question, n, done) for (question, done), n in zip(questions, counts)]
 
 
-def _time_findings(log: Any) -> list[Finding]:
+def _time_findings(log: DescribedLog) -> list[Finding]:
     order, absent = "showings that are earlier than the one before them in their list", "showings without a time"
     if log.times is None:
         return [Finding(order, None, NO_TIMES), Finding(absent, None, NO_TIMES)]

@@ -1,13 +1,14 @@
 """Interleaving: two rankings in one list, whose clicks say which is better."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from hingerank.arrays import PerRow
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.log import ClickLog, per_showing
 from hingerank.data.checks import whole
@@ -41,7 +42,7 @@ def interleave(
     method: str = "team-draft",
     *,
     top: int | None = None,
-    seed: Any = None,
+    seed: int | np.random.Generator | None = None,
 ) -> Interleaved:
     """Merge two rankings of the same query into one list.
 
@@ -88,7 +89,7 @@ def _ranking(documents: Sequence[Hashable], name: str) -> list[Hashable]:
     return ranking
 
 
-def _team_draft(a: list[Hashable], b: list[Hashable], length: int, coin: Any) -> Interleaved:
+def _team_draft(a: list[Hashable], b: list[Hashable], length: int, coin: Callable[[], bool]) -> Interleaved:
     """coin() is asked whenever both teams have placed equally many, and says whether A goes first."""
     documents: list[Hashable] = []
     teams: list[str] = []
@@ -147,7 +148,7 @@ def outcomes(
         flips = (top + 1) // 2
         for number in range(1 << flips):
             coins = iter([bool(number >> bit & 1) for bit in range(flips)] + [True] * top)
-            add(_team_draft(a, b, top, lambda coins=coins: next(coins)), 0.5**flips)
+            add(_team_draft(a, b, top, coins.__next__), 0.5**flips)
     return [merged for merged, _ in found.values()], np.array([chance for _, chance in found.values()])
 
 
@@ -242,7 +243,7 @@ class InterleavingResult:
 
 
 def interleaving_test(
-    log: ClickLog, *, teams: tuple[str, str] | None = None, credits: Any = None, level: float = 0.95,
+    log: ClickLog, *, teams: tuple[str, str] | None = None, credits: PerRow = None, level: float = 0.95,
     power: float = 0.8, rounds: int = 2000, seed: int = 0,
 ) -> InterleavingResult:  # fmt: skip
     """Which of two interleaved rankings users prefer.
@@ -298,7 +299,7 @@ def interleaving_test(
     )
 
 
-def _two_teams(log: ClickLog, teams: Any) -> tuple[int, int]:
+def _two_teams(log: ClickLog, teams: Sequence[str] | None) -> tuple[int, int]:
     names = [str(name) for name in np.asarray(log.team_names)]
     wanted = sorted(names) if teams is None else [str(name) for name in teams]
     if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(names):

@@ -1,14 +1,16 @@
 """ClickLog: what was shown where and clicked; its counts by cell; the join with the features of the documents."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hingerank.arrays import Matrix, PerRow
 from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.files import DataError
@@ -74,8 +76,9 @@ class ClickLog:
     """
 
     def __init__(
-        self, *, queries: Any, documents: Any, places: Any, clicks: Any, sessions: Any = None, propensities: Any = None,
-        weights: Any = None, times: Any = None, teams: Any = None, contexts: Any = None,
+        self, *, queries: ArrayLike | Coded, documents: ArrayLike | Coded, places: ArrayLike, clicks: ArrayLike,
+        sessions: ArrayLike | Coded | None = None, propensities: PerRow = None, weights: PerRow = None,
+        times: PerRow = None, teams: ArrayLike | Coded | None = None, contexts: ArrayLike | Coded | None = None,
         notes: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         n = len(np.atleast_1d(np.asarray(places)))
@@ -156,7 +159,7 @@ class ClickLog:
         counts = np.bincount(at, self.weights, len(self.query_names) * width)
         return counts.reshape(-1, width).max(axis=1, initial=0.0)
 
-    def take(self, entries: Any) -> "ClickLog":
+    def take(self, entries: np.ndarray) -> "ClickLog":
         """The showings at these positions, or where a boolean mask is true; names and codes stay as they are."""
         part = copy(self)
         part.__dict__.pop("n_places", None)
@@ -165,7 +168,7 @@ class ClickLog:
             setattr(part, name, None if column is None else column[entries])
         return part
 
-    def without(self, sessions: Any) -> "ClickLog":
+    def without(self, sessions: Iterable[Hashable]) -> "ClickLog":
         """The log without some sessions: a list of their ids, in which numbers match their spelling."""
         if self.session is None or self.session_names is None:
             raise DataError("the log has no sessions to leave out: read it with keep='showings', or give sessions=")
@@ -265,7 +268,7 @@ class ClickData:
     parts: RowsInParts | None = None
 
     @property
-    def X(self) -> Any:
+    def X(self) -> Matrix:
         return self.data.X
 
     @property
@@ -290,7 +293,7 @@ class ClickData:
             f"{_count(float(self.clicks.sum()), 'click')})"
         )
 
-    def subset(self, queries: Any) -> "ClickData":
+    def subset(self, queries: Iterable[Hashable]) -> "ClickData":
         """The rows and cells of some queries (a list of their ids)."""
         refuse_parts(self, "a part of the queries is taken")
         part, blocks = self.data.subset(queries), self.data.blocks
@@ -394,7 +397,7 @@ def as_text(ids: np.ndarray) -> np.ndarray:
     return np.array([str(value) for value in ids.tolist()], object)
 
 
-def coded(ids: Any, n: int, name: str) -> Coded:
+def coded(ids: ArrayLike | Coded, n: int, name: str) -> Coded:
     """Numbers of the ids by first appearance (int32), and the distinct ids; what is `Coded` stays."""
     if isinstance(ids, Coded):
         return ids
@@ -403,7 +406,7 @@ def coded(ids: Any, n: int, name: str) -> Coded:
     return Coded(codes, array[first])
 
 
-def _teams(teams: Any, n: int) -> Coded:
+def _teams(teams: ArrayLike | Coded, n: int) -> Coded:
     if isinstance(teams, Coded):
         return teams
     names = ["" if value is None or value != value else str(value) for value in np.asarray(teams, object).tolist()]
@@ -414,7 +417,7 @@ def _teams(teams: Any, n: int) -> Coded:
     return Coded(back[codes], found[kept])
 
 
-def _places(places: Any) -> np.ndarray:
+def _places(places: ArrayLike) -> np.ndarray:
     values = real_numbers(places, "places").ravel()
     wrong = ~((values >= 1) & (values <= MOST_PLACES) & (values % 1 == 0))
     if wrong.any():
@@ -424,7 +427,7 @@ def _places(places: Any) -> np.ndarray:
     return values.astype(np.int32)
 
 
-def per_showing(values: Any, n: int, name: str, expected: str) -> np.ndarray:
+def per_showing(values: ArrayLike, n: int, name: str, expected: str) -> np.ndarray:
     """A number for each of n showings, finite and not negative; a DataError names the first that is not."""
     numbers = real_numbers(values, name)
     if numbers.shape != (n,):
@@ -436,7 +439,7 @@ def per_showing(values: Any, n: int, name: str, expected: str) -> np.ndarray:
     return numbers
 
 
-def _propensities(values: Any, n: int) -> np.ndarray:
+def _propensities(values: ArrayLike, n: int) -> np.ndarray:
     numbers = per_showing(values, n, "propensities", "numbers above 0")
     if (numbers == 0).any():
         entry = int(np.argmax(numbers == 0))
@@ -444,7 +447,7 @@ def _propensities(values: Any, n: int) -> np.ndarray:
     return numbers
 
 
-def _times(times: Any, n: int) -> np.ndarray:
+def _times(times: ArrayLike, n: int) -> np.ndarray:
     values = np.asarray(times)
     if values.dtype.kind != "M":
         return per_showing(values, n, "times", "numbers that are not negative, or dates of NumPy")

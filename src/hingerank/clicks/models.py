@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hingerank.arrays import Facts
 from hingerank.clicks.counting import count_rows, group_by
 from hingerank.clicks.estimation import fit_product
 from hingerank.clicks.lists import LogLists, lists_of
@@ -85,7 +86,7 @@ class ClickModel:
         terms = _log_probability(self._conditional(pair, lists.clicks), lists.clicks)
         return float((lists.weight * np.where(lists.shown, terms, 0.0).sum(axis=1)).sum() / lists.weight.sum())
 
-    def perplexity(self, log: ClickLog, conditional: bool = False) -> dict[str, Any]:
+    def perplexity(self, log: ClickLog, conditional: bool = False) -> Facts:
         """2 to the mean of −log₂ P(what happened) at each place, 1 at best and 2 for a coin.
 
         Parameters

@@ -2,15 +2,16 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hingerank.arrays import Facts, Given
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.estimation import MAX_ITER, TOL, fit_all_pairs, fit_product, fit_regression
 from hingerank.clicks.log import ClickLog, as_text
@@ -21,6 +22,11 @@ from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.registry import did_you_mean
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Judged: TypeAlias = RankingData | Mapping[tuple[Hashable, Hashable], float]  # rows with grades, or grades by ids
 METHODS = ("em", "all-pairs", "regression-em", "given")
 LEAST_CLICKS = 10  # on documents shown at several places, below which a place is called out
 Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
@@ -56,7 +62,7 @@ class Propensities:
     beta: np.ndarray
     context_names: np.ndarray | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Given = field(default_factory=dict)
     _resample: Callable[[int, int], np.ndarray] | None = None
     _drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
@@ -128,7 +134,7 @@ class Propensities:
             self._drawn[key] = self._resample(*key)
         return self._drawn[key]
 
-    def plot(self, axis: Any = None, level: float = 0.95) -> Any:
+    def plot(self, axis: "Axes | None" = None, level: float = 0.95) -> "Figure":
         """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
 
         Parameters
@@ -137,14 +143,12 @@ class Propensities:
         level : float
             Of the intervals.
         """
-        figure = None
         if axis is None:
             try:
                 from matplotlib.figure import Figure
             except ImportError:
                 raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-            figure = Figure(figsize=(5, 3.2), layout="constrained")
-            axis = figure.add_subplot()
+            axis = Figure(figsize=(5, 3.2), layout="constrained").add_subplot()
         low, high = (self.values, self.values) if self._resample is None else self.interval(level)
         names = [None] if self.context_names is None else [str(name) for name in self.context_names]
         for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
@@ -153,11 +157,11 @@ class Propensities:
         axis.set(xlabel="place", ylabel="propensity, relative to place 1", ylim=(0, None))
         if self.context_names is not None:
             axis.legend()
-        return axis.figure if figure is None else figure
+        return cast("Figure", axis.figure)
 
-    def to_dict(self, level: float = 0.95) -> dict[str, Any]:
+    def to_dict(self, level: float = 0.95) -> Facts:
         """Plain values for JSON, with intervals where there are any."""
-        found: dict[str, Any] = {"method": self.method, "places": self.places, "values": self.values}
+        found: Facts = {"method": self.method, "places": self.places, "values": self.values}
         if self._resample is not None:
             low, high = self.interval(level)
             found |= {"low": low, "high": high, "level": level}
@@ -171,9 +175,12 @@ class Propensities:
         write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
 
 
+Known: TypeAlias = ArrayLike | os.PathLike[str] | Propensities | None  # or what `save` wrote, or the log's own
+
+
 def propensities(
-    log: ClickLog, method: str = "em", *, values: Any = None, data: RankingData | None = None, by_context: bool = False,
-    judgments: Any = None, max_iter: int = MAX_ITER, tol: float = TOL,
+    log: ClickLog, method: str = "em", *, values: Known = None, data: RankingData | None = None,
+    by_context: bool = False, judgments: Judged | None = None, max_iter: int = MAX_ITER, tol: float = TOL,
 ) -> Propensities:  # fmt: skip
     """How often each place is examined, relative to the first: P(click) = propensity · relevance.
 
@@ -233,7 +240,7 @@ def _relative(alpha: np.ndarray) -> np.ndarray:
         return np.where(first > 0, alpha / first, np.nan)
 
 
-def _given(log: ClickLog, values: Any) -> Propensities:
+def _given(log: ClickLog, values: Known) -> Propensities:
     if isinstance(values, Propensities):
         return values
     if isinstance(values, str | os.PathLike):
@@ -244,16 +251,16 @@ def _given(log: ClickLog, values: Any) -> Propensities:
         weight = np.ones(len(log)) if log.weights is None else log.weights
         shown = np.bincount(log.place - 1, weight, log.n_places)
         total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
-        values = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
-        if not len(values) or np.isnan(values[0]):
+        alpha = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
+        if not len(alpha) or np.isnan(alpha[0]):
             raise DataError("nothing was shown at place 1, and propensities are relative to it: give values=")
     else:
-        values = real_numbers(values, "values")
-        if values.ndim != 1 or not len(values) or not ((values > 0) & np.isfinite(values)).all():
+        alpha = real_numbers(values, "values")
+        if alpha.ndim != 1 or not len(alpha) or not ((alpha > 0) & np.isfinite(alpha)).all():
             raise DataError("values must be numbers above 0, an entry a place from the first on")
-    values, places = values / values[0], np.arange(1, len(values) + 1)
-    reasons = {str(place): "nothing was shown there" for place in places[np.isnan(values)]}
-    return Propensities("given", places, values, np.zeros(len(values)), reasons=reasons)
+    places = np.arange(1, len(alpha) + 1)
+    reasons = {str(place): "nothing was shown there" for place in places[np.isnan(alpha)]}
+    return Propensities("given", places, alpha / alpha[0], np.zeros(len(alpha)), reasons=reasons)
 
 
 def _read(path: Path) -> Propensities:
@@ -262,11 +269,8 @@ def _read(path: Path) -> Propensities:
         alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
         places = np.array(stored["places"], np.int64)
         contexts = stored.get("contexts")
-        if (
-            alpha.shape != beta.shape
-            or alpha.shape[-1:] != places.shape
-            or (places != np.arange(len(places)) + 1).any()
-        ):
+        alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
+        if not alike or (places != np.arange(len(places)) + 1).any():
             raise ValueError("places, alpha and beta differ in length")
         if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
             raise ValueError("alpha holds negative numbers, or none")
@@ -307,7 +311,7 @@ class _Counted:
 
     def estimated(self, method: str, data: RankingData | None, max_iter: int, tol: float) -> Propensities:
         """By EM or all pairs, NaN where a slot is not joined with the first place of its context."""
-        about: dict[str, Any] = {}
+        about: Facts = {}
         graph = self.graph(self.n, self.c)
         if method == "all-pairs":
             estimate = self._all_pairs()
@@ -350,15 +354,14 @@ class _Counted:
 
         return estimate
 
-    def _regression(self, data: RankingData, max_iter: int, tol: float, about: dict[str, Any]) -> SlotEstimate:
+    def _regression(self, data: RankingData, max_iter: int, tol: float, about: Facts) -> SlotEstimate:
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
-        queries, documents = as_text(data.qid), as_text(np.asarray(data.docid))
-        place = {key: row for row, key in enumerate(zip(queries.tolist(), documents.tolist()))}
-        names = zip(
-            as_text(self.log.query_names)[self.pair_query], as_text(self.log.document_names)[self.pair_document]
-        )
-        row = np.array([place.get(key, -1) for key in names])
+        ids = zip(as_text(data.qid), as_text(np.asarray(data.docid)))
+        row_of = {key: row for row, key in enumerate(ids)}
+        queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
+        shown = zip(queries[self.pair_query], documents[self.pair_document])
+        row = np.array([row_of.get(key, -1) for key in shown])
         kept = row[self.pair] >= 0
         if not kept.any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
@@ -381,10 +384,8 @@ class _Counted:
         known = (part >= 0) & (part == first)
         reasons = {}
         for slot in np.flatnonzero(~known):
-            never = (
-                "nothing was shown there" if part[slot] < 0 else "no document joins it with place 1, directly or not"
-            )
-            reasons[self._name(slot)] = "nothing was shown at place 1" if first[slot] < 0 else never
+            why = "nothing was shown there" if part[slot] < 0 else "no document joins it with place 1, directly or not"
+            reasons[self._name(slot)] = "nothing was shown at place 1" if first[slot] < 0 else why
         if known.sum() <= max(1, int((first.reshape(-1, self.n_places)[:, 0] >= 0).sum())) and self.n_places > 1:
             raise DataError(
                 "no place can be compared with the first: no document was seen there and elsewhere. Swap two results "
@@ -392,7 +393,7 @@ class _Counted:
             )
         return known, reasons
 
-    def _few_clicks(self, known: np.ndarray) -> dict[str, Any]:
+    def _few_clicks(self, known: np.ndarray) -> Facts:
         """Slots with too few clicks on documents that other slots showed too: only these tell how slots differ."""
         several = np.unique(np.concatenate(self.shared))
         clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
@@ -407,7 +408,7 @@ class _Counted:
     def _shaped(self, slots: np.ndarray) -> np.ndarray:
         return slots.reshape(self.n_contexts, self.n_places) if self.by_context else slots
 
-    def trusting(self, judgments: Any) -> Propensities:
+    def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
         relevance = _relevance(judgments, self.log)
         r = np.array([relevance.get(key, np.nan) for key in zip(self.query.tolist(), self.document.tolist())])
@@ -436,7 +437,7 @@ class _Counted:
             raise DataError("clicks at place 1 do not rise with relevance: the judgments do not explain the clicks")
         return found
 
-    def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: dict[str, Any]) -> Propensities:
+    def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: Facts) -> Propensities:
         alpha, beta = estimate(self.n, self.c)
 
         def resample(rounds: int, seed: int) -> np.ndarray:
@@ -459,7 +460,7 @@ class _Counted:
         return self.counts(weights if log.weights is None else weights * log.weights)
 
 
-def _relevance(judgments: Any, log: ClickLog) -> dict[tuple[int, int], float]:
+def _relevance(judgments: Judged, log: ClickLog) -> dict[tuple[int, int], float]:
     """(query, document) codes -> grade over the largest grade."""
     if isinstance(judgments, RankingData):
         if judgments.docid is None:

@@ -8,13 +8,14 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from hingerank.arrays import Frame
 from hingerank.clicks.log import MOST_PLACES, ClickLog
-from hingerank.clicks.session_lines import add_feature_log, add_session_lines
+from hingerank.clicks.session_lines import ClickedPairs, add_feature_log, add_session_lines
 from hingerank.clicks.showings import Showings
 from hingerank.clicks.ubi import add_ubi, is_ubi
 from hingerank.data.blocks import is_missing, number
 from hingerank.data.checks import decimal, real
-from hingerank.data.files import DataError, kind_to_read, no_such_file
+from hingerank.data.files import DataError, PathLike, kind_to_read, no_such_file
 from hingerank.data.frames import open_frame
 from hingerank.data.json_records import first_record
 from hingerank.data.tables import column_names, read_batches
@@ -38,10 +39,10 @@ _ROWS = 1 << 20  # of a table, read at a time: the ids of each batch are numbere
 
 
 def read_clicks(
-    path: Any, *, query: str | None = None, document: str | None = None, place: str | None = None,
-    clicked: str | None = None, session: str | None = None, time: str | None = None, propensity: str | None = None,
-    team: str | None = None, weight: str | None = None, context: str | None = None,
-    actions: Mapping[str, float] | None = None, clicks: Any = None, first_place: int | None = None,
+    path: PathLike | Sequence[PathLike] | Frame, *, query: str | None = None, document: str | None = None,
+    place: str | None = None, clicked: str | None = None, session: str | None = None, time: str | None = None,
+    propensity: str | None = None, team: str | None = None, weight: str | None = None, context: str | None = None,
+    actions: Mapping[str, float] | None = None, clicks: ClickedPairs | None = None, first_place: int | None = None,
     keep: str = "showings",
 ) -> ClickLog:  # fmt: skip
     """A click log from a file, several files that belong together, or a data frame.
@@ -167,7 +168,7 @@ def _roles(
 
 
 def _add_table(
-    showings: Showings, frame: Any, named: Mapping[str, str | None], actions: Mapping[str, float], what: str
+    showings: Showings, frame: Frame, named: Mapping[str, str | None], actions: Mapping[str, float], what: str
 ) -> None:
     """Count the rows of a table; those without an id, a place or a click are noted."""
     table = open_frame(frame, "a path, or a pandas, polars or pyarrow table")
@@ -207,7 +208,7 @@ def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str
     kept &= good
 
 
-def _codes(showings: Showings, role: str, column: Any) -> np.ndarray:
+def _codes(showings: Showings, role: str, column: nw.Series) -> np.ndarray:
     """Numbers of the ids of a column, −1 where it has none."""
     native = column.to_native()
     if column.dtype.is_integer() and not column.null_count() and _dense(whole := column.to_numpy()):
@@ -235,7 +236,7 @@ def _dense(values: np.ndarray) -> bool:
     return len(values) > 0 and int(values.max()) - int(values.min()) < 4 * len(values)
 
 
-def _plain_values(values: list[Any]) -> list[Any]:
+def _plain_values(values: list[Any]) -> list[str | int | None]:
     """Ids as text or whole numbers; None where one is missing. All of one kind, as in most columns, is soon done."""
     kinds = set(map(type, values))
     if kinds == {int}:
@@ -243,7 +244,7 @@ def _plain_values(values: list[Any]) -> list[Any]:
     return [value.strip() for value in values] if kinds == {str} else [_plain(value) for value in values]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> str | int | None:
     """An id as text or a whole number; None where it is missing."""
     if is_missing(value):
         return None
@@ -257,7 +258,7 @@ def _plain(value: Any) -> Any:
     return str(value).strip()
 
 
-def _numbers(column: Any) -> np.ndarray:
+def _numbers(column: nw.Series) -> np.ndarray:
     """A column as float64, NaN where it holds no number."""
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         if column.null_count():
@@ -266,14 +267,14 @@ def _numbers(column: Any) -> np.ndarray:
     return np.array([_number(value) for value in column.to_list()], np.float64)
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, str):
         found = decimal(value.strip())
         return np.nan if found is None else found
     return float(value) if isinstance(value, bool) else real(value)
 
 
-def _clicks(showings: Showings, column: Any, actions: Mapping[str, float]) -> np.ndarray:
+def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float]) -> np.ndarray:
     """Numbers, or the weights of the actions that the column names; an empty one is none."""
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         return _numbers(column)
@@ -291,7 +292,7 @@ def _clicks(showings: Showings, column: Any, actions: Mapping[str, float]) -> np
     return np.array([actions.get(text, 0.0) if text else np.nan for text in texts])
 
 
-def _times(column: Any) -> np.ndarray:
+def _times(column: nw.Series) -> np.ndarray:
     """Dates of NumPy, or numbers; NaT or NaN where there is none."""
     if column.dtype.is_numeric():
         return np.maximum(np.nan_to_num(_numbers(column)), 0.0)

@@ -1,16 +1,17 @@
 """Session lines (query, documents, clicked documents) and responses with logged features, as showings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from hingerank.clicks.showings import Showings
 from hingerank.data.feature_logs import clicked_pairs, logged_lists
-from hingerank.data.files import DataError
+from hingerank.data.files import DataError, PathLike
 from hingerank.data.streams import stream_lines
 
+ClickedPairs: TypeAlias = PathLike | Iterable[tuple[Hashable, Hashable]]  # a file of (query, document), or such pairs
 _AT_A_TIME = 1 << 14  # lists
 
 
@@ -53,7 +54,7 @@ def _is_text(part: bytes) -> bool:
     return b"\0" not in part
 
 
-def add_feature_log(showings: Showings, paths: Sequence[Path], clicks: Any) -> None:
+def add_feature_log(showings: Showings, paths: Sequence[Path], clicks: ClickedPairs | None) -> None:
     """Documents of each response at their places, and the n-th click on one in the n-th response that shows it."""
     if clicks is None:
         raise DataError(

@@ -1,7 +1,6 @@
 """Showings as they are read, batch by batch: kept one by one, or counted at once in the memory of the cells."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,7 +34,7 @@ class Showings:
             raise DataError(f"first_place is {first_place!r}, expected 0, 1, or None to look for a place 0")
         self.keep, self.first_place = keep, first_place
         self.notes: dict[str, int] = {}
-        self._numbers: dict[str, dict[Any, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
+        self._numbers: dict[str, dict[Hashable, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
         self._batches: list[dict[str, np.ndarray]] = []
         self._cells: Counted | None = None
         self._counted_by: list[str] = []
@@ -45,7 +44,7 @@ class Showings:
         if count:
             self.notes[what] = self.notes.get(what, 0) + int(count)
 
-    def codes(self, column: str, values: Sequence[Any]) -> np.ndarray:
+    def codes(self, column: str, values: Sequence[Hashable]) -> np.ndarray:
         """The numbers of some ids."""
         return number_values(values, self._numbers[column])
 
@@ -94,13 +93,12 @@ class Showings:
         if self.keep == "showings" and "weights" not in columns:
             columns = self._merged(columns)
 
-        def ids(name: str) -> Coded | None:
-            return Coded(columns[name], self._names(name)) if name in columns else None
-
+        ids = {name: Coded(columns[name], self._names(name)) for name in _IDS if name in columns}
         return ClickLog(
-            queries=ids("query"), documents=ids("document"), places=columns["place"], clicks=columns["clicks"],
-            sessions=ids("session"), teams=ids("team"), contexts=ids("context"), weights=columns.get("weights"),
-            propensities=columns.get("propensities"), times=columns.get("times"), notes=self.notes,
+            queries=ids["query"], documents=ids["document"], places=columns["place"], clicks=columns["clicks"],
+            sessions=ids.get("session"), teams=ids.get("team"), contexts=ids.get("context"),
+            weights=columns.get("weights"), propensities=columns.get("propensities"), times=columns.get("times"),
+            notes=self.notes,
         )  # fmt: skip
 
     def _from_one(self, columns: dict[str, np.ndarray]) -> np.ndarray:

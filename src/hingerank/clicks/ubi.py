@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.log import MOST_PLACES
 from hingerank.clicks.showings import Showings
@@ -25,7 +26,7 @@ _SHARED = ("list", "document", "time", "team", "context")
 _NONE = "(none)"  # the context of an event that has none
 
 
-def is_ubi(record: Mapping[str, Any]) -> bool:
+def is_ubi(record: Given) -> bool:
     """Whether this is a record of UBI, or a line about one, rather than a response with logged features."""
     hits = dig(record, "hits", "hits")
     logged = isinstance(hits, list) and any(dig(hit, "fields", "_ltrlog") is not None for hit in hits[:1])
@@ -44,7 +45,7 @@ def add_ubi(
     log.finish(first_place)
 
 
-def _records(showings: Showings, path: Path) -> Iterator[dict[str, Any]]:
+def _records(showings: Showings, path: Path) -> Iterator[Facts]:
     """The records of a file, without the lines that say where a bulk request puts them."""
     for _, value in json_records(path):
         if isinstance(value, BrokenRecord):
@@ -75,7 +76,7 @@ class _Events:
         self.columns = {name: array("q") for name in (*_SHARED, "application", "text")}
         self.place, self.weight = array("d"), array("d")  # weight: −1 is an impression
 
-    def take(self, record: dict[str, Any]) -> None:
+    def take(self, record: Given) -> None:
         if "action_name" in record:
             self._event(record)
         elif "user_query" in record or "query_id" in record:
@@ -83,7 +84,7 @@ class _Events:
         else:
             self.showings.note("records that are neither queries nor events: left out")
 
-    def _query(self, record: dict[str, Any]) -> None:
+    def _query(self, record: Given) -> None:
         key, text = id_of(record.get("query_id")), _text(record.get("user_query"))
         if key is None or text is None:
             self.showings.note("queries without query_id or user_query: left out")
@@ -100,7 +101,7 @@ class _Events:
         self.query_time[number] = self._time(record.get("timestamp"))
         self.query_context[number] = self._context(record)
 
-    def _event(self, record: dict[str, Any]) -> None:
+    def _event(self, record: Given) -> None:
         action = record["action_name"]
         if not isinstance(action, str) or (action != IMPRESSION and action not in self.actions):
             self.showings.note(f"events of action {str(action)[:40]!r}: not counted")
@@ -139,12 +140,12 @@ class _Events:
     def _number(numbers: dict[str, int], value: str) -> int:
         return numbers.setdefault(value, len(numbers))
 
-    def _time(self, value: Any) -> int:
+    def _time(self, value: object) -> int:
         moment, written = moment_of(value)
         self.showings.note(f"times as {written}: read" if moment is not None else f"times {written}: unknown")
         return int(np.datetime64(moment, "us").astype(np.int64)) if moment is not None else np.iinfo(np.int64).min
 
-    def _context(self, record: dict[str, Any]) -> int:
+    def _context(self, record: Given) -> int:
         value = None if self.context is None else dig(record, *self.context.split("."))
         return 0 if value is None else self._number(self.contexts, str(value))
 
@@ -278,25 +279,25 @@ def _chosen(numbers: Mapping[str, int], codes: np.ndarray) -> list[str]:
 # Values of records, which may be anything.
 
 
-def dig(value: Any, *keys: str) -> Any:
+def dig(value: object, *keys: str) -> Any:
     """What lies under these keys, None where something on the way is no object or has no such key."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def id_of(value: Any) -> str | None:
+def id_of(value: object) -> str | None:
     """Text, or a number as text; None for anything else, and for empty text."""
     if isinstance(value, str):
         return value.strip() or None
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _ordinal(value: Any) -> tuple[float | None, bool]:
+def _ordinal(value: object) -> tuple[float | None, bool]:
     """A whole number from 0 up, or None; and whether anything is written there."""
     number = decimal(value) if isinstance(value, str) else value
     good = isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= MOST_PLACES
@@ -306,7 +307,7 @@ def _ordinal(value: Any) -> tuple[float | None, bool]:
 _UNITS = ((1e17, 1e9, "nanoseconds"), (1e14, 1e6, "microseconds"), (1e11, 1e3, "milliseconds"), (-1e9, 1.0, "seconds"))
 
 
-def moment_of(value: Any) -> tuple[datetime | None, str]:
+def moment_of(value: object) -> tuple[datetime | None, str]:
     """A time in UTC without a zone, and how it is written; None where it cannot be read.
 
     >>> moment_of("2025-01-22T14:57:25.099+0000")[0] == moment_of(1737557845099)[0]

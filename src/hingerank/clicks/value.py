@@ -3,18 +3,24 @@ intervals over queries, the effective sample size, and the difference to what wa
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.clicks.rankings import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table
-from hingerank.rankers.corrections import ClickedRows, bias_of, clip_at, regressed_relevance
+from hingerank.rankers.corrections import ClickedRows, PlaceBias, bias_of, clip_at, regressed_relevance
 from hingerank.registry import did_you_mean
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KnownBias: TypeAlias = PlaceBias | ArrayLike | None  # estimated, numbers by place, or None for those of the log
+Cell: TypeAlias = str | float | None  # of a table
 ESTIMATORS = ("ips", "snips", "clipped", "dr")
 HANDFUL = 10.0  # clicks of equal weight, below which an estimate is refused
 FEW_QUERIES = 20  # below which showings are resampled instead of queries
@@ -96,12 +102,12 @@ class ClickValues(Mapping[str, ClickValue]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def table(self) -> tuple[list[str], list[list[Any]]]:
+    def table(self) -> tuple[list[str], list[list[Cell]]]:
         """Names of columns, and a row for each ranker; the first is of the lists as they were shown."""
         some = next(iter(self._values.values()))
         percent = f"{100 * some.confidence:.3g} % interval"
         names = ["ranker", some.measure, percent, "against logged", percent, "effective size"]
-        rows: list[list[Any]] = [["as shown", float(some.logged), _between(some.logged.interval), None, None, None]]
+        rows: list[list[Cell]] = [["as shown", float(some.logged), _between(some.logged.interval), None, None, None]]
         for each in self._values.values():
             apart = each.difference
             rows.append(
@@ -117,7 +123,7 @@ class ClickValues(Mapping[str, ClickValue]):
         some = next(iter(self._values.values()))
         return html_table(f"{some.measure} by clicks, {some.estimator}", *self.table())
 
-    def plot(self, figure: Any = None) -> Any:
+    def plot(self, figure: "Figure | None" = None) -> "Figure":
         """A matplotlib Figure: every ranker's difference to the lists as they were shown, with its interval.
 
         Parameters
@@ -149,14 +155,14 @@ def evaluate_clicks(
     data: ClickedRows,
     ranker: Rankings,
     *,
-    propensities: Any = None,
+    propensities: KnownBias = None,
     estimator: str = "ips",
     measure: str = "dcg@10",
     clip: float | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
-) -> Any:
+) -> ClickValue | ClickValues:
     """What a ranking would be worth to users, from clicks on the lists that were shown.
 
     With W the estimated relevance of a row (times its lists), the value is  Σ worth(place in the ranking) · W / lists:
@@ -263,7 +269,7 @@ class WeightedClicks:
     data, propensities, estimator, clip : as of `evaluate_clicks`
     """
 
-    def __init__(self, data: ClickedRows, propensities: Any, estimator: str, clip: float | None):
+    def __init__(self, data: ClickedRows, propensities: KnownBias, estimator: str, clip: float | None):
         self.data, rows = data, data.data
         alpha, beta = bias_of(data, propensities, estimator)
         least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0

@@ -64,7 +64,7 @@ class LinearDiverseRanker(DiverseRanker):
         if count % kinds if kinds else count:
             raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
 
-    def _training_queries(self, queries: object) -> tuple[list[DiverseQuery], np.ndarray]:
+    def _training_queries(self, queries: Iterable[DiverseQuery]) -> tuple[list[DiverseQuery], np.ndarray]:
         """The queries to learn from, and the codes of the aggregates."""
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds

@@ -18,7 +18,7 @@ alpha-ndcg, nerr-ia and nnrbp divide the first three by the value of the greedy 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from hingerank.arrays import Facts
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run
+from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run
 from hingerank.metrics.measure import squeeze
 
 
@@ -200,7 +200,7 @@ def _powers(base: float, most: int) -> np.ndarray:
 
 
 def evaluate_diversity(
-    qrels: object, run: object, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
+    qrels: QrelsLike, run: RunLike, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
     per_query: bool = False, *, complete: bool = False, alpha: float = 0.5, beta: float = 0.5,
 ) -> Facts:  # fmt: skip
     """Mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.
@@ -285,7 +285,7 @@ def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[objec
     return _topic_values(query.judged, [*docids, *query.rest], parsed)
 
 
-def _listed(measures: Any) -> list[object]:
+def _listed(measures: str | DiversityMeasure | Iterable[object]) -> list[object]:
     return [measures] if isinstance(measures, str | DiversityMeasure) else list(measures)
 
 

@@ -25,9 +25,10 @@ from hingerank.diversity.relations import (
     euclidean_relation,
     unit_scores,
 )
-from hingerank.diversity.trec import TopicJudgments, as_qrels, as_run, read_fields
+from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run, read_fields
 
 Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
+Vectors = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]  # topic -> document -> features
 FEATURE_RELATIONS: dict[str, Callable[[Matrix], Relation]] = {
     "cosine": cosine_relation,
     "euclidean": euclidean_relation,
@@ -208,7 +209,7 @@ class DiverseData(Sequence[DiverseQuery]):
     (3, ['c', 'a'])
     """
 
-    queries: Any
+    queries: Sequence[DiverseQuery]
     feature_names: Sequence[str] | None = None
     relation_names: Sequence[str] | None = field(default=None, init=False)
     gaps: Mapping[str, int] = field(default_factory=dict)
@@ -228,17 +229,17 @@ class DiverseData(Sequence[DiverseQuery]):
 
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, int | np.integer):
-            return self.queries[which]
+            return self.queries[int(which)]
         if isinstance(which, slice):
             return DiverseData(self.queries[which], self.feature_names)
         return DiverseData([self.queries[int(i)] for i in np.arange(len(self))[which]], self.feature_names)
 
-    def map(self, change: Any) -> "DiverseData":
+    def map(self, change: Callable[[DiverseQuery], DiverseQuery]) -> "DiverseData":
         """The same data with change(query) for every query."""
         return DiverseData([change(query) for query in self.queries], self.feature_names)
 
 
-def check_queries(queries: Sequence[Any]) -> None:
+def check_queries(queries: Sequence[DiverseQuery]) -> None:
     """Raise a DataError unless all are DiverseQuery with equal numbers of features and relations and vector lengths."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
@@ -269,9 +270,9 @@ def read_aspects(path: PathLike) -> Aspects:
 
 
 def join_run(
-    run: object, features: object = None, qrels: object = None, aspects: Aspects | None = None,
-    relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None, depth: int | None = None,
-    texts: Mapping[str, str] | None = None, incomplete: str = "error",
+    run: RunLike, features: RankingData | Vectors | None = None, qrels: QrelsLike | None = None,
+    aspects: Aspects | None = None, relations: Sequence[str] = ("cosine", "euclidean"), clusters: int | None = None,
+    depth: int | None = None, texts: Mapping[str, str] | None = None, incomplete: str = "error",
 ) -> DiverseData:  # fmt: skip
     """Make one `DiverseQuery` for each topic of the run, with its candidates in the run's order.
 
@@ -362,7 +363,7 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     return vectors
 
 
-def _width(vectors: Matrix) -> int:
+def _width(vectors: Vectors | None) -> int:
     """The number of features, from the first document that has any."""
     return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
 
@@ -372,7 +373,12 @@ def _lacks(table: Given | None, topic: str) -> bool:
 
 
 def _known_documents(
-    topic: str, docids: list[str], vectors: Matrix, texts: Mapping[str, str] | None, incomplete: str, gaps: Counter[str]
+    topic: str,
+    docids: list[str],
+    vectors: Vectors | None,
+    texts: Mapping[str, str] | None,
+    incomplete: str,
+    gaps: Counter[str],
 ) -> tuple[list[int], list[str]]:
     """Indices of the documents with all required data, and the documents without it that follow them."""
     tables = {"features": None if vectors is None else vectors.get(topic, {}), "text": texts}
@@ -380,16 +386,16 @@ def _known_documents(
     for what, table in tables.items():
         lacking = [docid for docid in docids if table is not None and docid not in table]
         if lacking and incomplete == "error":
-            whole = what == "features" and topic not in vectors
+            absent = what == "features" and vectors is not None and topic not in vectors
             count = f"{len(lacking)} of {len(docids)} documents of topic {topic} have no {what}, such as {lacking[0]}"
-            raise _incomplete(f"topic {topic} of the run has no features" if whole else count)
+            raise _incomplete(f"topic {topic} of the run has no features" if absent else count)
         gaps.update({f"documents without {what}": len(lacking)} if lacking else {})
         missing |= dict.fromkeys(lacking)
     known = [i for i, docid in enumerate(docids) if docid not in missing]
     return known, [docid for docid in docids if docid in missing] if incomplete == "keep" else []
 
 
-def _feature_rows(vectors: Matrix, topic: str, docids: list[str], width: int) -> np.ndarray:
+def _feature_rows(vectors: Vectors, topic: str, docids: list[str], width: int) -> np.ndarray:
     odd = next((docid for docid in docids if len(vectors[topic][docid]) != width), None)
     if odd is not None:
         found = len(vectors[topic][odd])

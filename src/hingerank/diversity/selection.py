@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -85,7 +86,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
         query.need("relevance", to=type(self).__name__)
         return np.argsort(-query.relevance, kind="stable")
 
-    def _checked(self, queries: Any, *also: str) -> list[DiverseQuery]:
+    def _checked(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
         """The queries as a list, checked to be of one shape and to have the parts that are needed."""
         listed = list(queries)
         if not listed:
@@ -95,7 +96,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
             query.need(*self._needs, *also, to=type(self).__name__)
         return listed
 
-    def _to_learn_from(self, queries: object, *also: str) -> list[DiverseQuery]:
+    def _to_learn_from(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
         """The candidates used for training, of queries with at least two of them and one relevant."""
         listed = self._checked(queries, "judgments", *also)
         if self.candidates is not None:
@@ -178,7 +179,7 @@ class MMR(DiverseRanker):
         self.relation = relation
 
     def rerank(  # type: ignore[override]
-        self, query: Any, embeddings: Any = None, top: int = 20, *, relation: Any = None
+        self, query: Any, embeddings: Any = None, top: int = 20, *, relation: ArrayLike | None = None
     ) -> np.ndarray:
         """Row numbers of the chosen candidates, best first, from a query or directly from arrays.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,9 @@ from numpy.typing import ArrayLike
 from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.streams import split_lines, whole_bytes, whole_text
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class RankedList:
 
 
 Run = dict[str, RankedList]
+Documents: TypeAlias = RankedList | Mapping[str, float] | Iterable[str]  # ranked, scored, or best first
+RunLike: TypeAlias = PathLike | Mapping[str, Documents] | Iterable[tuple[object, object, float]]
 
 
 @dataclass(eq=False)
@@ -80,6 +85,7 @@ class TopicJudgments:
 
 
 Qrels = dict[str, TopicJudgments]
+QrelsLike: TypeAlias = PathLike | Mapping[str, TopicJudgments] | Iterable[tuple[object, object, object, int]]
 
 
 def read_topics(path: PathLike) -> list[Topic]:
@@ -105,7 +111,7 @@ def read_topics(path: PathLike) -> list[Topic]:
     return topics
 
 
-def _topic(entry: Any, path: PathLike) -> Topic:
+def _topic(entry: "Element", path: PathLike) -> Topic:
     number = entry.get("number")
     if number is None or entry.find("query") is None:
         raise DataError(f"{path}: every <topic> needs a number and a <query>, but one has only {dict(entry.attrib)}")
@@ -217,7 +223,7 @@ def _ranked(documents: dict[str, tuple[int, float, int]], order: str, place: str
     return RankedList(docids, np.array([documents[docid][1] for docid in docids]))
 
 
-def as_run(run: Any, order: str = "score") -> Run:
+def as_run(run: RunLike, order: str = "score") -> Run:
     """A run from a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
 
     Documents with scores are ordered as in `read_run`.
@@ -240,7 +246,7 @@ def as_run(run: Any, order: str = "score") -> Run:
     return as_run(rows, order)
 
 
-def _as_ranked(documents: Any, order: str, topic: str) -> RankedList:
+def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     if isinstance(documents, RankedList):
         return documents
     if isinstance(documents, Mapping):
@@ -253,14 +259,14 @@ def _as_ranked(documents: Any, order: str, topic: str) -> RankedList:
     return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
 
 
-def as_qrels(qrels: Any) -> Qrels:
+def as_qrels(qrels: QrelsLike) -> Qrels:
     """Judgments from a path, the result of `read_diversity_qrels`, or (topic, subtopic, document, judgment) rows."""
     if isinstance(qrels, str | os.PathLike):
         return read_diversity_qrels(qrels)
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
 
 
-def write_run(path: PathLike, run: object, tag: str = "hingerank") -> None:
+def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
     """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1; the whole file or nothing.
 
     Scores come from `distinct_scores`, so that every tool reads the same order.

@@ -1,8 +1,7 @@
 """Within-query context: ranks or z-scores of columns among the rows of their query, appended to the columns."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Floats, Matrix
@@ -19,7 +18,7 @@ def check_context(context: object) -> None:
         raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
 
 
-def beside_context(X: Matrix, qid: Any, context: str) -> Floats:
+def beside_context(X: Matrix, qid: ArrayLike | None, context: str) -> Floats:
     """The columns of dense rows, followed by each column's ranks or z-scores within the queries.
 
     Ranks go from -√3 to √3, so that their standard deviation is about 1; equal values share the mean of their ranks.

@@ -13,7 +13,7 @@ from hingerank.data.files import DataError, PathLike, kind_to_read
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
 from hingerank.diversity.measures import some
-from hingerank.diversity.trec import Run, as_run, read_fields
+from hingerank.diversity.trec import Run, RunLike, as_run, read_fields
 from hingerank.metrics import Measure
 from hingerank.metrics.evaluator import (
     by_falling_docid,
@@ -88,7 +88,7 @@ def _grades_of_data(data: RankingData) -> Grades:
 
 
 def evaluate_run(
-    qrels: object, run: object, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
+    qrels: object, run: RunLike, measures: str | Measure | Sequence[str | Measure] = ("ndcg@10", "map"),
     per_query: bool = False, *, preset: str | None = None, complete: bool = False,
 ) -> Facts:  # fmt: skip
     """Mean over topics of the measures of ``evaluate``, of a run whose documents are not just the judged ones.

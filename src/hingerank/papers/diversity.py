@@ -32,7 +32,7 @@ from hingerank.diversity.relations import (
     unit_scores,
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
-from hingerank.diversity.trec import Qrels, Run, TopicJudgments, read_diversity_qrels, read_run
+from hingerank.diversity.trec import Qrels, Run, RunLike, TopicJudgments, read_diversity_qrels, read_run
 from hingerank.lab.comparison import compare
 from hingerank.lab.first_stage import scored_folds
 from hingerank.lab.folds import FoldLike
@@ -149,7 +149,7 @@ def with_vectors(queries: DiverseData, length: int) -> DiverseData:
     return queries.map(change)
 
 
-def _score(qrels: Qrels, queries: DiverseData, run: object) -> Values:
+def _score(qrels: Qrels, queries: DiverseData, run: RunLike) -> Values:
     return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
 
 
