@@ -40,7 +40,7 @@ class Cells:
         return len(self.query)
 
 
-def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None) -> tuple[list[np.ndarray], np.ndarray]:
+def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None) -> Counted:
     """The distinct rows of columns of numbers from 0 up, in order, and how often (or with what weight) each came.
 
     >>> distinct, count = count_rows([np.array([1, 0, 1]), np.array([2, 5, 2])])
@@ -110,7 +110,7 @@ def group_by(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarra
     >>> [column.tolist() for column in distinct], group.tolist()
     ([[0, 1], [5, 2]], [1, 0, 1])
     """
-    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    sizes = _sizes(columns)
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column, size in zip(columns, sizes):
         if span * size > _MOST:  # as many as there are rows, at most

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 LEAST_SHOWN = 3  # a list of fewer may well be clicked from end to end
+RATES = ["place", "showings", "clicks", "click rate"]
 NO_LISTS = "not counted: the log has no sessions"
 NO_TIMES = "not counted: the log has no times"
 
@@ -85,6 +86,10 @@ class LogDescription:
         lines += [(f.question, "–" if f.count is None else f"{f.count:,}", f.done) for f in self.findings]
         return lines + [("while reading", f"{count:,}", text) for text, count in self.notes.items()]
 
+    def rates(self) -> list[tuple[str, str, str, str]]:
+        """Lines of the second table: place, showings, clicks, click rate."""
+        return [(f"{k}", f"{n:,g}", f"{c:,g}", f"{rate:.4f}") for k, n, c, rate in zip(*self.places.values())]
+
     def tables(self) -> list["Table"]:
         """Two rich tables: the findings, and clicks by place."""
         from rich.table import Table
@@ -92,15 +97,13 @@ class LogDescription:
         facts = Table("", "count", "what was done", title="click log")
         for line in self.facts():
             facts.add_row(*line)
-        places = Table("place", "showings", "clicks", "click rate", title="clicks by place")
-        for place, showings, clicks, rate in zip(*self.places.values()):
-            places.add_row(f"{place}", f"{showings:,g}", f"{clicks:,g}", f"{rate:.4f}")
+        places = Table(*RATES, title="clicks by place")
+        for rate in self.rates():
+            places.add_row(*rate)
         return [facts, places]
 
     def _repr_html_(self) -> str:
-        rates = zip(*self.places.values())
-        rows = [(f"{k}", f"{n:,g}", f"{c:,g}", f"{rate:.4f}") for k, n, c, rate in rates]
-        places = html_table("clicks by place", ["place", "showings", "clicks", "click rate"], rows)
+        places = html_table("clicks by place", RATES, self.rates())
         return html_table("click log", ["", "count", "what was done"], self.facts()) + places
 
 

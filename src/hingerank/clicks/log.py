@@ -338,8 +338,8 @@ def join(log: ClickLog, data: RankingData | RowsInParts) -> ClickData:
     lists = np.zeros(len(blocks))
     np.add.at(lists, query[query >= 0], log.lists_by_query()[query >= 0])
     dropped = {
-        "showings of documents without a row": _whole(cells.showings[~found].sum()),
-        "clicks on documents without a row": _whole(cells.clicks[~found].sum()),
+        "showings of documents without a row": round(float(cells.showings[~found].sum())),
+        "clicks on documents without a row": round(float(cells.clicks[~found].sum())),
         "queries of the log without a row": int((query < 0).sum()),
         "queries of the rows that were never shown": int((lists == 0).sum()),
         "rows that were never shown": int((~shown).sum()),
@@ -458,10 +458,6 @@ def _times(times: ArrayLike, n: int) -> np.ndarray:
 
 def _distinct(codes: np.ndarray) -> int:
     return int((np.bincount(codes) > 0).sum())
-
-
-def _whole(value: float) -> int:
-    return round(float(value))
 
 
 def _count(number: float, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -44,29 +44,20 @@ def tables_of(form: Form) -> tuple[str, Facts]:
     return body.kernel, tables
 
 
-def scaling_tables(form: Form) -> Facts:
-    """The numbers that scale the used columns, one column after another; none if nothing is scaled."""
-    scaling, used = form.scaling, form.used()
-    if isinstance(scaling, ScaledColumns):
-        return {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
-    if isinstance(scaling, Logs):
-        return {"SCALED": used, "WIDTH": scaling.width[used]}
-    if isinstance(scaling, Places):
-        count = scaling.quantiles.shape[1]
-        return {"SCALED": used, "QUANTILES": int(count), "QUANTILE": scaling.quantiles[used].ravel()}
-    return {}
-
-
 def front_tables(form: Form) -> Facts:
-    """The numbers used on a row before the model's own loop."""
-    return scaling_tables(form) | filling_tables(form)
-
-
-def filling_tables(form: Form) -> Facts:
-    """What missing values become, and the columns that mark them; none if the model has no missing values."""
-    if form.filled is None:
-        return {}
-    return {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
+    """The numbers used on a row before the model's own loop: what scales its columns, and fills missing values."""
+    scaling, used = form.scaling, form.used()
+    tables: Facts = {}
+    if isinstance(scaling, ScaledColumns):
+        tables = {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
+    elif isinstance(scaling, Logs):
+        tables = {"SCALED": used, "WIDTH": scaling.width[used]}
+    elif isinstance(scaling, Places):
+        count = scaling.quantiles.shape[1]
+        tables = {"SCALED": used, "QUANTILES": int(count), "QUANTILE": scaling.quantiles[used].ravel()}
+    if form.filled is not None:
+        tables |= {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
+    return tables
 
 
 def write_python(form: Form, about: Facts) -> str:
@@ -79,9 +70,7 @@ def write_python(form: Form, about: Facts) -> str:
     lines += ["from math import copysign, cos, exp, log1p", ""]
     lines += [f"FEATURES = {_listed([repr(str(name)) for name in form.names], '[', ']')}"]
     functions = []
-    for mark, part in _marks(form):
-        loop, tables = tables_of(part)
-        tables |= front_tables(part)
+    for mark, part, loop, tables in _marked_parts(form):
         lines += [f"{name}{mark} = {_literal(value, '[', ']')}" for name, value in tables.items()]
         functions.append(_marked(_functions(part, PYTHON[loop], SCALED_PYTHON, "python"), tables, mark))
     if len(functions) > 1:
@@ -94,9 +83,7 @@ def write_javascript(form: Form, about: Facts) -> str:
     names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
     lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
     functions = []
-    for mark, part in _marks(form):
-        loop, tables = tables_of(part)
-        tables |= front_tables(part)
+    for mark, part, loop, tables in _marked_parts(form):
         lines += [f"const {name}{mark} = {_literal(value, '[', ']')};" for name, value in tables.items()]
         functions.append(_marked(_functions(part, JAVASCRIPT[loop], SCALED_JAVASCRIPT, "javascript"), tables, mark))
     if len(functions) > 1:
@@ -111,11 +98,9 @@ def write_c(form: Form, about: Facts) -> str:
     names = _listed([_c_string(name) for name in form.names], "{", "}")
     lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
     functions = []
-    for mark, part in _marks(form):
-        loop, tables = tables_of(part)
-        front = front_tables(part)
-        front.pop("WIDE", None)  # a constant, below
-        for name, value in (tables | front).items():
+    for mark, part, loop, tables in _marked_parts(form):
+        tables.pop("WIDE", None)  # a constant, below
+        for name, value in tables.items():
             kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
             size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
             text = _literal(value, "{", "}") if np.size(value) else "{0}"
@@ -130,15 +115,17 @@ def write_c(form: Form, about: Facts) -> str:
         text = _functions(part, text, SCALED_C, "c")
         text = text.replace("\ndouble score(", "\nstatic double score(") if mark else text
         text = f"static {text}" if mark and text.startswith("double score(") else text
-        functions.append(_marked(text, {**tables, **front, **counts}, mark))
+        functions.append(_marked(text, {**tables, **counts}, mark))
     if len(functions) > 1:
         functions.append(f"double score(const double *x)\n{{\n    return {_calls(functions)};\n}}")
     return "\n".join([*lines, "", "\n\n".join(functions), ""])
 
 
-def _marks(form: Form) -> list[tuple[str, Form]]:
-    """The parts of a form, each with the suffix of its names if there are several."""
-    return [(f"_{k}" if len(form.parts) > 1 else "", part) for k, part in enumerate(form.parts, 1)]
+def _marked_parts(form: Form) -> Iterator[tuple[str, Form, str, Facts]]:
+    """The parts of a form: the suffix of its names if there are several, the part, its kind of loop and its numbers."""
+    for k, part in enumerate(form.parts, 1):
+        loop, tables = tables_of(part)
+        yield f"_{k}" if len(form.parts) > 1 else "", part, loop, tables | front_tables(part)
 
 
 def _marked(text: str, tables: Iterable[str], mark: str) -> str:

@@ -16,12 +16,11 @@ from hingerank.export.sql import write_sql
 from hingerank.export.vespa import run_vespa, write_vespa
 from hingerank.registry import did_you_mean
 
-WORDS = {"linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves"}
-WORDS |= {
-    "surfaces": "curves with surfaces",
-    "zero-trees": "trees that count zeros as missing values",
+WORDS = {
+    "linear": "a linear model", "mapped": "a kernel or Fourier model", "trees": "trees", "curves": "curves",
+    "surfaces": "curves with surfaces", "zero-trees": "trees that count zeros as missing values",
     "sum": "a sum of models",
-}
+}  # fmt: skip
 SCALED = "features that are scaled within each query"
 KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do the scaling
 SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # formats that add the scores of several forms
@@ -66,7 +65,11 @@ def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...
     return (Consumer(f"the arithmetic of {engine}", lambda: True, run),)
 
 
-ASK = "POST {0} to _ltr/_featureset/SET/_createmodel, and rescore with sltr and ltr_log"
+PLUGIN = Format(
+    ("model.json", "featureset.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
+    options={"name": "hingerank", "shift": 0.0, "ranklib": False, "define": False},
+    test="POST {0} to _ltr/_featureset/SET/_createmodel, and rescore with sltr and ltr_log",
+)  # fmt: skip
 FORMATS: dict[str, Format] = {
     "python": Format(
         ("model.py",), code.write_python, consumers.PYTHON, ALL, BY_COLUMNS,
@@ -109,14 +112,8 @@ FORMATS: dict[str, Format] = {
         test="PUT {0} to schema/model-store, and ask with rq={{!ltr model=NAME reRankDocs=1000}} and "
         "fl=id,score,[features]",
     ),
-    "elasticsearch": Format(
-        ("model.json", "featureset.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0, "ranklib": False, "define": False}, test=ASK,
-    ),
-    "opensearch": Format(
-        ("model.json", "featureset.json"), write_plugin, stand_in("the LTR plugin", run_plugin), ("linear", "trees"),
-        options={"name": "hingerank", "shift": 0.0, "ranklib": False, "define": False}, test=ASK,
-    ),
+    "elasticsearch": PLUGIN,
+    "opensearch": PLUGIN,
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
         BUT_ZEROS, {"columns": BUT_ZEROS, "log": BUT_ZEROS, "quantile": BUT_ZEROS, "query-minmax": ("linear",)},
