@@ -9,6 +9,7 @@ import io
 import os
 import shlex
 import tempfile
+import textwrap
 import warnings
 
 from docutils import nodes
@@ -16,7 +17,7 @@ from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
 MOST_LINES = 40
-WIDTH = "96"  # characters of a line that a block shows beside both lists of contents
+WIDTH = 96  # characters of a line that a block shows beside both lists of contents
 
 
 def run_blocks(app, doctree):
@@ -53,13 +54,17 @@ def _output(node, names):
             )
             return ""
         exec(compile(text, "page", "exec"), names)
-    return said.getvalue()
+    return "\n".join(_wrapped(line) for line in said.getvalue().splitlines())
+
+
+def _wrapped(line):
+    return line if len(line) <= WIDTH else "\n".join(textwrap.wrap(line, WIDTH, subsequent_indent="    "))
 
 
 def _commands(text, said):
     from hingerank.cli import main
 
-    os.environ["COLUMNS"] = WIDTH
+    os.environ["COLUMNS"] = str(WIDTH)
     for line in text.splitlines():
         if line.startswith("$ ") and main(shlex.split(line.removeprefix("$ "))[1:]) != 0:
             raise ValueError(line)
