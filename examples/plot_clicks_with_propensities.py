@@ -2,9 +2,9 @@
 Learning from clicks
 ====================
 
-People click what they see, and they see the top of the list. Suppose that the chance to be looked at (the propensity of
-a place) is known. Set every clicked row against **all** other rows of its query, and weigh it by the inverse of its
-propensity: the bias is then gone on average (Joachims, Swaminathan and Schnabel 2017).
+People click what they see, and they see the top of the list. Suppose that the probability of being looked at (the
+propensity of a position) is known. Set every clicked row against **all** other rows of its query, and weigh it by the
+inverse of its propensity: the bias is then gone on average (Joachims, Swaminathan and Schnabel 2017).
 
 Setting clicked rows against *unclicked* ones looks similar and stays biased, with any amount of data. A row that is
 rarely looked at is rarely clicked, and so it loses often, however good it is.
@@ -19,8 +19,8 @@ data = hr.make_letor(n_queries=200, rows_per_query=12, n_features=10, n_grades=2
 rng = np.random.default_rng(0)
 
 # %%
-# The search engine in use ranks by one feature. People look at place r with probability 1 / r, click a relevant
-# result they look at nearly always, and an irrelevant one sometimes.
+# The search engine in use ranks by one feature. People look at position r with probability 1 / r. If they look at a
+# result, they click it nearly always if it is relevant, and sometimes if it is not.
 
 place = np.empty(data.n_rows, int)
 lists = [np.arange(start, end) for start, end in zip(data.blocks.offsets, data.blocks.offsets[1:])]
@@ -33,16 +33,16 @@ figure, axis = plt.subplots(figsize=(6, 2.8), layout="constrained")
 shown = rng.binomial(100, propensity * attraction) / 100
 axis.plot(range(1, 13), [data.y[place == r].mean() for r in range(1, 13)], marker="o", label="share of relevant rows")
 axis.plot(range(1, 13), [shown[place == r].mean() for r in range(1, 13)], marker="o", label="share clicked")
-axis.set(xlabel="place in the list in use", ylim=(0, None))
+axis.set(xlabel="position in the list in use", ylim=(0, None))
 axis.legend()
 
 # %%
-# All pairs of two rows of a query, both ways round. What is learnt depends on what they weigh. With the clicks of n
-# showings of every list the pair (i, j) weighs
+# Take every pair of rows (i, j) of a query, in both orders. What is learnt depends on the weights of the pairs. If
+# every list is shown n times, there are two ways to correct the weight of (i, j):
 #
 # - (clicks on i) / propensity of i, whatever happened to j: on average n times the attraction of i;
 # - (clicks on i while j was not clicked) / propensity of i: on average that times 1 - (propensity · attraction of j),
-#   in which the place of j is still to be seen.
+#   which still depends on the position of j.
 
 winner, loser = np.array([(i, j) for rows in lists for i in rows for j in rows if i != j]).T
 
@@ -68,8 +68,8 @@ def weights_of(showings):
 
 # %%
 # The direction to find is the one that the attractions themselves teach. The first way comes nearer with every showing.
-# The others come to rest elsewhere: they give the feature by which the list in use ranks too much weight, and twice as
-# many clicks change nothing about it.
+# The others converge elsewhere: they give too much weight to the feature by which the list in use ranks, and more
+# clicks do not change that.
 
 truth = learn(attraction[winner], C=1e-3)
 counts = [4, 16, 64, 256, 1024]

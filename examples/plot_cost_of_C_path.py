@@ -2,8 +2,8 @@
 Choosing C along a path
 =======================
 
-C weighs mistakes against the size of the weights, and only data can choose it. ``fit_path`` fits every value in one go:
-each fit starts where the one before it ended, so that the path costs less than the fits one by one.
+C weighs mistakes against the size of the weights, and has to be chosen by data. ``fit_path`` fits many values of C:
+each fit starts where the one before it ended, so the path costs less than separate fits.
 """
 
 import time
@@ -37,8 +37,8 @@ print(f"objectives differ by at most {difference:.1e} of their size")
 print("iterations one by one", sum(r.n_iter_ for r in alone), "and along the path", sum(r.n_iter_ for r in path))
 
 # %%
-# Validation queries choose. The test curve is drawn here only to show that they choose well: too small a C leaves the
-# weights near zero, too large a one fits the noise of the training queries.
+# C is chosen on validation queries. The test curve is drawn only to show that the choice is good. Too small a C leaves
+# the weights near zero; too large a C fits the noise of the training queries.
 
 
 def ndcg(ranker, part):
@@ -58,7 +58,7 @@ axis.legend()
 print(f"C = {Cs[chosen]:.2g}, NDCG@10 on test {curves['test'][chosen]:.3f}")
 
 # %%
-# The weights along the path: they grow out of zero together, the useful ones first and furthest.
+# The weights along the path. All start near zero; those of useful features grow first and most.
 
 figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
 weights = np.array([ranker.coef_ for ranker in path])

@@ -34,8 +34,8 @@ for name, ranker in rankers.items():
     print(f"{name:<10} alpha-NDCG@20 {values[0]:.4f}   ERR-IA@20 {values[1]:.4f}")
 
 # %%
-# What the first twenty places hold for one query. Dark: the first document about a subtopic; light: one more of them;
-# an empty column is a document that is not relevant.
+# The first twenty documents of one query. Dark: the first document about a subtopic. Light: a further one. An empty
+# column is a document that is not relevant.
 
 query = test[29]
 figure, axes = plt.subplots(3, 1, figsize=(7, 5.4), sharex=True, layout="constrained")

@@ -2,9 +2,9 @@
 Hybrid search: learnt weights
 =============================
 
-BM25, the similarity of vectors and popularity, added up as a hybrid query does. Each score is divided by its largest
-value in the query, as OpenSearch's normalization processor does with a lower bound of 0. A linear ranker learns the
-weights of the sum; the page "Hybrid search" writes them into OpenSearch's pipeline and into Vespa's rank profile.
+A hybrid query adds up BM25, the similarity of vectors and popularity. Each score is divided by its largest value in the
+query, as OpenSearch's normalization processor does with a lower bound of 0. A linear ranker learns the weights of the
+sum. The page :doc:`/hybrid` writes them into OpenSearch's pipeline and into Vespa's rank profile.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ worth = 0.5 * words + 0.4 * meaning + 0.1 * fame + 0.1 * rng.random(len(qid))
 scores = np.column_stack((bm25, vector, 5 * fame))
 
 # %%
-# What the engine adds up, and rows to learn from and to test on.
+# The rows to learn from and to test on have the scores that the engine adds up.
 
 largest = scores.reshape(queries, size, 3).max(axis=1)
 names = ["BM25", "vector", "popularity"]

@@ -2,9 +2,9 @@
 Low-rank multipliers: how pairs interact
 ========================================
 
-The dual of the Ranking SVM has a number for every pair. Pairs share rows, so the numbers of a query, laid out as a
-matrix of winners by losers, are far from independent. This example measures how many dimensions they need, and fits the
-two rankers that build low rank in.
+The dual of the Ranking SVM has a multiplier for every pair. Pairs share rows, so the multipliers of a query, written as
+a matrix of winners by losers, are far from independent. This example measures how many dimensions they need, and fits
+the two rankers that build low rank in.
 """
 
 import matplotlib.pyplot as plt

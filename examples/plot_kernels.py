@@ -1,9 +1,9 @@
 """
-When lines are not enough: kernels and their approximations
-===========================================================
+When a linear model is not enough: kernels
+==========================================
 
-Half of what makes a row good here lies in products of two features, which no linear ranker can see. An RBF kernel can;
-a few hundred landmarks or Fourier features do nearly as well at a fraction of the cost.
+Half of what makes a row good here is in products of two features, which no linear ranker can represent. An RBF kernel
+can. A few hundred landmarks or Fourier features are nearly as good, at a fraction of the cost.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ train, rest = data.split(test_size=0.5, seed=0)
 validation, test = rest.split(test_size=0.5, seed=0)
 
 # %%
-# C and gamma together: for every gamma the rows are mapped once and C follows a path.
+# Search C and gamma together. For every gamma the rows are mapped once, and C follows a path.
 
 found = hr.search_kernel(hr.NystroemRankSVM(100), train, validation, Cs=[2.0**k for k in range(-10, 3, 2)])
 C, gamma = found.best.C, found.best.gamma

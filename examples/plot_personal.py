@@ -26,7 +26,7 @@ titles = [" ".join(rng.choice(themes[t], 3, replace=False)) + " " + rng.choice(t
 X, names = word_features(titles)
 
 # %%
-# What readers like: a mixture of the three themes, and chance. Ratings go from 1 to 5.
+# A reader's rating depends on a mixture of the three themes, and on chance. Ratings go from 1 to 5.
 
 n_readers, n_rated = 600, 30
 liking = rng.standard_normal((n_readers, 3))
@@ -47,13 +47,13 @@ for ranker in (hr.JointRanker(), hr.SeparateRanker(), hr.PersonalRankSVM(rank=2)
     print(f"{type(ranker).__name__:16} {ranker.score(X, *held):.3f} of the held back pairs in the right order")
 
 # %%
-# The basic ranking functions: on the left the words each one likes, on the right those it dislikes. Two are enough:
-# who has weighed love against science and suspense against love has weighed all three.
+# The basic ranking functions: on the left the words that each one prefers, on the right those that it puts last. Two
+# functions are enough for three themes: love against science, and suspense against love.
 
 plot_basis(ranker, names, functions=(0, 1), top=12, figure=plt.figure(figsize=(9, 3.6)))
 
 # %%
-# A new reader says something about four books. The basis stays as it is, so this takes about a millisecond.
+# A new reader rates four books. The basis stays as it is, so this takes about a millisecond.
 
 four = word_features(["night detective murder", "summer wedding kiss", "atoms numbers universe", "blood trail knife"],
                      min_items=1, vocabulary=names)[0]  # fmt: skip

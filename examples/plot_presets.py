@@ -2,8 +2,8 @@
 One ranking, many NDCGs
 =======================
 
-Tools that print "NDCG@10" disagree: about the gain of a grade, the discount of a place, lists shorter than ten, queries
-without a relevant row, and ties. Every measure here can follow the conventions of a named tool.
+Tools that print "NDCG@10" disagree about the gain of a grade, the discount of a rank, lists shorter than ten, queries
+without a relevant row, and ties. In hingerank, every measure can follow the conventions of a named tool.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ axis.set(xlabel="NDCG@10 of the same ranking of the same rows", xlim=(0, 1.1))
 plt.show()
 
 # %%
-# Which convention it is: options change one at a time. See :doc:`/measures` for all of them.
+# Which convention makes the difference? Here one option changes at a time. See :doc:`/measures` for all of them.
 
 for option in ("", ":gain=linear", ":discount=letor", ":short=zero", ":empty=1", ":ties=stable"):
     name = "ndcg@10" + option

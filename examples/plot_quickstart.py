@@ -12,15 +12,15 @@ import numpy as np
 import hingerank as hr
 
 # %%
-# Rows belong to queries, and every row has a grade. Generated data also know the truth behind the grades, which real
-# data do not: it tells how good any ranker could be.
+# Rows belong to queries, and every row has a grade. For generated data, the true utility behind the grades is known. It
+# shows how good any ranker could be.
 
 data = hr.make_letor(n_queries=150, rows_per_query=(20, 60), n_features=12, useless=4, seed=0)
 train, test = data.split(test_size=0.3, seed=0)
 print(train)
 
 # %%
-# A fit ends with a certificate: what was measured, how small it had to be, how small it is.
+# Every fit has a certificate. Here it is the duality gap: how far the fit is from the optimum, at most.
 
 ranker = hr.RankSVM(C=0.01).fit(train)
 print(ranker.certificate_)
@@ -35,8 +35,8 @@ axis.axhline(0, color="black", linewidth=0.8)
 axis.set(xlabel="feature (useless ones in grey)", ylabel="weight", xticks=range(data.n_features))
 
 # %%
-# Rows come back best first, query by query. A ranking is only as good as its first places, so NDCG is measured at many
-# of them, beside the best that the noise in these grades allows and beside chance.
+# ``rank`` returns row numbers, best first, query by query. The first ranks matter most, so NDCG is measured at several
+# cutoffs. The curves above and below are the best that the noise in the grades allows, and chance.
 
 best = ranker.rank(test, top=3)
 print(test.qid[best][:6], test.y[best][:6])

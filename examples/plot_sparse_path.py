@@ -2,8 +2,8 @@
 Few features: a sparse path
 ===========================
 
-Of two hundred features 188 are useless here, and there are few queries to learn from. ``FenchelRank`` keeps the weights
-inside a ball of the l1 norm: a small radius keeps few features, and a path of radii shows them enter one by one.
+Here 188 of two hundred features are useless, and there are few queries to learn from. ``FenchelRank`` keeps the weights
+inside a ball of the l1 norm. A small radius keeps few features. Along a path of radii they enter one by one.
 """
 
 import matplotlib.pyplot as plt
@@ -33,6 +33,6 @@ print(f"NDCG@10 on test: {best.score(test):.4f} sparse, {dense.score(test):.4f} 
 print(best.feature_table()[:3])
 
 # %%
-# The weights along the path, and what validation thinks of each point.
+# The weights along the path, and the validation measure at each point.
 
 plot_path(path, validation, figure=plt.figure(figsize=(6.4, 6), layout="constrained"))

@@ -2,8 +2,8 @@
 Lists from an approximate index
 ===============================
 
-A personal model scores an item for a user by the product of two vectors, so that any index of vectors can make lists.
-``export(..., to="vectors")`` writes the vectors; here they go into an HNSW index of `usearch
+A personal model scores an item for a user by the inner product of two vectors, so any vector index can make lists.
+``export(..., to="vectors")`` writes the vectors. Here they go into an HNSW index of `usearch
 <https://pypi.org/project/usearch/>`_, and its lists are compared with the exact ones of ``top_k``.
 """
 
