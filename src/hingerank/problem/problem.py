@@ -352,14 +352,14 @@ class PlainPass(Pass):
 class WindowPass(Pass):
     """Base of passes of hinge-type losses over graded rows: it stores the windows of the last point evaluated.
 
-    An older point re-evaluates itself when its curvature is needed, and so does one whose memory another loss has used.
+    An older point re-evaluates itself when its curvature is needed, and so does one whose memory another pass has used.
     """
 
     def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
         self.loss, self.graded, self.terms = loss, preferences, loss.terms
         self.tree, self.offsets = preferences.tree, preferences.offsets
         self.latest: np.ndarray | None = None
-        self.used_by: list[WindowLoss] = [loss]  # whose windows are in the state; shared like it
+        self.used_by: list[WindowPass] = [self]  # whose windows are in the state; shared like it
 
     @cached_property
     def state(self) -> WindowState:
@@ -373,7 +373,7 @@ class WindowPass(Pass):
         return other
 
     def _return_to(self, w: np.ndarray) -> None:
-        if self.latest is not w or self.used_by[0] is not self.loss:
+        if self.latest is not w or self.used_by[0] is not self:
             self.at(w)
 
 
@@ -398,7 +398,7 @@ class FusedPass(WindowPass):
     def at(self, w: np.ndarray) -> LossPoint:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
         moments, gradient = map(add_up, zip(*run_shards(self._loss_of(w), self.shards)))
-        self.latest, self.used_by[0] = w, self.loss
+        self.latest, self.used_by[0] = w, self
 
         def curvature(v: np.ndarray) -> np.ndarray:
             self._return_to(w)

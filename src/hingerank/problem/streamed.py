@@ -197,7 +197,7 @@ class StreamedPass(WindowPass):
 
     def at(self, w: np.ndarray) -> LossPoint:
         moments, gradient = self._run(w, score_pass)
-        self.latest, self.used_by[0] = w, self.loss
+        self.latest, self.used_by[0] = w, self
 
         def curvature(v: np.ndarray) -> np.ndarray:
             self._return_to(w)
