@@ -77,11 +77,26 @@ class RoundedHinge(Objective):
     def diagonal(self, point: Point) -> Vector:
         return self.problem.diagonal(point)
 
+    def bounds_by_tangents(self, point: Point, here: Point, there: Point, r: Vector) -> Bounds:
+        """The bounds at a point if a sample's queries, of which `here` is at the same w, have the multipliers of
+        `there`; r: w minus the sum of a_ij (x_i - x_j)."""
+        bounds, combined = self.bounds(point), point.w - r
+        least = 0.5 * float(combined @ combined)
+        multipliers = self._multipliers(point) - self._multipliers(here) + self._multipliers(there)
+        lower = self.margin * multipliers - least
+        return bounds._replace(lower=lower, gap=bounds.value - lower + ROUNDING * bounds.value, least=least)
+
+    def _multipliers(self, point: Point) -> float:
+        """The sum of the multipliers of a point's pairs."""
+        assert point.moments is not None  # smoothed_hinge is a WindowLoss
+        outer, inner = point.moments
+        return self.C * float(outer[1] - inner[1]) / self.width
+
     def bounds(self, point: Point) -> Bounds:
         """The bounds that a point of the rounded problem gives for the hinge."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss
         w, (outer, inner) = point.w, point.moments
-        multipliers = self.C * float(outer[1] - inner[1]) / self.width  # their sum
+        multipliers = self._multipliers(point)
         combined = w - point.gradient  # sum a_ij (x_i - x_j)
         least, rounding = 0.5 * float(combined @ combined), self.problem.rounding(point)
         kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])

@@ -23,9 +23,10 @@ from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.structures import HalfSquare, SmoothStructure
 
-ROWS_OF_A_SAMPLE, ROWS_OF_A_DIAGONAL = 20_000, 16_384
+ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL = 10_000, 100, 16_384
 LARGEST_HESSIAN = 400
-STRIDES = (256, 64, 16, 4)  # of samples: every n-th query
+SMALLEST_STRIDE, LARGEST_STRIDE = 4, 256  # of samples whose Hessians are used: every n-th query
+LARGER_STRIDE = 2  # of a sample of which only the gradient is used
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several features each, which need many
@@ -65,6 +66,7 @@ class Objective(Protocol):
 
     dimension: int
     convex: bool = True
+    factor: float = 1.0  # of a sample: by which its loss is multiplied to weigh as much as that of all queries
 
     def at(self, w: Vector) -> Point:
         """The objective at w."""
@@ -105,6 +107,10 @@ class Objective(Protocol):
 
     def samples(self) -> "Sequence[Objective]":
         """The same problem on samples of the data, small to large, if their solutions are good starts."""
+        return []
+
+    def larger_samples(self) -> "Sequence[Objective]":
+        """Samples larger than these, small to large, if their gradients cost little beside that of the whole."""
         return []
 
     @property
@@ -265,22 +271,32 @@ class Problem(Objective):
         whole. They are used as a start and as a cheap model of the curvature, never as the result.
         """
         graded = self._pass.graded
-        if graded is None:
+        return [] if graded is None else self._samples(self._strides(graded), graded)
+
+    def larger_samples(self) -> "list[Problem]":
+        if not isinstance(self._pass, FusedPass):  # samples of rows elsewhere are copies
             return []
+        graded = self._pass.graded
+        strides = [LARGER_STRIDE for last in self._strides(graded)[-1:] if last >= 4 * LARGER_STRIDE]
+        return self._samples(strides, graded)
+
+    def _strides(self, graded: QueryPreferences) -> list[int]:
+        """Those of a small sample, if there can be one, and of one that is large enough for its Hessian to be used."""
         rows, queries, breadth = graded.n_items, graded.n_queries, self.design.breadth
-        most = min(rows // max(ROWS_OF_A_SAMPLE, 200 * breadth), queries // 100)
-        if most < STRIDES[-1]:
+        most = min(rows // max(ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT * breadth), queries // 100)
+        if most < SMALLEST_STRIDE:
             return []
-        strides = [k for k in STRIDES if k <= most]
-        if strides[0] * 8 <= rows // max(1000, 20 * breadth) and strides[0] * 8 <= queries // 20:
-            strides.insert(0, strides[0] * 8)
-        whole = graded.weight_of(1)
-        chosen = [(k, graded.weight_of(k)) for k in strides[:2]]
-        return [self._sample(k, whole / weight) for k, weight in chosen if weight > 0]
+        last = min(LARGEST_STRIDE, 1 << (most.bit_length() - 1))
+        most = min(rows // max(1000, 20 * breadth), queries // 20)
+        return [*[k for k in (8 * last, 4 * last) if k <= most][:1], last]
+
+    def _samples(self, strides: list[int], graded: QueryPreferences) -> "list[Problem]":
+        chosen = [(k, graded.weight_of(k)) for k in strides]
+        return [self._sample(k, graded.weight_of(1) / weight) for k, weight in chosen if weight > 0]
 
     def _sample(self, stride: int, factor: float) -> "Problem":
         part = self.with_C(self.C * factor)
-        part._pass = self._pass.every(stride)
+        part._pass, part.factor = self._pass.every(stride), factor
         return part
 
     @property
@@ -441,11 +457,8 @@ class FusedPass(WindowPass):
 
     def _degrees(self, w: np.ndarray) -> np.ndarray:
         self._return_to(w)
-        weight, offsets, degree = (
-            np.zeros(self.graded.n_items),
-            self.offsets,
-            self.loss.degrees(self.state, self.graded),
-        )
+        weight, offsets = np.zeros(self.graded.n_items), self.offsets
+        degree = self.loss.degrees(self.state, self.graded)
         for first, last in self.graded.shards:  # one after the other, to need positions of one shard only
             a, b = offsets[first], offsets[last]
             starts = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))

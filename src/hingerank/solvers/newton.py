@@ -1,20 +1,22 @@
 """Trust-region truncated Newton for smooth objectives (Lin & Moré's TRON, Steihaug's conjugate gradients).
 
-Large data sets are redundant: a sixteenth of the queries gives nearly the same optimum and nearly the same curvature.
+Large data sets are redundant: a small part of the queries gives nearly the same optimum and nearly the same curvature.
 So if the objective offers `samples()`, small ones are solved first for a start, and the Hessian of the largest one is
-used afterwards. Value, gradient, acceptance of steps and the certificate always come from the whole objective, and its
-own Hessian is used once the sample's steps make too little progress.
+used afterwards. Value, gradient and acceptance of steps always come from the whole objective, and its own Hessian is
+used once the sample's steps make too little progress. The certificate is a gap of the whole objective, too: a sample
+only helps to find the bound (`gap_by_tangents`).
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
 from hingerank.arrays import Facts, Vector
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.run import GAP, STATIONARY, Callback, Run, Solution
+from hingerank.solvers.run import GAP, ROUNDING, STATIONARY, Callback, Run, Solution, relative
 
 # fractions of the predicted decrease: below ACCEPT a step is refused, below POOR the trust region shrinks
 ACCEPT, POOR = 1e-4, 0.25
@@ -23,6 +25,7 @@ HARD = 0.5  # products per dimension above which an explicit Hessian is cheaper 
 NEAR = 10  # below this multiple of the tolerance a part of the step that is known in advance is taken first
 EXACT, CHEAP = 0.1, 0.02  # smallest residual relative to the gradient, for the Hessian's products and for a sample's
 ROUGH = 1e-2  # relative gradient to which samples are solved
+ROUNDS, LINEAR = 4, 0.1  # iterations for a gap by tangents, at most; each must cut its squared residual to this
 UNEVEN = 1e3  # ratio of largest to smallest diagonal entry from which the diagonal is used as a preconditioner
 
 
@@ -98,35 +101,41 @@ def newton(
     if samples:  # the whole objective is first evaluated at their solution; the gradient at 0 only sets the unit
         scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
         if w is None or not np.any(w):
-            w, inverse = solve_samples(samples, zero, scale, run)
+            w, inverse = solve_samples(objective, samples, scale, run)
         point = objective.at(w)
     else:
         point = objective.at(zero)
         scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
         point = point if w is None or not np.any(w) else objective.at(w)
-    point, _ = newton_from(objective, point, scale, run, samples[-1] if samples else None, inverse)
+    tangents = RelativeGap(run) if objective.convex else None
+    point, _ = newton_from(objective, point, scale, run, samples[-1] if samples else None, inverse, tangents)
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
-def solve_samples(samples: Sequence[Objective], w: Vector, scale: float, run: Run) -> tuple[Vector, Recycled | None]:
-    """The start: the samples solved roughly, each from the one before, in the time left; and the preconditioner learned
-    from their Hessian products."""
-    inverse = None
+def solve_samples(
+    objective: Objective, samples: Sequence[Objective], scale: float, run: Run
+) -> tuple[Vector, Recycled | None]:
+    """The start: the samples solved roughly, each from the one before, in the time left, and then a step for every
+    larger one with the Hessian of the last; and the preconditioner learned from their Hessian products."""
+    w, inverse = np.zeros(objective.dimension), None
     for sample in samples:
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
         point, inverse = newton_from(sample, sample.at(w), scale, rough, inverse=inverse)
         w = point.w
+    for larger in objective.larger_samples() if objective.convex else ():
+        curvature, gradient = samples[-1].at(w).curvature, larger.at(w).gradient
+        w = w + conjugate_gradients(curvature, gradient, np.inf, 0.0, None, inverse)[0]
     return w, inverse
 
 
 def newton_from(
     objective: Objective, point: Point, scale: float, run: Run, model: Objective | None = None,
-    inverse: Recycled | None = None,
+    inverse: Recycled | None = None, tangents: "TangentGap | None" = None,
 ) -> tuple[Point, Recycled]:  # fmt: skip
     """The point after Newton's steps, until the run stops them, and the preconditioner learned on the way.
 
-    scale: the gradient's norm at 0, the unit of gradients in the trace. model: an objective whose Hessian is used.
-    inverse: the preconditioner of a similar Hessian.
+    scale: the gradient's norm at 0, the unit of gradients in the trace. model: a sample, whose Hessian is used.
+    inverse: the preconditioner of a similar Hessian. tangents: what the gaps by tangents of a convex loss are for.
     """
     radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
     inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)), inverse)
@@ -136,18 +145,27 @@ def newton_from(
         figures: Facts = {"iteration": iteration, "value": point.value, "gradient": gradient}
         if run.measured == "gap":
             figures["gap"] = run.relative(objective.gap(point), point.value, objective.least_gain(point))
+        if model is not None and figures[run.measured] > run.tol:
+            here, goal = model.at(point.w), 0.5 * norm * remaining(run, figures)
+            step, forecast, used = conjugate_gradients(
+                here.curvature, point.gradient, radius, goal, None, inverse, CHEAP
+            )
+            products += used
+            if tangents is not None and tangents.may_suffice(point, model.factor * forecast):
+                gap, used = gap_by_tangents(point, model, here, step, inverse, tangents)
+                products += used
+                if run.measured == "gap":
+                    figures["gap"] = min(figures["gap"], gap)
         if run.stops(w=point.w, **figures, products=products):
             return point, inverse
         iteration += 1
-        left = run.tol / gradient if run.measured == "gradient" else float(np.sqrt(run.tol / figures["gap"]))
-        if hard and model is None and point.hessian is not None:
+        if model is None and hard and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
-        else:
-            curvature = point.curvature if model is None else model.at(point.w).curvature
-            known = point.first if model is None and NEAR * left >= 1.0 else None
-            first = None if known is None else known()
+        elif model is None:
+            left = remaining(run, figures)
+            first = point.first() if point.first is not None and NEAR * left >= 1.0 else None
             step, forecast, used = conjugate_gradients(
-                curvature, point.gradient, radius, 0.5 * left * norm, first, inverse, EXACT if model is None else CHEAP
+                point.curvature, point.gradient, radius, 0.5 * left * norm, first, inverse
             )
             products += used
             hard = used > HARD * len(step)
@@ -159,6 +177,73 @@ def newton_from(
         if following is point or norm > PAYING * before:
             model = None
         point = following
+
+
+def remaining(run: Run, figures: Facts) -> float:
+    """The factor by which the gradient must still fall."""
+    ratio = run.tol / figures[run.measured]
+    return float(np.sqrt(ratio)) if run.measured == "gap" else ratio
+
+
+class TangentGap(Protocol):
+    """What a gap by tangents is for."""
+
+    def may_suffice(self, point: Point, gap: float) -> bool:
+        """Whether a gap of about this size would be small enough."""
+        ...
+
+    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+        """(Relative gap, by how much ½‖r‖² may exceed 0) for what `gap_by_tangents` found; 0 ends its search."""
+        ...
+
+
+class RelativeGap(TangentGap):
+    """The gap of a smooth objective relative to gain and objective."""
+
+    def __init__(self, run: Run):
+        self.run = run
+
+    def may_suffice(self, point: Point, gap: float) -> bool:
+        return relative(gap, point.value, self.run.origin) <= self.run.tol
+
+    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+        gap, v = 0.5 * float(r @ r) + curved, point.w - r
+        ratio = relative(gap, point.value, self.run.origin, 0.5 * float(v @ v))
+        return ratio, 0.0 if ratio <= self.run.tol else gap * self.run.tol / ratio - curved
+
+
+def gap_by_tangents(
+    point: Point, sample: Objective, here: Point, step: Vector, inverse: Recycled, tangents: TangentGap
+) -> tuple[float, int]:
+    """(The smallest relative gap between f(w) and the optimum from the tangents of the loss at w and at another point,
+    Hessian products); here: the sample at w; step: Newton's, with its Hessian.
+
+    A convex loss is nowhere below its tangents. So f is at least ½‖·‖² plus the tangents at w, whose minimum is
+    ½‖∇f(w)‖² below f(w): for a steep loss far more than f can fall. With the tangents at another point u for the loss
+    L of the sample's queries alone, the minimum is below f(w) by
+
+        ½‖r‖² + C (L(w) - L(u) - <∇L(u), w - u>),    r = ∇f(w) + C (∇L(u) - ∇L(w)).
+
+    The sample's objective is h = ½‖·‖² + k C L, with k its factor. If ∇h(u) = ∇h(w) - k ∇f(w), then r = (w - u) / k,
+    and the gap is about k times the decrease that Newton's step predicts. So u is first w + k step, and then an iterate
+    of Newton's method for that equation.
+    """
+    best, used, k, u = np.inf, 0, sample.factor, point.w + sample.factor * step
+    left = float(point.gradient @ point.gradient)
+    for _ in range(ROUNDS):
+        there, apart = sample.at(u), u - point.w
+        residual = there.gradient - here.gradient + k * point.gradient
+        r = (residual - apart) * (1 / k)
+        curved = here.value - there.value + float(there.gradient @ apart) - 0.5 * float(apart @ apart)
+        curved = max(curved, 0.0) / k + ROUNDING * abs(point.value)
+        gap, allowed = tangents.see(point, here, there, r, curved)
+        best, before, left = min(best, gap), left, float(r @ r)
+        if not allowed > 0 or left > LINEAR * before:
+            break
+        goal = k * float(np.sqrt(0.1 * allowed))
+        step, _, more = conjugate_gradients(there.curvature, residual, np.inf, goal, None, inverse, CHEAP)
+        u, used = u + step, used + more
+    return best, used
 
 
 def spread_diagonal(diagonal: Vector) -> Vector:

@@ -11,7 +11,7 @@ import numpy as np
 from hingerank.arrays import Vector
 from hingerank.problem.hinge import Bounds, HingeProblem, RoundedHinge
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.newton import newton_from, solve_samples
+from hingerank.solvers.newton import TangentGap, newton_from, solve_samples
 from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution, apart
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
@@ -31,16 +31,20 @@ def smoothing(
     run = Run("gap", tol, max_iter, max_seconds, callback)
     gap = _Gap(run)
     width, smooth = FIRST_WIDTH, _WatchedRun(RoundedHinge(problem, FIRST_WIDTH), gap)
-    origin = smooth.at(np.zeros(problem.dimension))
-    scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
-    point, inverse = origin if w is None else smooth.at(w), None
-    if not np.any(point.w):
-        w, inverse = solve_samples(smooth.parts, point.w, scale, run)
-        point = smooth.at(w)
+    zero, inverse = np.zeros(problem.dimension), None
+    start = None if w is None or not np.any(w) else w
+    if start is None and smooth.parts:
+        scale, run.origin = float(np.linalg.norm(smooth.parts[-1].at(zero).gradient)), problem.origin()
+        start, inverse = solve_samples(smooth, smooth.parts, scale, run)
+        point = smooth.at(start)
+    else:
+        origin = smooth.at(zero)
+        scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
+        point = origin if start is None else smooth.at(start)
     while True:
         model = smooth.parts[-1] if smooth.parts else None
         rounded = Run("gradient", 1e-13, callback=gap.enough)
-        point, inverse = newton_from(smooth, point, scale, rounded, model, inverse)
+        point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
         if run.status:
             break
         width *= float(np.clip(np.sqrt(0.3 * tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
@@ -95,7 +99,7 @@ class _Gap:
         return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
 
-class _WatchedRun(Objective):
+class _WatchedRun(Objective, TangentGap):
     """A rounded hinge whose every evaluation is recorded in the gap."""
 
     def __init__(self, rounded: RoundedHinge, gap: _Gap):
@@ -106,6 +110,15 @@ class _WatchedRun(Objective):
         point = self.rounded.at(w)
         self.watch.see(point, self.rounded.bounds(point))
         return point
+
+    def may_suffice(self, point: Point, gap: float) -> bool:
+        return gap <= max(self.watch.kink, 0.5 * self.watch.run.tol * self.watch.size)
+
+    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+        bounds = self.rounded.bounds_by_tangents(point, here, there, r)
+        self.watch.see(point, bounds)
+        needed = max(2 * bounds.kink, self.watch.run.tol * self.watch.size)
+        return np.inf, 0.0 if bounds.gap <= needed else needed - bounds.kink - curved
 
     def diagonal(self, point: Point) -> Vector:
         return self.rounded.diagonal(point)
