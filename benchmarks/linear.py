@@ -12,9 +12,11 @@ resident size during the fit less that just before it, as a share of X.
 """
 
 import argparse
+import dataclasses
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +67,7 @@ def work(job: dict) -> dict:
 
 
 class Counted:
-    """Counts the readings of rows in fits of the squared hinge, in units of all rows, and the seconds of each kind."""
+    """Counts the readings of rows in a fit, in units of all rows, and the seconds of each kind."""
 
     KINDS = ("checks", "preferences", "loss and gradient", "Hessian products", "samples")
 
@@ -77,29 +79,24 @@ class Counted:
         self.wrap(base.BaseRanker, "_learning_rows", "checks")
         self.wrap(linear.PairwiseRanker, "_preferences", "preferences")
         self.wrap(problem.FusedPass, "at", "loss and gradient")
-        usual, count = problem.fused_curvature_pass, self
 
-        def product(rows, v, stride, tree, state, terms, shard):
-            began = time.perf_counter()
-            found = usual(rows, v, stride, tree, state, terms, shard)
-            share = (shard[1] - shard[0]) / (len(tree.offsets) - 1) / stride  # of the queries
-            count.add("samples" if stride > 1 else "Hessian products", share, time.perf_counter() - began)
-            return found
-
-        problem.fused_curvature_pass = product
-
-    def add(self, kind, share, seconds):
-        self.readings[kind] += share
-        self.seconds[kind] += seconds
+    def timed(self, kind, stride, function, *given, **more):
+        began = time.perf_counter()
+        found = function(*given, **more)
+        kind = "samples" if stride > 1 else kind
+        self.readings[kind] += 1 / stride
+        self.seconds[kind] += time.perf_counter() - began
+        return found
 
     def wrap(self, owner, name, kind):
         usual, count = getattr(owner, name), self
 
         def counted(own, *given, **more):
-            began = time.perf_counter()
-            found = usual(own, *given, **more)
             stride = getattr(own, "stride", 1)
-            count.add("samples" if stride > 1 else kind, 1 / stride, time.perf_counter() - began)
+            found = count.timed(kind, stride, usual, own, *given, **more)
+            if hasattr(found, "curvature"):
+                product = partial(count.timed, "Hessian products", stride, found.curvature)
+                found = dataclasses.replace(found, curvature=product)
             return found
 
         setattr(owner, name, counted)
@@ -121,24 +118,22 @@ def count_passes(job: dict) -> dict:
 
 def passes(sizes, console) -> list[dict]:
     """A table of the readings of all rows in a fit, and of its seconds in passes."""
-    header = ["size", "C", "iterations", "certificate", "loss and gradient", "Hessian products", "samples"]
-    table = Table(
-        *header, "passes in all", "checks", "preferences", title="readings of all rows; then seconds in passes"
-    )
+    table = Table("size", "C", "iterations", "certificate", "passes in all", *Counted.KINDS)
+    table.title = "passes of a fit; of each kind: seconds in passes / readings of all rows"
     rows = []
     for size in sizes:
-        for C in (1e-6, 1e-3, 1.0):
+        for C in (1e-6, 1e-3, 1.0, 1e3):
             answer = run_apart(__file__, {"size": size, "C": C, "loss": "squared_hinge", "passes": True})
             rows.append({"size": size, "C": C, **answer})
             if "error" in answer:
                 table.add_row(size, f"{C:g}", answer["error"][:60])
                 continue
-            read, spent = answer["readings"], {k: v / answer["pass"] for k, v in answer["spent"].items()}
-            cells = [read["loss and gradient"], read["Hessian products"], read["samples"]]
-            cells += [answer["seconds"] / answer["pass"], spent["checks"], spent["preferences"]]
+            read, spent = answer["readings"], answer["spent"]
             table.add_row(
-                size, f"{C:g}", str(answer["iterations"]), f"{answer['certificate']:.1e}", *(f"{x:.2f}" for x in cells)
-            )
+                size, f"{C:g}", str(answer["iterations"]), f"{answer['certificate']:.1e}",
+                f"{answer['seconds'] / answer['pass']:.1f}",
+                *(f"{spent[kind] / answer['pass']:.2f} / {read[kind]:.2f}" for kind in Counted.KINDS),
+            )  # fmt: skip
     console.print(table)
     return rows
 
