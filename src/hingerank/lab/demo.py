@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.clicks.log import ClickLog
 from hingerank.clicks.propensities import Propensities, propensities
 from hingerank.clicks.shop import Shop, make_shop
-from hingerank.clicks.value import evaluate_clicks
+from hingerank.clicks.value import ClickValues, evaluate_clicks
 from hingerank.data.files import write_whole
 from hingerank.data.read_write import write
 from hingerank.lab.report.shop import (
@@ -78,6 +78,7 @@ def learn_and_measure(run: Path, shop: Shop, places: Propensities) -> Demo:
     held = np.array([number[document] for document in np.asarray(held_out.docid).tolist()])
     scores = {"today": shop.today[held], **{name: ranker.predict(held_out.data) for name, ranker in rankers.items()}}
     values = evaluate_clicks(held_out, scores, propensities=places, estimator="snips")
+    assert isinstance(values, ClickValues)  # since there are several rankings
     ndcg = {
         name: float(evaluate(held_out.data, each, measures=["ndcg@10"])["ndcg@10"]) for name, each in scores.items()
     }
