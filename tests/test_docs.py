@@ -29,7 +29,13 @@ def code(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if code(page, "python")])
+LONG = {"additive.md", "comparing.md", "no-better.md", "start-clicks.md", "tuning.md"}  # more than two seconds each
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page in LONG else []) for page in PAGES if code(page, "python")],
+)
 def test_the_code_and_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     """Blocks in the order of the page, in one namespace; blocks of >>> lines are compared with what they show."""
     monkeypatch.chdir(tmp_path)

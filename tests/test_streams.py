@@ -8,7 +8,10 @@ import pytest
 
 from hingerank.cli import main
 
-pytestmark = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full"),
+]
 FULL, CLOSED = "standard output: No space left on device", "standard output: Bad file descriptor"
 
 
