@@ -112,23 +112,22 @@ def _one_line(text: str) -> str:
 def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0) -> Judgments:
     """What a click model says of each document of each query: relevance free of place bias, and grades.
 
-        Parameters
-        ----------
-        model : ClickModel
-            A fitted one. Its relevance is the attraction; of SDBN and DBN attraction times satisfaction.
-        n_grades : int
-            Grades are relevance over the largest one, rounded to 0, 1, … n_grades − 1.
-        least_showings : float
-            Documents that were shown less often are left out.
+    Parameters
+    ----------
+    model : ClickModel
+        A fitted one. Its relevance is the attraction; of SDBN and DBN attraction times satisfaction.
+    n_grades : int
+        Grades are relevance over the largest one, rounded to 0, 1, … n_grades − 1.
+    least_showings : float
+        Documents that were shown less often are left out.
 
-        Examples
-        --------
-        >>> from hingerank.arrays import Frame
-    from hingerank.clicks.log import ClickLog
-        >>> from hingerank.clicks.models import click_model
-        >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
-        >>> judgments(click_model(ClickLog(**shown, clicks=[1, 0, 1, 1]), "pbm"))
-        Judgments(2 documents of 1 queries, grades 3: 1, 4: 1)
+    Examples
+    --------
+    >>> from hingerank.clicks.log import ClickLog
+    >>> from hingerank.clicks.models import click_model
+    >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
+    >>> judgments(click_model(ClickLog(**shown, clicks=[1, 0, 1, 1]), "pbm"))
+    Judgments(2 documents of 1 queries, grades 3: 1, 4: 1)
     """
     whole("n_grades", n_grades, 2)
     relevance = model.relevance()
