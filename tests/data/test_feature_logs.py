@@ -117,7 +117,7 @@ def test_responses_may_be_indented_and_stand_one_after_the_other(tmp_path):
 def test_nan_is_a_missing_value(tmp_path, value):
     found = PLUGIN["hits"]["hits"][1] | {"fields": {"_ltrlog": [{"log": [{"name": "b", "value": value}]}]}}
     log, grades = lines(tmp_path / "log", [{"qid": "a", "hits": {"hits": [found]}}]), {("a", "8"): 1}
-    with pytest.raises(hr.DataError, match="has no value, give missing="):
+    with pytest.raises(hr.DataError, match="has no value; give missing="):
         hr.read_feature_log(log, grades)
     assert hr.read_feature_log(log, grades, missing="zero").X.tolist() == [[0.0]]
     assert np.isnan(hr.read_feature_log(log, grades, missing="nan").X).all()
@@ -144,7 +144,7 @@ def test_the_command_line_makes_rows_of_a_log(tmp_path, monkeypatch, capsys):
     assert run(["convert", "log", "rows.csv", "--clicks", "clicks", "--missing", "zero"]) == 0
     assert "2 rows, 1 queries, 2 features" in capsys.readouterr().out
     assert run(["convert", "log", "more/", "--judgments", "qrels"]) == 1
-    assert "has no value, or --missing zero" in capsys.readouterr().err
+    assert "has no value; pass --missing zero" in capsys.readouterr().err
     assert run(["convert", "log", "more/", "--document", "sku"]) == 1
     assert "--document is for feature logs" in capsys.readouterr().err
     assert run(["convert", "log", "more/", "--judgments", "qrels", "--clicks", "clicks"]) == 1

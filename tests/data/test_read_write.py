@@ -93,10 +93,10 @@ def test_a_table_that_misses_values_names_the_parameter(tmp_path):
     with pytest.raises(DataError) as caught:
         hr.read(tmp_path / "x.csv")
     error = pickle.loads(pickle.dumps(caught.value))
-    assert str(error) == f"{error.problem}, {error.remedy}" and error.problem.startswith(
+    assert str(error) == f"{error.problem}; {error.remedy}" and error.problem.startswith(
         f"{tmp_path / 'x.csv'}: X is NaN"
     )
-    assert error.option == "missing" and error.remedy == 'or missing="zero" or missing="nan"'
+    assert error.option == "missing" and error.remedy == 'pass missing="zero" or missing="nan" to accept it'
     with pytest.raises(DataError) as caught:
         hr.read(tmp_path / "x.csv", label="grade")
     assert caught.value.option == "columns"

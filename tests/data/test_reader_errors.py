@@ -228,12 +228,30 @@ EVENT = '{"application": "shop", "action_name": "click", "query_id": "q1", "time
 def test_json_is_sent_to_its_own_readers(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     wanted = r"expected a number as the label .*hr\.read_clicks for clicks such as User Behavior Insights \(UBI\)"
-    with pytest.raises(hr.DataError, match=wanted + r", hr\.read_feature_log"):
+    with pytest.raises(hr.DataError, match=wanted + r", or hr\.read_feature_log"):
         hr.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("line", "reader"),
+    [
+        ("1\t1193\t5\t978300760", "hr.read_ratings"),
+        ("1::1193::5::978300760", "hr.read_ratings"),
+        ("98435_1\t232429,688835 : 688835; 98435_1\t232429,688835 :;", "hr.read_clicks"),
+        ("9866\t232429,688835 :  ;", "hr.read_clicks"),
+        ("1 qid:1 7", None),
+        ("a qid:1 1:2", None),
+    ],
+)
+def test_ratings_and_sessions_are_sent_to_their_readers(tmp_path, line, reader):
+    (tmp_path / "rows.txt").write_text(f"1 qid:1 1:2\n{line}\n")
+    with pytest.raises(hr.DataError, match="line 2, column") as caught:
+        hr.read(tmp_path / "rows.txt")
+    assert (caught.value.remedy.rpartition(" ")[2] or None) == reader
 
 
 def test_tables_of_events_are_sent_to_their_reader(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "events.csv").write_text("action_name,query_id\nclick,q1\n")
-    with pytest.raises(hr.DataError, match=r"User Behavior Insights \(UBI\) are read by hr\.read_clicks"):
+    with pytest.raises(hr.DataError, match=r"User Behavior Insights \(UBI\): read them with hr\.read_clicks"):
         hr.read(tmp_path / "events.csv")

@@ -25,18 +25,24 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
             found["features"] = [name.strip() for name in rows.features.split(",")]
         return found | ({"qid": rows.qid} if rows.one_query else {})
     if named:
-        flags = ", ".join(f"--{name}" for name in named)
-        raise DataError(f"{flags} name columns of a table (.csv, .tsv, .parquet, .feather), this is {kind}")
+        words = "is text" if kind == "text" else "is a binary folder" if kind == "binary" else "is a folder of text"
+        raise DataError(
+            f"--{named[0]} names a column of a table (.csv, .tsv, .parquet, .feather), and this {words}: leave it out"
+        )
     return {"one_query": True} if rows.one_query and kind != "binary" else {}
 
 
 _REMEDIES = {  # the library's parameter -> what the command line says instead of naming it
     "columns": "name others with --label, --qid and --features",
-    "ratings": "so it looks like ratings of users: name the items with --items, or a ranker of ratings (list-ranker)",
-    "click log": "so it looks like a click log: name the file of its documents' features with --features",
-    "missing": "or --missing zero or --missing nan",
-    "index_base": "as in the text that the model learned from",
-    "incomplete": "so add them, or pass --incomplete keep or --incomplete skip",
+    "ratings": "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with "
+    "--items, or a ranker of ratings, such as list-ranker",
+    "click log": "this looks like a click log: name the file of its documents' features with --features, or see "
+    "hingerank clicks",
+    "json": "this looks like JSON: hingerank clicks reads clicks, and hingerank convert --judgments reads the features "
+    "that a search engine logged",
+    "missing": "pass --missing zero or --missing nan to accept it",
+    "index_base": "features count from 1, as in the text that the model learned from",
+    "incomplete": "add them, or pass --incomplete keep or --incomplete skip",
 }
 
 

@@ -281,7 +281,7 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
         return matrix
     _refuse(matrix, np.isinf(values), "infinite")
     if missing == "error":
-        remedy = 'or missing="zero" or missing="nan"'
+        remedy = 'pass missing="zero" or missing="nan" to accept it'
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, option="missing")
     if missing == "zero":
         matrix = matrix.copy()
@@ -294,11 +294,11 @@ def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = 
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if all_finite(values):
         return
-    remedy = "so leave out its row or column, or put a finite number in its place"
+    remedy = "leave out its row or column, or put a finite number in its place"
     _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
     if not allow_nan:
         remedy = (
-            "so impute it (most rankers do, with missing set to 'zero', 'median' or 'indicator'; or by "
+            "impute it (most rankers do, with missing set to 'zero', 'median' or 'indicator'; or by "
             "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
         )
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)

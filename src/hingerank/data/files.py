@@ -31,13 +31,13 @@ class DataError(ValueError):
     problem : str
         The message.
     remedy : str
-        What a caller in Python can do about it; it follows the problem after a comma.
+        What a caller in Python can do about it; it follows the problem after a semicolon.
     option : str, optional
-        The parameter that `remedy` is about, for callers such as the command line that name it otherwise.
+        The parameter that `remedy` is about. The command line replaces the remedy by words of its own.
     """
 
     def __init__(self, problem: str, remedy: str = "", option: str | None = None) -> None:
-        super().__init__(f"{problem}, {remedy}" if remedy else problem)
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
         self.problem, self.remedy, self.option = problem, remedy, option
 
     def at(self, place: PathLike) -> Self:
@@ -55,16 +55,24 @@ def no_such_file(path: PathLike) -> str:
     return f"{asked}: there is no such file or folder{did_you_mean(asked.stem, beside, beside)}"
 
 
-def json_readers(found: str) -> tuple[str, ...]:
-    """What to do with a file that begins like JSON, which is no ranking data but may be a log of a search engine.
+def other_format(buffer: bytes | bytearray, place: int) -> tuple[()] | tuple[str, str]:
+    """The remedy and the option of a `DataError` for a line that has another format which this library reads.
 
-    >>> json_readers("2"), len(json_readers('{"action_name":'))
-    ((), 1)
+    Such a line has no number as its label, or no index:value after it. Any other line gives ().
+
+    >>> other_format(b"1\\t1193\\t5\\n", 2)
+    ('this looks like ratings of users: read it with hr.read_ratings', 'ratings')
     """
-    if not found.startswith(("{", "[")):
-        return ()
-    clicks = f"hr.read_clicks for clicks such as {UBI}"
-    return (f"or, since this looks like JSON: {clicks}, hr.read_feature_log for features that a search engine logged",)
+    start = buffer.rfind(b"\n", 0, place) + 1
+    line = bytes(buffer[start : buffer.find(b"\n", start)]).strip()
+    if line.startswith((b"{", b"[")):
+        clicks, logged = f"hr.read_clicks for clicks such as {UBI}", "hr.read_feature_log for logged features"
+        return f"this looks like JSON: use {clicks}, or {logged}", "json"
+    if re.match(rb"[^\t]+\t[^\t:]*,[^\t:]*:[^\t]*;", line):
+        return "this looks like the sessions of a click log: read it with hr.read_clicks", "click log"
+    if re.fullmatch(rb"[-+.\de]+((\t|::|,|;)[-+.\de]+){2,}", line):
+        return "this looks like ratings of users: read it with hr.read_ratings", "ratings"
+    return ()
 
 
 # Kinds of paths.

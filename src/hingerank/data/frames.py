@@ -94,11 +94,11 @@ def _check_column(table: Frame, name: str) -> None:
         some = ", ".join(map(repr, table.columns[:12])) + (", ..." if len(table.columns) > 12 else "")
         message = f"there is no column {name!r}; the table has {some}"
         if "action_name" in table.columns:
-            raise DataError(f"{message}; events of {UBI} are read by hr.read_clicks")
+            raise DataError(message, f"these are events of {UBI}: read them with hr.read_clicks", option="click log")
         if {"user", "item"} <= {*table.columns}:
-            raise DataError(message, "so it looks like ratings of users: read it by hr.read_ratings", option="ratings")
+            raise DataError(message, "this looks like ratings of users: read it with hr.read_ratings", option="ratings")
         if "document" in table.columns:
-            raise DataError(message, "so it looks like a click log: read it by hr.read_clicks", option="click log")
+            raise DataError(message, "this looks like a click log: read it with hr.read_clicks", option="click log")
         raise DataError(message, "name others with label=, qid= and features=", option="columns")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.files import DataError, json_readers
+from hingerank.data.files import DataError, other_format
 from hingerank.data.memory import check_room
 from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
@@ -144,9 +144,9 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a re
     int(parse.UNEXPECTED_QID): ("no 'qid:', as on the first line (give every line a query id, or none)",),
     int(parse.BAD_ENTRY): ("index:value",),
     int(parse.BAD_VALUE): ("a number after ':'",),
-    int(parse.MISSING_VALUE): ("a number after ':'", 'or missing="zero" or missing="nan"', "missing"),
+    int(parse.MISSING_VALUE): ("a number after ':'", 'pass missing="zero" or missing="nan" to accept it', "missing"),
     int(parse.REPEATED_INDEX): ("each feature index once per line",),
-    int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "since index_base=1 was given", "index_base"),
+    int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "index_base=1 was given", "index_base"),
     int(parse.NUL_BYTE): ("text (this looks like a binary file)",),
 }
 
@@ -154,7 +154,7 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a re
 def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
     """The error for a parse that stopped with `status` at `place`; `limit` is the number of features allowed."""
     found = window.token_at(place)
-    expected = (*_EXPECTED.get(status, ("",)), *json_readers(found))
+    expected = (*_EXPECTED.get(status, ("",)), *other_format(window.buffer, place))
     if status == parse.LARGE_INDEX:
         expected = (f"at most {limit} features ({limit_name}={limit}); pass a larger {limit_name} if that is right",)
     elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():

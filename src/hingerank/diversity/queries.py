@@ -348,7 +348,7 @@ INCOMPLETE = ("error", "keep", "skip")
 
 
 def _incomplete(problem: str) -> DataError:
-    return DataError(problem, 'so add them, or pass incomplete="keep" or "skip"', "incomplete")
+    return DataError(problem, 'add them, or pass incomplete="keep" or "skip"', "incomplete")
 
 
 def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
