@@ -349,16 +349,49 @@ def test_models_have_a_line_each(call):
         ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),
         ("clicks judgments log.csv --method em --grades 3 --level 0.9", "--level is for clicks propensities, not for"),
         ("clicks info log.csv --query x", "--query x names no column; the table has"),
-        ("fit ratings.csv -o m/", "so it looks like ratings of users: name the items with --items, or a ranker of"),
-        ("fit log.csv -o m/", "so it looks like a click log: name the file of its documents' features with --features"),
+        ("fit ratings.csv -o m/", "if you name the items with --items, or a ranker of ratings"),
+        ("fit log.csv -o m/", "this looks like a click log: name the file of its documents' features with --features"),
+        ("info u.data", "this looks like ratings of users: fit, tune and compare"),
+        ("info events.txt", "this looks like JSON: hingerank clicks reads clicks"),
+        (
+            "info rows.txt --label grade",
+            "--label names a column of a table (.csv, .tsv, .parquet, .feather), and this is",
+        ),
         ("evaluate rows.txt empty.txt", "empty.txt has 0 scores, expected one for each of the 30 rows of rows.txt"),
         ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
     ],
 )
 def test_errors_name_the_option(call, line, words):
     Path("empty.txt").touch()
+    Path("u.data").write_text("1\t1193\t5\t978300760\n")
+    Path("events.txt").write_text('{"action_name": "click"}\n')
     status, _, err = call(line)
     assert status == 1 and words in err and "random_state" not in err.partition(";")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("info rows.txt --verify --columns", "leave out --columns"),
+        ("rank model/ rows.txt --json --trec-run", "--json and --trec-run are two formats"),
+        ("tune rows.txt --validation rows.txt --folds 3 -o m/", "leave out --folds"),
+        ("compare rows.txt --trials 5 -o run/", "--trials is for --search random or optuna"),
+        ("compare rows.txt --force -o run/", "--force replaces the model at --keep"),
+        ("compare rows.txt -o rows.txt", "--output rows.txt is a file: name a folder"),
+        ("clicks judgments log.csv --topics topics.txt", "give --to qrels and --output"),
+        ("clicks propensities log.csv --features rows.txt", "--features is for --method regression-em, not for"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(call, line, words):
+    call("fit rows.txt -o model/")
+    status, out, err = call(line)
+    assert (status, out, err.count("\n")) == (1, "", 1) and words in err and not Path("run").exists()
+
+
+def test_measures_may_be_given_one_by_one_or_with_commas(call):
+    with_commas = call("evaluate rows.txt scores.txt -m ndcg@5,map --json")
+    assert with_commas == call("evaluate rows.txt scores.txt -m ndcg@5 -m map --json")
+    assert list(json.loads(with_commas[1])["means"]) == ["ndcg@5", "map"]
 
 
 def test_arguments_of_python_become_options():

@@ -106,6 +106,10 @@ def clicks(
             raise ValueError(f"{given[0]} is for clicks {name}, not for clicks {what}")
     if what == "info" and output is not None:
         raise ValueError("clicks info writes no file: leave out --output")
+    if judging.topics is not None and (output is None or judging.to != "qrels"):
+        raise ValueError("--topics numbers the queries of qrels: give --to qrels and --output")
+    if estimating.features is not None and estimating.method != "regression-em":
+        raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
     opened = reading.read(log)
     if what == "info":
         _info(log, opened, json)

@@ -140,6 +140,12 @@ def compare(
     turns = topics.folds(data, how.folds, how.seed, rows) if kind == "topics" else None
     if ratings.relevant is not None and not lists:
         raise ValueError("--relevant is for lists over all items: add --measure list_ndcg@10")
+    if what.search == "grid" and "--trials" in what.given():
+        raise ValueError("--trials is for --search random or optuna: a grid tries all of its settings")
+    if out.force and out.keep is None:
+        raise ValueError("--force replaces the model at --keep: name it, or leave out --force")
+    if out.output.is_file():
+        raise ValueError(f"--output {out.output} is a file: name a folder")
     what = _with_defaults(what, kind, turns, lists)
     fractions = check_sizes(parse_sizes(how.sizes))
     _check_before(what.made(), how, kind)

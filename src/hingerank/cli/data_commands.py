@@ -31,6 +31,8 @@ def info(
     """
     from hingerank.cli.files import open_data, verify_path
 
+    if verify and columns:
+        raise ValueError("--verify describes nothing: leave out --columns, or run the command once with each")
     if verify:
         with working("reading"):
             verified = verify_path(data, rows)

@@ -223,6 +223,8 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
     ranker = load(model)
     personal = not isinstance(ranker, BaseRanker)
     check_kind("pairs" if personal else "rows", rows, columns, out)
+    if out.json and out.trec_run:
+        raise ValueError("--json and --trec-run are two formats: give one of them")
     if personal:
         personal_commands.rank_pairs(model, data, out.output, columns, out.json)
         return
@@ -283,11 +285,17 @@ class Measuring(
 ):
     """What `evaluate` measures."""
 
-    measure: list[str] | None = option("NAME", "ndcg@10, map, p@5, …; repeatable.", short="-m")
+    measure: list[str] | None = option("NAME,…", "ndcg@10, map, p@5, …; repeatable.", short="-m")
     preset: str | None = option("NAME", "Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm, ….")
     per_query: bool = switch("Print the values of every query too.")
     complete: bool = switch("Count judged topics that the TREC run lacks as 0.")
     diversity: bool = switch("Measure a TREC run by subtopic judgments (DATA).")
+
+    @property
+    def measures(self) -> list[str] | None:
+        """The names of the measures; None: the usual ones of the data."""
+        names = [name.strip() for text in self.measure or [] for name in text.split(",")]
+        return [name for name in names if name] or None
 
 
 class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
@@ -346,7 +354,7 @@ def evaluate(
     kind = "rated" if isinstance(ranker, PersonalRanker) else kind
     check_kind(kind, how, rows, logged, lists, columns)
     if kind == "clicks":
-        evaluate_clicks_of(data, scores, rows, logged, how.measure, json)
+        evaluate_clicks_of(data, scores, rows, logged, how.measures, json)
     elif kind == "lists":
         personal_commands.evaluate_lists(data, scores, lists, columns, json)
     elif kind == "rated":
@@ -354,7 +362,7 @@ def evaluate(
     elif kind == "subtopics":
         from hingerank.cli.diversity_commands import evaluate_run
 
-        evaluate_run(data, scores, how.measure, how.per_query, json, how.complete)
+        evaluate_run(data, scores, how.measures, how.per_query, json, how.complete)
     elif kind == "run":
         _evaluate_run(data, scores, how, rows, json)
     else:
@@ -377,7 +385,7 @@ def _evaluate_rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: 
         if len(given) != found.n_rows:
             n, expected = f"{len(given):,} scores", f"one for each of the {found.n_rows:,} rows of {data}"
             raise ValueError(f"{scores} has {n}, expected {expected}, in the same order")
-    names, queries = how.measure or ["ndcg@10", "map"], found.blocks.ids.tolist()
+    names, queries = how.measures or ["ndcg@10", "map"], found.blocks.ids.tolist()
     values = measure_ranking(found.y, given, found.qid, names, per_query=True, preset=how.preset, docid=found.docid)
     means = measure_ranking(found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
     title = f"{found.n_queries:,} queries, {found.n_rows:,} rows"
@@ -390,7 +398,7 @@ def _evaluate_run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool)
     from hingerank.diversity.trec import read_run
     from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
 
-    names = how.measure or ["ndcg@10", "map"]
+    names = how.measures or ["ndcg@10", "map"]
     judged = as_grades(data if is_qrels(data) else open_data(data, rows))
     ranked = read_run(run, "trec")
     by_topic = evaluate_run(judged, ranked, names, True, preset=how.preset, complete=how.complete)

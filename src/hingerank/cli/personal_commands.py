@@ -206,7 +206,7 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
 
     ranker, catalogue = open_model(model, items)
     users, rows, ratings = _judged(ranker, catalogue, data, columns)
-    names = how.measure or ["pair_accuracy", "ndcg@10"]
+    names = how.measures or ["pair_accuracy", "ndcg@10"]
     with working("ranking"):
         scores = ranker.predict(users, catalogue.X[rows])
         each = measure_ranking(ratings, scores, users, names, per_query=True, preset=how.preset)

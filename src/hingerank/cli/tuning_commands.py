@@ -107,6 +107,8 @@ def tune(
     clicked = is_log(rows)
     check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
     names, values = how.names(personal), how.values()
+    if rows.validation is not None and "--folds" in how.given():
+        raise ValueError("--validation takes the place of folds: leave out --folds")
     check_target(out.output, data, out.force)
     learned: Any
     catalogue, held, more = None, None, dict[str, Any]()
