@@ -1,7 +1,7 @@
 """`clicks info`, `clicks propensities` and `clicks judgments`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,10 @@ from hingerank.cli.groups import JSON
 from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import print_json, print_table, working
 from hingerank.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from hingerank.clicks.log import ClickLog
+    from hingerank.clicks.propensities import Propensities
 
 WHAT = ("info", "propensities", "judgments")
 Log = Annotated[
@@ -32,7 +36,7 @@ class ClickLogOptions(Group, panel="Log"):
     first_place: int | None = option("0|1", "Number of the first position. Default: detected.")
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
-    def read(self, paths: list[Path]) -> Any:
+    def read(self, paths: list[Path]) -> "ClickLog":
         """The log."""
         from hingerank.clicks.reading import read_clicks
 
@@ -119,7 +123,7 @@ def clicks(
         _judgments(opened, judging, output, json)
 
 
-def _info(paths: list[Path], log: Any, json: bool) -> None:
+def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
     with working("counting"):
         found = log.describe()
     if json:
@@ -130,7 +134,7 @@ def _info(paths: list[Path], log: Any, json: bool) -> None:
     print_table("clicks by position", ["place", "showings", "clicks", "click rate"], rows)
 
 
-def _propensities(log: Any, options: PropensityOptions, output: Path | None, json: bool) -> None:
+def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None, json: bool) -> None:
     from hingerank.cli.files import open_data
     from hingerank.clicks.propensities import propensities
 
@@ -159,7 +163,7 @@ def _propensities(log: Any, options: PropensityOptions, output: Path | None, jso
         print_table(title, ["place", "value", "from", "to", ""], rows_shown)
 
 
-def _caution(found: Any, place: str) -> str:
+def _caution(found: "Propensities", place: str) -> str:
     """Why a value is unknown or uncertain."""
     few = found.few_clicks.get(place)
     return found.reasons.get(
@@ -175,7 +179,7 @@ def _digits(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
 
-def _judgments(log: Any, options: JudgmentOptions, output: Path | None, json: bool) -> None:
+def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, json: bool) -> None:
     from hingerank.clicks.judgments import judgments
     from hingerank.clicks.models import click_model
     from hingerank.data.tables import write_table

@@ -1,12 +1,17 @@
 """Click logs with the features of their documents, as `fit`, `tune`, `evaluate` and `report` take them."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hingerank.cli.files import open_data
 from hingerank.cli.groups import Rows
 from hingerank.cli.options import Group, choice, option
 from hingerank.cli.output import note, print_json, print_table, working
+
+if TYPE_CHECKING:
+    from hingerank.clicks.log import ClickData, ClickLog
+    from hingerank.clicks.propensities import Propensities
+    from hingerank.clicks.value import ClickValue, ClickValues
 
 
 class ClickOptions(
@@ -22,7 +27,7 @@ class ClickOptions(
     )
     clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
 
-    def given_propensities(self, log: Any) -> Any:
+    def given_propensities(self, log: "ClickLog") -> "Propensities | list[float] | None":
         """What the library takes."""
         from hingerank.clicks.propensities import propensities
 
@@ -46,7 +51,7 @@ class ClickTraining(ClickOptions):
     )
     around: Path | None = option("MODEL", "Linear model in production: stay near its weights.")
 
-    def settings(self, log: object) -> dict[str, Any]:
+    def settings(self, log: "ClickLog") -> dict[str, Any]:
         """The keywords of `fit_clicks`."""
         from hingerank.export.model_file import load
 
@@ -70,7 +75,7 @@ def is_log(rows: Rows) -> bool:
     return rows.features is not None and Path(rows.features).exists()
 
 
-def open_clicks(data: Path, rows: Rows) -> tuple[Any, Any]:
+def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
     """(the log, its clicks joined with the features that --features names)."""
     from hingerank.clicks.reading import read_clicks
     from hingerank.data.files import kind_to_read
@@ -83,7 +88,7 @@ def open_clicks(data: Path, rows: Rows) -> tuple[Any, Any]:
         return log, log.join(found)
 
 
-def fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
+def fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
     """Fit a ranker to clicks and save it; the path of the model."""
     from hingerank.rankers.blend import Blend
     from hingerank.rankers.winners import WinnersRanker
@@ -100,7 +105,7 @@ def fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: 
 
 def value_of_models(
     data: Path, models: list[Path], rows: Rows, how: ClickMeasuring, measure: str
-) -> tuple[Any, Any, Any]:
+) -> "tuple[ClickLog, ClickData, ClickValues]":
     """(log, joined clicks, values of the models by name)."""
     from hingerank.clicks.value import evaluate_clicks
     from hingerank.export.model_file import load
@@ -112,14 +117,14 @@ def value_of_models(
             joined, {name: load(path) for name, path in zip(names, models)},
             propensities=how.given_propensities(log), estimator=how.estimator, measure=measure, clip=how.clip,
         )  # fmt: skip
-    return log, joined, values
+    return log, joined, cast("ClickValues", values)  # of several models
 
 
 def evaluate_clicks_of(
     data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
 ) -> None:
     """Print what models are worth by the clicks of a log."""
-    answer: dict[str, Any] = {}
+    answer: dict[str, object] = {}
     for measure in measures or ["dcg@10"]:
         values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
         answer[measure] = {name: as_facts(value) for name, value in values.items()}
@@ -132,7 +137,7 @@ def evaluate_clicks_of(
     note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")
 
 
-def as_facts(value: Any) -> dict[str, Any]:
+def as_facts(value: "ClickValue") -> dict[str, object]:
     """A value as plain numbers."""
     return {
         "value": value.value,

@@ -17,6 +17,7 @@ from hingerank.cli.topic_comparison import Topics, for_topics, usual_methods
 if TYPE_CHECKING:
     from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
+    from hingerank.lab.results import Results
 
 OF_TOPICS = ("alpha-ndcg@20", "err-ia@20")  # both are in papers on diversity
 IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # measures in the leaderboard for LaTeX
@@ -186,7 +187,7 @@ def _with_defaults(what: Methods, kind: str, turns: list[Any] | None, lists: boo
 
 def _run(
     methods: list["Method"], turns: list[Any], how: Experiment, out: RunOutput, about: object, fractions: object
-) -> Any:
+) -> "Results":
     from hingerank.lab.comparison import compare as run_comparison
     from hingerank.lab.progress import LiveBoard
 
@@ -200,7 +201,7 @@ def _run(
         raise
 
 
-def _show(results: Any, how: Experiment, out: RunOutput, kind: str) -> None:
+def _show(results: "Results", how: Experiment, out: RunOutput, kind: str) -> None:
     """The leaderboard, printed and written."""
     from hingerank.lab.leaderboard import leaderboard
 
@@ -215,7 +216,7 @@ def _show(results: Any, how: Experiment, out: RunOutput, kind: str) -> None:
     _print_curves(results)
 
 
-def _keep_winner(results: Any, methods: list["Method"], data: Path, how: Rows, out: RunOutput) -> None:
+def _keep_winner(results: "Results", methods: list["Method"], data: Path, how: Rows, out: RunOutput) -> None:
     from hingerank.lab.winner import refit
 
     rows = open_data(data, how)
@@ -268,7 +269,7 @@ def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: 
     return list_folds(*given, ratings.relevant) if lists else rating_folds(*given)
 
 
-def _print_curves(results: Any) -> None:
+def _print_curves(results: "Results") -> None:
     from hingerank.lab.learning_curves import learning_curves, size_text
 
     curves = learning_curves(results)

@@ -13,6 +13,8 @@ from hingerank.cli.output import make_ranker, print_facts, print_json, print_tab
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
+    from hingerank.diversity.queries import DiverseData
+    from hingerank.diversity.selection import DiverseRanker
     from hingerank.diversity.trec import RunLike
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
@@ -77,7 +79,7 @@ def rerank(
         rows = open_data(parts.features, Rows(missing=parts.missing), width, index_base=about.get("index_base"))
     data = join_files(read_run(run, parts.order), rows, how.qrels, parts)
     _check_parts(ranker, data)
-    found: dict[str, Any] = {"method": how.method if how.model is None else str(how.model), "topics": len(data)}
+    found: dict[str, object] = {"method": how.method if how.model is None else str(how.model), "topics": len(data)}
     topics = about.get("topics") or []
     if out.save is not None:
         with working(f"fitting {how.method}"):
@@ -94,7 +96,7 @@ def rerank(
         print_facts("fitted", found, out.json)
 
 
-def _check_steps(how: Diversifying, out: Reranked, ranker: Any) -> None:
+def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> None:
     if out.output is None and out.save is None:
         raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
     if (how.qrels is None) != (out.save is None):
@@ -105,7 +107,7 @@ def _check_steps(how: Diversifying, out: Reranked, ranker: Any) -> None:
         )
 
 
-def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, parts: TopicParts) -> Any:
+def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, parts: TopicParts) -> "DiverseData":
     """The topics of a run with the contents of the files; a warning counts what is missing."""
     from hingerank.diversity.queries import join_run, read_aspects, read_texts
 
@@ -128,7 +130,7 @@ def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, p
     return data
 
 
-def _warn_of_training_topics(data: Any, topics: list[str]) -> None:
+def _warn_of_training_topics(data: "DiverseData", topics: list[str]) -> None:
     """A ranker looks better than it is on the topics that it learned from."""
     seen = set(topics) & {query.qid for query in data}
     if seen:
@@ -139,7 +141,7 @@ def _warn_of_training_topics(data: Any, topics: list[str]) -> None:
         )
 
 
-def _check_parts(ranker: Any, queries: Any) -> None:
+def _check_parts(ranker: "DiverseRanker", queries: "DiverseData") -> None:
     """Name the option that gives what the method needs and the run alone lacks."""
     for part, options in OPTIONS.items():
         if part in ranker._needs and any(getattr(query, part) is None for query in queries):

@@ -11,7 +11,10 @@ from hingerank.cli.output import progress, working
 from hingerank.data.files import TABLES, DataError, endings, kind_to_read, no_such_file
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hingerank.data.ranking_data import RankingData
+    from hingerank.rankers.base import BaseRanker
 
 PLAIN = Rows()
 
@@ -198,14 +201,14 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
     return (model, data) if is_model(data) and not is_model(model) else (data, model)
 
 
-def scored(ranker: Any, model: Path, data: Path, rows: Rows) -> tuple["RankingData", Any]:
+def scored(ranker: "BaseRanker", model: Path, data: Path, rows: Rows) -> "tuple[RankingData, np.ndarray]":
     """The data, read with the features that the model has, and its scores of them."""
     found = open_for(ranker, model, data, rows)
     with working("scoring"):
         return found, ranker.predict(found)
 
 
-def open_for(ranker: Any, model: Path, data: Path, rows: Rows = PLAIN) -> "RankingData":
+def open_for(ranker: "BaseRanker", model: Path, data: Path, rows: Rows = PLAIN) -> "RankingData":
     """The data, read with the features that the model has."""
     from hingerank.export.model_file import read_header
 

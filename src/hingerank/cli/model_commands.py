@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,12 @@ from hingerank.cli.rating_files import (
     save_with_items,
     weights_by_age,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hingerank.data.ranking_data import RankingData
+    from hingerank.rankers.base import BaseRanker
 
 
 class Training(Group, panel="Train"):
@@ -162,7 +168,7 @@ def _fit_ratings(
 
 
 def _fit_parts(
-    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
+    name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
 ) -> str:
     from hingerank.cli.cluster import open_parts
 
@@ -172,7 +178,7 @@ def _fit_parts(
 
 
 def _fit_rows(
-    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
+    name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
 ) -> str:
     found, checks = open_data(data, rows), []
     if rows.validation is not None:
@@ -184,7 +190,7 @@ def _fit_rows(
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
     certificate = getattr(ranker, "certificate_", None)
-    found: dict[str, Any] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
+    found: dict[str, object] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
     found.pop("sha256_of_sample", None)
     if certificate is not None:
         value = certificate.value if json else f"{certificate.value:.3g}"
@@ -242,7 +248,9 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
             stream.writelines(f"{score}\n" for score in scores)
 
 
-def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False) -> Iterator[tuple[Any, list, Any]]:
+def _ranked(
+    rows: "RankingData", scores: "np.ndarray", top: int | None, falling_docid: bool = False
+) -> "Iterator[tuple[object, list, np.ndarray]]":
     """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores.
 
     Rows of equal score stay in row order, or are ordered by falling document id.
@@ -259,12 +267,12 @@ def _ranked(rows: Any, scores: Any, top: int | None, falling_docid: bool = False
         yield query, documents[best].tolist(), scores[best]
 
 
-def _plain_lines(query: object, documents: list, scores: Any) -> Iterator[str]:
+def _plain_lines(query: object, documents: list, scores: "np.ndarray") -> Iterator[str]:
     for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
         yield f"{query}\t{place}\t{document}\t{score}\n"
 
 
-def _trec_lines(query: object, documents: list, scores: Any) -> Iterator[str]:
+def _trec_lines(query: object, documents: list, scores: "np.ndarray") -> Iterator[str]:
     """Scores in all their digits: equal ones stay equal, and every reader orders them by a rule of its own."""
     for place, (document, score) in enumerate(zip(documents, scores.tolist(), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:
@@ -369,7 +377,7 @@ def evaluate(
         _evaluate_rows(data, scores, ranker, how, rows, json)
 
 
-def _evaluate_rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows, json: bool) -> None:
+def _evaluate_rows(data: Path, scores: Path, ranker: object, how: Measuring, rows: ModelRows, json: bool) -> None:
     from hingerank.data.letor import read_scores
     from hingerank.metrics import evaluate as measure_ranking
     from hingerank.rankers.base import BaseRanker
@@ -417,7 +425,7 @@ def _print_measures(
     """Means, and with --per-query the values of each query or topic."""
     title += f", preset {how.preset}" if how.preset else ""
     if json:
-        found: dict[str, Any] = {**counts, "preset": how.preset, "means": means}
+        found: dict[str, object] = {**counts, "preset": how.preset, "means": means}
         print_json(found | ({"per_query": {"qid": queries, **values}} if how.per_query else {}))
     elif how.per_query:
         each = [[str(query), *(values[name][q] for name in means)] for q, query in enumerate(queries)]

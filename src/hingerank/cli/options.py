@@ -123,7 +123,7 @@ class Group:
         hints = get_type_hints(cls)
         return [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """Option -> value, of those that are not at their default."""
         values = {one: getattr(self, one.name) for one in self.options()}
         return {one.flag: value for one, value in values.items() if value != one.default}
@@ -147,10 +147,10 @@ class Option:
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=Annotated[self.kind, self.typer])
 
-    def check(self, value: Any) -> None:
+    def check(self, value: object) -> None:
         """Refuse a value that is not one of the choices."""
         if self.choices and value is not None and value not in self.choices:
-            hint = did_you_mean(value, self.choices)
+            hint = did_you_mean(str(value), self.choices)
             raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
 
     def check_free(self, place: str | Path | None) -> None:
@@ -265,7 +265,7 @@ def check_kind(kind: str, *groups: Group) -> None:
                 raise ValueError(f"{words}: {remedy}" if remedy else words)
 
 
-def typed(name: str, arguments: Iterable[Any], *groups: Group, leave_out: Sequence[str] = ()) -> str:
+def typed(name: str, arguments: Iterable[object], *groups: Group, leave_out: Sequence[str] = ()) -> str:
     """The command line that asks for the same again."""
     words = ["hingerank", name, *map(str, arguments)]
     for group in groups:

@@ -5,15 +5,18 @@ With them, the parameters of rankers as the command line gives them.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, SupportsFloat, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 from hingerank.data.files import draft_of, naming, plain
 from hingerank.notebook import shown
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def print_json(value: object, stream: IO[str] | None = None) -> None:
@@ -25,7 +28,7 @@ def print_json(value: object, stream: IO[str] | None = None) -> None:
     print(json.dumps(plain(value), indent=2 if stream.isatty() else None, allow_nan=False), file=stream)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table on stdout: words to the left, numbers to the right; without column names, a list of facts."""
     from rich import box
     from rich.table import Table
@@ -43,7 +46,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
     out.print(table)
 
 
-def print_facts(title: str, facts: dict[str, Any], json: bool = False) -> None:
+def print_facts(title: str, facts: Mapping[str, object], json: bool = False) -> None:
     """Names and values: as JSON, or as a list."""
     if json:
         print_json(facts)
@@ -51,7 +54,7 @@ def print_facts(title: str, facts: dict[str, Any], json: bool = False) -> None:
         print_table(title, ["", ""], [[name.replace("_", " "), value] for name, value in facts.items()])
 
 
-def console(stderr: bool = False) -> Any:
+def console(stderr: bool = False) -> "Console":
     """A rich console on the current stdout or stderr; wide when nobody watches, so that no cell is folded."""
     from rich.console import Console
 

@@ -1,7 +1,7 @@
 """`reproduce`: a paper's tables run again; `analyse`: the inside of a model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -99,7 +99,7 @@ def _show(outcome: "Outcome", json: bool) -> None:
     print(outcome.summary())
 
 
-def _as_dict(outcome: "Outcome", place: int) -> dict[str, Any]:
+def _as_dict(outcome: "Outcome", place: int) -> dict[str, object]:
     cells = [
         {"row": f.row, "column": f.column, "paper": f.paper, "ours": f.ours, "difference": f.difference}
         for row in outcome.figures(place)

@@ -1,7 +1,7 @@
 """`report` and `cite`: what is made of a comparison that was run."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -146,7 +146,7 @@ def cite(
     rankers: list[str] = []
     others: list[str] = []
     for word in what:
-        found: Any = rankers_of_run(load_results(word).header) if Path(word).is_dir() else ([word], [])
+        found = rankers_of_run(load_results(word).header) if Path(word).is_dir() else ([word], [])
         rankers += found[0]
         others += found[1]
     if json:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any
+from typing import TextIO
 
 
 def open_streams() -> None:
@@ -39,7 +39,7 @@ def flush_output() -> OSError | None:
     return None
 
 
-def drop(stream: Any) -> None:
+def drop(stream: TextIO) -> None:
     """Let go of what a stream holds: Python would try to write it again when it ends, and exit with 120."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())

@@ -14,6 +14,7 @@ from hingerank.cli.output import working
 from hingerank.data.files import DataError
 
 if TYPE_CHECKING:
+    from hingerank.diversity.queries import DiverseData
     from hingerank.lab.methods import Method
 
 # methods compared by default, with the parts that each needs
@@ -54,13 +55,13 @@ class Topics(TopicParts, kinds=("topics",)):
         first = self.first or ("none" if run else FIRST)
         return folds if first == "none" else _scored(folds, first, seed)
 
-    def _of_run(self, data: Path, how: Rows) -> Any:
+    def _of_run(self, data: Path, how: Rows) -> "DiverseData":
         from hingerank.diversity.trec import read_run
 
         rows = None if how.features is None else open_data(Path(how.features), Rows(missing=how.missing))
         return join_files(read_run(data), rows, self.qrels, self)
 
-    def _of_rows(self, data: Path, how: Rows) -> Any:
+    def _of_rows(self, data: Path, how: Rows) -> "DiverseData":
         """Topics of LETOR data with document ids; the order of a file says nothing of relevance."""
         if how.features is not None:
             raise ValueError(f"{data} is not a TREC run (topic Q0 document rank score tag): --features needs one")

@@ -1,7 +1,7 @@
 """`tune`: the best settings of one or several rankers, fitted and saved; `explain`: what made a score."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import check_target, data_and_model, open_data, open_for
@@ -9,6 +9,11 @@ from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, M
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, speaking, working, writing
 from hingerank.cli.rating_files import LISTS, ROWS, is_ratings, read_rated, save_with_items
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hingerank.data.ranking_data import RankingData
 
 
 class TuneOptions(Group, panel="Train"):
@@ -201,7 +206,7 @@ def explain(
         with writing(page) as stream:
             stream.write(explained_page(found, what.query, pair, what.top))
     if json:
-        answer: dict[str, Any] = {"query": what.query, **found.to_dict(what.top)}
+        answer: dict[str, object] = {"query": what.query, **found.to_dict(what.top)}
         print_json(answer | ({} if pair is None else {"pair": found.pair_dict(*pair)}))
         return
     apart = None if pair is None else found.pair(pair[0], pair[1], what.top)
@@ -215,7 +220,7 @@ def explain(
         note(f"wrote {page}")
 
 
-def _rows_of(rows: Any, query: str, data: Path) -> Any:
+def _rows_of(rows: "RankingData", query: str, data: Path) -> "np.ndarray":
     import numpy as np
 
     mine = np.flatnonzero(np.array([str(q) == query for q in rows.qid.tolist()]))
@@ -225,7 +230,7 @@ def _rows_of(rows: Any, query: str, data: Path) -> Any:
     return mine
 
 
-def _document(rows: Any, mine: Any, word: str) -> str:
+def _document(rows: "RankingData", mine: "np.ndarray", word: str) -> str:
     """The name of a document of the query: its id, where `word` is that or the number of its row."""
     from hingerank.data.checks import whole_decimal
 
