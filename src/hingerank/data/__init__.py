@@ -1,9 +1,7 @@
 """Data: reading, writing, describing, generating and fetching rows of ranking data."""
 
-from typing import Any
 
-
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "fetch":  # hingerank.data.fetch("ml-100k"), without a cost for those who never fetch
         from hingerank.data.fetching import fetch
 

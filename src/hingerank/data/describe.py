@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,9 @@ from hingerank.kernels.threads import run_shards
 from hingerank.notebook import html_table
 
 ROWS_AT_A_TIME = 16384
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Description:
         """Plain values for JSON; grades become text, as JSON keys are."""
         return asdict(self) | {"grades": {_number(grade): count for grade, count in self.grades.items()}}
 
-    def table(self) -> Any:
+    def table(self) -> "Table":
         """A rich table; print it with rich's console."""
         from rich.table import Table
 

@@ -239,7 +239,7 @@ def _judged(judgments: object) -> dict[Key, float]:
     return found
 
 
-def _two(key: object) -> Any:
+def _two(key: object) -> tuple[object, object]:
     if not isinstance(key, tuple) or len(key) != 2:
         raise DataError(f"judgments have the key {key!r:.80}, expected (query, document)")
     return key
@@ -256,7 +256,7 @@ def clicked_pairs(clicks: object) -> dict[Key, float]:
     return found
 
 
-def _lines(source: object) -> Iterable[tuple[str, list[Any]]]:
+def _lines(source: object) -> Iterable[tuple[str, Sequence[object]]]:
     """Place and words of each line of a file, or of each entry."""
     if isinstance(source, str | Path):
         return ((f"{source}, line {number}", words) for number, words in split_lines(source, whole_text(source)))
@@ -265,7 +265,7 @@ def _lines(source: object) -> Iterable[tuple[str, list[Any]]]:
     return ((f"entry {number}", _entry(number, entry)) for number, entry in enumerate(source, 1))
 
 
-def _entry(number: int, entry: object) -> list[Any]:
+def _entry(number: int, entry: object) -> list[object]:
     if isinstance(entry, str) or not isinstance(entry, Iterable):
         raise DataError(f"entry {number}: found {entry!r:.40}, expected its query, document (and grade)")
     return list(entry)

@@ -1,7 +1,7 @@
 """What a ranker does with missing values (NaN): learnt from its training rows, and carried in the model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,7 +66,7 @@ class MissingValues:
         marks.eliminate_zeros()
         return plain_csr(sp.hstack((full, marks), format="csr"))
 
-    def names(self, features: Any) -> list[str]:
+    def names(self, features: Sequence[str]) -> list[str]:
         """Names of the columns of filled rows."""
         return [*map(str, features), *(f"{features[j]} missing" for j in self.marked)]
 

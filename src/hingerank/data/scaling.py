@@ -4,7 +4,8 @@ Every scaler has `fit(X, y=None, qid=None)`, `transform(X, qid=None)`, `per_quer
 into a model file through `to_state` and back through `scaler_from_state`. float32 stays float32, CSR stays CSR.
 """
 
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -357,7 +358,7 @@ def signed_log(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.log1p(np.abs(x, dtype=np.float64)), x)
 
 
-def _by_shards(X: np.ndarray, work: Any) -> np.ndarray:
+def _by_shards(X: np.ndarray, work: Callable[[int, int, np.ndarray], object]) -> np.ndarray:
     """work(first, last, out) over all rows of a dense X."""
     out = np.empty_like(X)
     edges = np.arange(0, len(X) + ROWS_PER_SHARD, ROWS_PER_SHARD).clip(max=len(X))
@@ -365,7 +366,7 @@ def _by_shards(X: np.ndarray, work: Any) -> np.ndarray:
     return out
 
 
-def _scale_queries(X: Matrix, qid: ArrayLike | None, dense: Any, csr: Any) -> Matrix:
+def _scale_queries(X: Matrix, qid: ArrayLike | None, dense: Callable[..., None], csr: Callable[..., int]) -> Matrix:
     blocks = blocks_from_qid(qid, X.shape[0])
     rows = np.arange(X.shape[0]) if blocks.order is None else blocks.order
     shards = cut_shards(blocks.offsets, ROWS_PER_SHARD)

@@ -1,8 +1,8 @@
 """The weights of a fit on disk, from which it can be resumed."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Checkpoint:
     0
     """
 
-    def __init__(self, path: PathLike, also: Any = None):
+    def __init__(self, path: PathLike, also: Callable[[Facts], object] | None = None):
         self.path, self.also = Path(os.fspath(path)), also
 
     def __call__(self, entry: Facts) -> object:

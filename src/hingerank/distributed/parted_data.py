@@ -1,7 +1,7 @@
 """Data in parts, with the interface for rankers, searches and users."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
+    Answers,
     Lease,
     Part,
     PartFacts,
@@ -29,6 +30,7 @@ from hingerank.distributed.parts import (
     stacked,
 )
 from hingerank.distributed.source import PartsSource, lightened, measures_of, scores_of
+from hingerank.preferences import QueryPreferences
 from hingerank.rankers.sources import RowsInParts
 
 
@@ -92,7 +94,7 @@ class PartedData(RowsInParts):
         X = csr_matrix((self.n_rows, self.n_features))
         return RankingData(X, np.zeros(self.n_rows), qid, docid, self.feature_names)
 
-    def ask(self, question: Question, *arguments: object) -> list[Any]:
+    def ask(self, question: Question, *arguments: object) -> Answers:
         """question(loaded part, *arguments) of every part, in part order."""
         return self.runner.run(question, self.parts, arguments)
 
@@ -135,7 +137,7 @@ class PartedData(RowsInParts):
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
-    def source(self, ranker: Ranker, prefer: object = None) -> PartsSource:
+    def source(self, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None) -> PartsSource:
         return PartsSource(self, ranker, prefer)
 
     def predict(self, ranker: Ranker) -> np.ndarray:

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -183,6 +183,23 @@ def forget(parts: Sequence[Part]) -> None:
 Question = Callable[..., Any]
 Arguments = tuple[Any, ...]  # of a question
 Answers = list[Any]  # one of every part
+
+
+class AskedParts(Protocol):
+    """What problems need of data in parts (`PartedData`)."""
+
+    n_rows: int
+    n_queries: int
+    n_features: int
+    sparse: bool
+    dtype: np.dtype
+    parts: list[Part]
+    facts: "list[PartFacts]"
+    weights: "RowWeights | None"
+
+    def ask(self, question: Question, *arguments: object) -> Answers: ...
+
+    def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]: ...
 
 
 def answers(question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:

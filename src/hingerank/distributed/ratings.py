@@ -5,7 +5,7 @@ the bits do not depend on where the parts are. Steps that change a part are reco
 parts and repeats the same steps, with the same bits.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -14,8 +14,8 @@ import numpy as np
 
 from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
-from hingerank.data.files import DataError
-from hingerank.distributed.parts import Lease, LoadedPart, Part, Runner
+from hingerank.data.files import DataError, PathLike
+from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
 from hingerank.distributed.reading import listed, runner_of
 from hingerank.distributed.source import unfitted
 from hingerank.distributed.sums import Unknown, new_token
@@ -84,7 +84,7 @@ class RatingParts:
 
 
 def read_rating_parts(
-    paths: object, client: object = None, *, item_ids: object = None, **options: object
+    paths: PathLike | Iterable[PathLike], client: object = None, *, item_ids: object = None, **options: object
 ) -> RatingParts:
     """Read ratings in parts of whole users, for ``PersonalRankSVM.fit_parts``.
 
@@ -241,7 +241,7 @@ class PartedPreferences:
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
 
-    def tell(self, name: str, *arguments: object) -> list[Any]:
+    def tell(self, name: str, *arguments: object) -> Answers:
         """The results of a step from all parts; parts that lost their state repeat all steps so far."""
         step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
         found = run(_take, parts, (self.token, len(self.done), step))

@@ -32,8 +32,8 @@ ROWS_A_PART = 1 << 20  # default size of the parts of a single binary folder
 
 
 def read(
-    paths: Any,
-    client: Any = None,
+    paths: PathLike | Iterable[PathLike],
+    client: object = None,
     *,
     parts: int | None = None,
     spanning: str = "error",
@@ -104,7 +104,9 @@ def read(
     return PartedData(found, runner, facts, leases)
 
 
-def evaluate(ranker: Ranker, data: PartedData, measures: Any = "ndcg@10", per_query: bool = False) -> Facts:
+def evaluate(
+    ranker: Ranker, data: PartedData, measures: str | Iterable[str] = "ndcg@10", per_query: bool = False
+) -> Facts:
     """Measures of a fitted ranker on data in parts, computed where the parts are.
 
     Parameters
@@ -119,7 +121,7 @@ def evaluate(ranker: Ranker, data: PartedData, measures: Any = "ndcg@10", per_qu
     return values if per_query else {name: float(np.nanmean(values[name])) for name in names}
 
 
-def runner_of(client: Any) -> Runner:
+def runner_of(client: object) -> Runner:
     """The runner for a Dask client, for anything with a method run, or (None) for this process."""
     if client is None:
         return InThisProcess()
@@ -148,7 +150,7 @@ class _Other(Runner):
         self.client.run(let_go, parts, ())
 
 
-def listed(paths: Any) -> list[str]:
+def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
     """Absolute paths of the parts: for a folder all of its files, sorted by name."""
     if not isinstance(paths, str | os.PathLike):
         return [os.path.abspath(path) for path in paths]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import Scaler
 from hingerank.data.view_figures import figures_of
-from hingerank.distributed.parts import LoadedPart, RowWeights, stacked
+from hingerank.distributed.parts import AskedParts, LoadedPart, RowWeights, stacked
 from hingerank.distributed.sums import PartsDesign, PartsQueries, new_token, sums_of
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.preferences import QueryPreferences
@@ -60,7 +60,7 @@ class PartsSource(Source):
 
     kind = PARTS
 
-    def __init__(self, data: Any, ranker: Ranker, prefer: Any = None):
+    def __init__(self, data: AskedParts, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None):
         self.data, self.scaler, self.prefer = data, ranker.scaler_, prefer or unfitted(ranker)._preferences
         self.n_features, self.sparse = data.n_features, data.sparse
 
@@ -95,13 +95,13 @@ class SampledRows(NamedTuple):
 
     X: Matrix
     weight: np.ndarray
-    queries: Any
+    queries: Matrix
     query_weight: np.ndarray
     query: np.ndarray
     figures: BlockFigures
 
 
-def see_parts(scaler: Scaler | None, data: Any, most: int) -> SampledRows:
+def see_parts(scaler: Scaler | None, data: AskedParts, most: int) -> SampledRows:
     """About `most` rows of data in parts, the same ones as on one machine: every n-th of all rows, and those of every
     n-th query."""
     kept = [facts.n_rows for facts in data.facts]

@@ -6,7 +6,6 @@ a fit do not depend on where the parts are, nor on the number of workers.
 
 import hashlib
 import pickle
-from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
@@ -14,7 +13,15 @@ from uuid import uuid4
 import numpy as np
 
 from hingerank.data.ranking_data import RankingData
-from hingerank.distributed.parts import LoadedPart, RowWeights, joined_weights, queries_of
+from hingerank.distributed.parts import (
+    Answers,
+    AskedParts,
+    LoadedPart,
+    Question,
+    RowWeights,
+    joined_weights,
+    queries_of,
+)
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
@@ -41,7 +48,7 @@ class MakeProblem(Protocol):
 class PartsDesign(Design):
     """The rows of data in parts, as designs that `make` makes of every part."""
 
-    def __init__(self, data: Any, make: MakeProblem, width: int):
+    def __init__(self, data: AskedParts, make: MakeProblem, width: int):
         self.data, self.make, self.shape = data, make, (data.n_rows, width)
         self.numbers = data.n_rows * width
 
@@ -61,7 +68,7 @@ class PartsQueries:
 
     pairs_differ, item_weight, query_weight = False, None, None
 
-    def __init__(self, data: Any, make: MakeProblem, token: str):
+    def __init__(self, data: AskedParts, make: MakeProblem, token: str):
         self.data, self.make, self.token = data, make, token
         self.n_items, self.n_queries = data.n_rows, data.n_queries
         found = data.ask(_pairs, token, make)
@@ -82,7 +89,9 @@ class PartsQueries:
 class PartsPass(Pass):
     """The sum of the parts' passes. `latest`: the last evaluated weights, from which a fit can be resumed."""
 
-    def __init__(self, data: Any, make: MakeProblem, width: int, queries: Any, loss: Loss, stride: int = 1):
+    def __init__(
+        self, data: AskedParts, make: MakeProblem, width: int, queries: "PartsQueries", loss: Loss, stride: int = 1
+    ):
         self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
         self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
         swept = isinstance(loss, WindowLoss)  # swept by query, so that a part can leave some out
@@ -116,7 +125,7 @@ class PartsPass(Pass):
         design, preferences = self.make(rows, joined_weights([weight for _, weight in found]))
         return design.sweep(self.loss, preferences)
 
-    def _ask(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def _ask(self, question: Question, *arguments: object) -> Answers:
         token, about = self.queries.token, (self.key, self.loss, self.stride)
         found = self.data.ask(question, token, None, about, *arguments)
         if any(isinstance(part, Unknown) for part in found):  # a worker has restarted
@@ -204,12 +213,14 @@ def _at(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w:
 
 def _curvature(
     part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray, v: np.ndarray
-) -> Any:
+) -> np.ndarray | Unknown:
     kept = _kept(part, token, make)
     return Unknown() if kept is None else kept.at(w, about).curvature(v)
 
 
-def _hessian(part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray, often: int) -> Any:
+def _hessian(
+    part: LoadedPart, token: str, make: MakeProblem | None, about: About, w: np.ndarray, often: int
+) -> np.ndarray | Unknown:
     kept = _kept(part, token, make)
     if kept is None:
         return Unknown()
