@@ -107,7 +107,7 @@ _HOME = {
     "make_shop": "hingerank.clicks.shop",
     "make_personal": "hingerank.personal.generate",
     "read": "hingerank.data.read_write",
-    "Propensities": "hingerank.clicks.propensities",
+    "Propensities": "hingerank.clicks.place_bias",
     "propensities": "hingerank.clicks.propensities",
     "ClickModel": "hingerank.clicks.models",
     "click_model": "hingerank.clicks.models",

@@ -1,181 +1,32 @@
 """Propensities: how often a place is examined, relative to the first one, with intervals; NaN where nothing tells."""
 
-import json
 import os
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts, Given
+from hingerank.arrays import Facts
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.estimation import MAX_ITER, TOL, fit_all_pairs, fit_product, fit_regression
 from hingerank.clicks.log import ClickLog, as_text
+from hingerank.clicks.place_bias import Propensities, read_propensities, relative
 from hingerank.clicks.places import PlaceGraph, joined_places, shared_cells
 from hingerank.data.blocks import real_numbers
 from hingerank.data.checks import whole
-from hingerank.data.files import DataError, plain, write_whole
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.registry import did_you_mean
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 Judged: TypeAlias = RankingData | Mapping[tuple[Hashable, Hashable], float]  # rows with grades, or grades by ids
+Known: TypeAlias = ArrayLike | os.PathLike[str] | Propensities | None  # or what `save` wrote, or the log's own
 METHODS = ("em", "all-pairs", "regression-em", "given")
 LEAST_CLICKS = 10  # on documents shown at several places, below which a place is called out
 Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
 SlotEstimate = Callable[[np.ndarray, np.ndarray], np.ndarray]  # showings, clicks of cells -> θ of slots
-
-
-@dataclass(frozen=True, eq=False)
-class Propensities:
-    """How often each place is examined, relative to the first.
-
-    Parameters
-    ----------
-    method : str
-    places : int array
-        1, 2, … up to the last place.
-    alpha, beta : arrays, an entry a place, or contexts × places
-        P(click) = alpha · relevance + beta. Without trust bias alpha is `values` and beta 0.
-    context_names : array, optional
-    reasons : mapping
-        Why a value is NaN: place (of a context) -> reason.
-    about : mapping
-        The number of iterations, the thinnest edge of the graph of places, …
-
-    Attributes
-    ----------
-    values : array
-        alpha over its first place: 1 first, NaN where it is not identified.
-    """
-
-    method: str
-    places: np.ndarray
-    alpha: np.ndarray
-    beta: np.ndarray
-    context_names: np.ndarray | None = None
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    about: Given = field(default_factory=dict)
-    _resample: Callable[[int, int], np.ndarray] | None = None
-    _drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-
-    @property
-    def values(self) -> np.ndarray:
-        return _relative(self.alpha)
-
-    def __repr__(self) -> str:
-        some = ", ".join(f"{value:.3f}" for value in np.atleast_2d(self.values)[0][:5])
-        more = ", …" if len(self.places) > 5 else ""
-        few = f"; too few clicks to tell at {len(self.few_clicks)} of them" if self.few_clicks else ""
-        return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)}{few})"
-
-    @property
-    def few_clicks(self) -> Mapping[str, float]:
-        """Places (of a context) with fewer than 10 clicks on documents that were shown at other places too.
-
-        Their values are little more than noise, and their intervals may be far too narrow.
-        """
-        found: Mapping[str, float] = self.about.get("few clicks", {})
-        return found
-
-    def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
-        """The value of each place (and context, by its code); an error where one is not identified."""
-        k = np.asarray(places, np.int64)
-        if len(k) and (k.min() < 1 or k.max() > len(self.places)):
-            raise DataError(
-                f"there is no propensity of place {k.max() if k.min() >= 1 else k.min()}: they are known for 1 to "
-                f"{len(self.places)}; leave out such showings, as in log.take(log.place <= {len(self.places)})"
-            )
-        if self.context_names is not None and contexts is None:
-            raise DataError("these propensities are by place and context: give the contexts of the places")
-        values = self.values[k - 1] if self.context_names is None else self.values[np.asarray(contexts), k - 1]
-        unknown = np.isnan(values)
-        if unknown.any():
-            place = int(k[np.argmax(unknown)])
-            why = next(iter(self.reasons.values()), "it was never shown")
-            raise DataError(
-                f"the propensity of place {place} is not identified ({why}): leave out its showings, or give values="
-            )
-        return values
-
-    def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
-
-        Parameters
-        ----------
-        level : float
-            The probability that a bound of this kind covers the truth on both sides.
-        rounds : int
-            Logs that are drawn.
-        seed : int
-        """
-        if not 0 < level < 1:
-            raise DataError(f"level is {level!r}, expected a number between 0 and 1")
-        low, high = np.quantile(self.resampled(rounds, seed), [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
-
-    def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
-        """`values` of so many logs whose lists are drawn from this one, rounds first.
-
-        The same seed draws the same lists, whatever the method: the interval of a difference between two methods is
-        that of the differences of these.
-        """
-        if self._resample is None:
-            raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
-        key = whole("rounds", rounds, 2), seed
-        if key not in self._drawn:
-            self._drawn[key] = self._resample(*key)
-        return self._drawn[key]
-
-    def plot(self, axis: "Axes | None" = None, level: float = 0.95) -> "Figure":
-        """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
-
-        Parameters
-        ----------
-        axis : matplotlib Axes, optional
-        level : float
-            Of the intervals.
-        """
-        if axis is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError:
-                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-            axis = Figure(figsize=(5, 3.2), layout="constrained").add_subplot()
-        low, high = (self.values, self.values) if self._resample is None else self.interval(level)
-        names = [None] if self.context_names is None else [str(name) for name in self.context_names]
-        for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
-            bars = np.nan_to_num(np.maximum(0.0, [value - below, above - value]))
-            axis.errorbar(self.places, value, bars, marker="o", markersize=4, capsize=2, label=name)
-        axis.set(xlabel="place", ylabel="propensity, relative to place 1", ylim=(0, None))
-        if self.context_names is not None:
-            axis.legend()
-        return cast("Figure", axis.figure)
-
-    def to_dict(self, level: float = 0.95) -> Facts:
-        """Plain values for JSON, with intervals where there are any."""
-        found: Facts = {"method": self.method, "places": self.places, "values": self.values}
-        if self._resample is not None:
-            low, high = self.interval(level)
-            found |= {"low": low, "high": high, "level": level}
-        found |= {"alpha": self.alpha, "beta": self.beta, "reasons": dict(self.reasons), "about": dict(self.about)}
-        if self.context_names is not None:
-            found["contexts"] = self.context_names
-        return plain(found)
-
-    def save(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
-        """Write them as JSON; ``propensities(log, "given", values=path)`` reads it."""
-        write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
-
-
-Known: TypeAlias = ArrayLike | os.PathLike[str] | Propensities | None  # or what `save` wrote, or the log's own
 
 
 def propensities(
@@ -234,17 +85,11 @@ def propensities(
     return counted.estimated(method, data, whole("max_iter", max_iter), tol)
 
 
-def _relative(alpha: np.ndarray) -> np.ndarray:
-    first = alpha[..., :1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(first > 0, alpha / first, np.nan)
-
-
 def _given(log: ClickLog, values: Known) -> Propensities:
     if isinstance(values, Propensities):
         return values
     if isinstance(values, str | os.PathLike):
-        return _read(Path(values))
+        return read_propensities(Path(values))
     if values is None:
         if log.propensities is None:
             raise DataError("method='given' needs values=, or a log with propensities")
@@ -261,23 +106,6 @@ def _given(log: ClickLog, values: Known) -> Propensities:
     places = np.arange(1, len(alpha) + 1)
     reasons = {str(place): "nothing was shown there" for place in places[np.isnan(alpha)]}
     return Propensities("given", places, alpha / alpha[0], np.zeros(len(alpha)), reasons=reasons)
-
-
-def _read(path: Path) -> Propensities:
-    try:
-        stored = json.loads(path.read_text("utf-8"))
-        alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
-        places = np.array(stored["places"], np.int64)
-        contexts = stored.get("contexts")
-        alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
-        if not alike or (places != np.arange(len(places)) + 1).any():
-            raise ValueError("places, alpha and beta differ in length")
-        if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
-            raise ValueError("alpha holds negative numbers, or none")
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} holds no propensities that can be read: {error}") from None
-    names = None if contexts is None else np.array(contexts, object)
-    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
 
 
 class _Counted:
@@ -337,7 +165,7 @@ class _Counted:
 
         def both(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             alpha = self._shaped(np.where(known, estimate(n, c), np.nan))
-            return _relative(alpha), np.zeros(alpha.shape)
+            return relative(alpha), np.zeros(alpha.shape)
 
         return self._answer(method, both, reasons, about)
 
@@ -442,7 +270,7 @@ class _Counted:
 
         def resample(rounds: int, seed: int) -> np.ndarray:
             rng = np.random.default_rng(seed)
-            return _relative(np.array([estimate(*self._drawn(rng))[0] for _ in range(rounds)]))
+            return relative(np.array([estimate(*self._drawn(rng))[0] for _ in range(rounds)]))
 
         names = self.log.context_names if self.by_context else None
         return Propensities(method, np.arange(1, self.n_places + 1), alpha, beta, names, reasons, about, resample)

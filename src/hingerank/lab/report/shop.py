@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Ranker
-from hingerank.clicks.propensities import Propensities
+from hingerank.clicks.place_bias import Propensities
 from hingerank.clicks.shop import Shop
 from hingerank.clicks.value import ClickValues
 from hingerank.export.exporting import Exported
