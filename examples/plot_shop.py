@@ -29,7 +29,7 @@ print(shop.rows.names)
 # Some sessions saw an older ranking, so many products appeared at several positions. That separates the effect of a
 # position from that of a product. The customers of this shop see position k with probability 1 / k.
 
-places = hr.propensities(shop.log)
+places = hr.propensities(shop.log, "all-pairs")
 positions = np.arange(1, len(places.values) + 1)
 figure, axis = plt.subplots(figsize=(6, 2.6), layout="constrained")
 axis.plot(positions, places.values, "o", label="estimated from clicks")

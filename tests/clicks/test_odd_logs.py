@@ -112,3 +112,24 @@ def test_simulated_lists_are_ranked_by_numbers(scores):
 def test_credits_are_numbers_for_each_showing(credits):
     with pytest.raises(hr.DataError, match="credits"):
         hr.interleaving_test(log_of([1, 0, 0, 1], teams=list("ABBA")), credits=credits)
+
+
+@pytest.mark.parametrize("queries, biased", [(2, []), (60, ["em"])])
+def test_an_interval_warns_of_a_biased_method(queries, biased):
+    """EM has a parameter for each document, and 600 lists tell little of each of 480 documents."""
+    rng, lists = np.random.default_rng(0), 600
+    attraction = rng.uniform(0.1, 0.9, (queries, 8))
+    query = rng.integers(0, queries, lists)
+    order = np.argsort(rng.normal(size=(lists, 8)) - attraction[query], axis=1)[:, :3]
+    clicks = rng.random(order.shape) < np.array([1.0, 0.6, 0.3]) * attraction[query[:, None], order]
+    log = hr.ClickLog(
+        queries=np.repeat(query, 3), documents=order.ravel(), places=np.tile([1, 2, 3], lists), clicks=clicks.ravel(),
+        sessions=np.repeat(np.arange(lists), 3),
+    )  # fmt: skip
+    for method in ("em", "all-pairs"):
+        found = hr.propensities(log, method)
+        if method in biased:
+            with pytest.warns(UserWarning, match="biased on this log.*use method='all-pairs'"):
+                found.interval(rounds=20)
+        else:
+            found.interval(rounds=20)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.arrays import Facts, Given
-from hingerank.data.checks import whole
+from hingerank.data.checks import warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class Propensities:
     def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
 
+        If the drawn logs have other values on average, by more than these differ among each other, a warning says that
+        the method is biased on this log: with few showings of each document, EM's values are too large, and so are the
+        bounds.
+
         Parameters
         ----------
         level : float
@@ -104,8 +108,22 @@ class Propensities:
         """
         if not 0 < level < 1:
             raise DataError(f"level is {level!r}, expected a number between 0 and 1")
-        low, high = np.quantile(self.resampled(rounds, seed), [(1 - level) / 2, (1 + level) / 2], axis=0)
+        drawn = self.resampled(rounds, seed)
+        self._warn_biased(drawn)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
+
+    def _warn_biased(self, drawn: np.ndarray) -> None:
+        drift, spread = np.ravel(drawn.mean(axis=0) - self.values), np.ravel(drawn.std(axis=0))
+        most = int(np.argmax(np.where(np.abs(drift) > spread, np.abs(drift), 0.0)))  # False for NaN
+        if abs(drift[most]) > spread[most]:
+            value, place = np.ravel(self.values)[most], most % len(self.places) + 1
+            remedy = "count more lists" if self.method == "all-pairs" else "use method='all-pairs'"
+            warn(
+                f"propensities by {self.method!r} are biased on this log, and so are their intervals: at position "
+                f"{place} they are {value:.3f}, and {value + drift[most]:.3f} on average in logs drawn from this one. "
+                f"Documents have too few showings: {remedy}"
+            )
 
     def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
         """`values` of so many logs whose lists are drawn from this one, rounds first.

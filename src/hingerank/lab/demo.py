@@ -54,7 +54,7 @@ def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[
     write_whole(run / LOG, session_lines(shop.log).encode())
     write(shop.rows, f"{run / PRODUCTS}/")
     say("estimating how often each position is seen")
-    places = propensities(shop.log, "em")
+    places = propensities(shop.log, "all-pairs")
     places.save(run / PLACES)
     say("learning from clicks")
     found = learn_and_measure(run, shop, places)
