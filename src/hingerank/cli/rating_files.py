@@ -52,7 +52,7 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     try:
         opened = open_ratings(data, how.items, columns, **how.reading(), **moments)
     except DataError as error:
-        if error.args[0].startswith(str(data)) and not is_movielens(data):
+        if data.exists() and error.args[0].startswith(str(data)) and not is_movielens(data):
             how_to = "--user-column, --item-column, --rating-column and --separator say how"
             raise DataError(f"{error} ({data.name} is read as ratings of users: {how_to})") from error
         raise
