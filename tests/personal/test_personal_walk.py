@@ -124,6 +124,22 @@ def test_simple_lists_are_those_of_the_training_ratings(call):
     assert list(json.loads(call(*evaluate, "--items", "fewer.csv")[1])["baselines"]) == list(found)
 
 
+def test_items_that_are_not_in_the_catalogue_are_not_judged(call):
+    """Ratings divided at random leave some items without a training rating."""
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    plain = json.loads(call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json")[1])
+    lines = Path("test.csv").read_text()
+    Path("test.csv").write_text(lines + "u1,never,5\nu2,never,5\n")
+    for options in (["--top", "3"], []):
+        status, out, err = call("evaluate", "test.csv", "m", *options, *NAMED, "--json")
+        words = "2 ratings of items that are not in the catalogue of the model are left out"
+        assert status == 0 and words in err.replace("\n", " ")
+        assert not options or json.loads(out)["means"] == plain["means"]
+    Path("test.csv").write_text(lines.split("\n")[0] + "\nu1,never,5\n")
+    status, _, err = call("evaluate", "test.csv", "m", "--top", "3", *NAMED)
+    assert status == 1 and err.startswith("test.csv: item 'never' is not in the catalogue of the model")
+
+
 def test_models_without_histories_warn(call):
     """Such as those of version 0.2."""
     assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0

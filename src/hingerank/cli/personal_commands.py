@@ -9,7 +9,7 @@ import typer
 
 from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
 from hingerank.cli.options import REQUIRED, command, option, switch, target
-from hingerank.cli.output import note, print_facts, print_json, print_table, working, writing
+from hingerank.cli.output import print_facts, print_json, print_table, working, writing
 from hingerank.cli.rating_files import (
     known_user,
     open_model,
@@ -224,17 +224,22 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
         print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
 
 
-def _judged(ranker: Any, catalogue: object, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
-    """(users, rows of the catalogue, ratings) to judge by, of users that the model knows."""
+def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
+    """(users, rows of the catalogue, ratings) to judge by, of users and items that the model knows."""
     rated = read_rating_file(data, columns)
-    test = rated.users, rows_of_items(catalogue, rated, data), rated.ratings
-    known = ranker._users().numbers(rated.users) >= 0
+    rows = catalogue.places(rated.item_ids)[rated.items]
+    known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
     if not known.any():
         raise ValueError(f"{data} has no user of the model: its first users are {rated.users[:3].tolist()}")
+    if not (known & listed).any():
+        rows_of_items(catalogue, rated, data)  # says which item is missing
     if not known.all():
-        note(f"{(~known).sum()} ratings of users who are not in the model are left out")
-    users, rows, ratings = (column[known] for column in test)
-    return users, rows, ratings
+        warnings.warn(f"{(~known).sum()} ratings of users who are not in the model are left out", stacklevel=2)
+    if not listed[known].all():
+        left = (~listed[known]).sum()
+        warnings.warn(f"{left} ratings of items that are not in the catalogue of the model are left out", stacklevel=2)
+    both = known & listed
+    return rated.users[both], rows[both], rated.ratings[both]
 
 
 def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:

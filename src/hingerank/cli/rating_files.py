@@ -144,16 +144,13 @@ def read_pairs(path: Path, how: RatingColumns) -> tuple[Any, Any]:
 
 def seen_pairs(path: Path | None, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
     """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
-    import numpy as np
-
     from hingerank.data.blocks import number_ids
 
     if path is None:
         return None
     users, items = read_pairs(path, how)
-    number = {str(value): row for row, value in enumerate(catalogue.ids.tolist())}
     distinct, code = number_ids(items, len(items), "items")
-    rows = np.array([number.get(str(value), -1) for value in distinct.tolist()], np.int64)[code]
+    rows = catalogue.places(distinct)[code]
     return users[rows >= 0], rows[rows >= 0]
 
 

@@ -70,9 +70,13 @@ class Catalogue:
         """The title of an item, or its id."""
         return str((self.ids if self.titles is None else self.titles)[row : row + 1].tolist()[0])
 
+    def places(self, wanted: Any) -> np.ndarray:
+        """The row numbers of ids, compared as text; -1 for an id that is not here."""
+        return places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
+
     def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
-        """The row numbers of ids, compared as text; an id that is not here is a DataError."""
-        found = places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
+        """As `places`; an id that is not here is a DataError."""
+        found = self.places(wanted)
         if len(found) and found.min() < 0:
             item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
             raise DataError(
@@ -102,7 +106,7 @@ class Catalogue:
         """The same items with the history of those of them that are in another catalogue too."""
         if other.history is None:
             return self
-        row = places_of([str(value) for value in other.ids.tolist()], map(str, self.ids.tolist()))
+        row = self.places(other.ids)
         users, items = other.history.pairs
         here = row[items] >= 0
         return replace(self, history=history_of(users[here], row[items[here]], len(self.ids)) if here.any() else None)
