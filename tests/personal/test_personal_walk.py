@@ -140,6 +140,22 @@ def test_items_that_are_not_in_the_catalogue_are_not_judged(call):
     assert status == 1 and err.startswith("test.csv: item 'never' is not in the catalogue of the model")
 
 
+@pytest.mark.parametrize("known, given", [("x", "3"), ("3", "x")], ids=["texts", "numbers"])
+def test_ids_of_users_are_those_of_the_model(call, known, given):
+    """A file in which all ids are numbers has them as numbers; in another one of them is a text."""
+    ratings = "user,item,rating\n1,a,5\n1,b,3\n2,b,1\n2,c,2\n"
+    Path("train.csv").write_text(ratings + f"{known},a,4\n{known},c,1\n")
+    Path("more.csv").write_text(f"user,item,rating\n1,a,5\n2,b,2\n{given},a,4\n")
+    assert call("fit", "train.csv", "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
+    best = call("recommend", "m", "--user", "1", "--top", "9", "--exclude", "more.csv")[1]
+    assert sorted(line.split("\t")[2] for line in best.splitlines()) == ["b", "c"]
+    status, out, err = call("evaluate", "more.csv", "m", "--top", "2", "--json")
+    assert status == 0 and json.loads(out)["users"] == 2 and "1 ratings of users who are not in the model" in err
+    Path("pairs.csv").write_text("user,item\n1,a\n2,b\n")
+    assert len(call("rank", "m", "pairs.csv")[1].split()) == 2
+    assert "user" in call("add-users", "m", "more.csv")[2] and "--replace" in call("add-users", "m", "more.csv")[2]
+
+
 def test_models_without_histories_warn(call):
     """Such as those of version 0.2."""
     assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0

@@ -59,7 +59,7 @@ def recommend(
     if json and output is not None and output.suffix == ".parquet":
         raise ValueError(f"--json writes text: {output} would be Parquet")
     ranker, catalogue = open_model(model, items)
-    hidden = seen_pairs(exclude, catalogue, columns)
+    hidden = seen_pairs(exclude, ranker, catalogue, columns)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
     silent = int(ranker._silent().sum())
     if everybody and silent:
@@ -187,7 +187,7 @@ def add_users(
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
         raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")
-    rated = read_rating_file(ratings, columns)
+    rated = read_rating_file(ratings, columns, ranker)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
     if not replace and (ranker._users().numbers(rated.users) >= 0).any():
@@ -226,7 +226,7 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
 
 def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
     """(users, rows of the catalogue, ratings) to judge by, of users and items that the model knows."""
-    rated = read_rating_file(data, columns)
+    rated = read_rating_file(data, columns, ranker)
     rows = catalogue.places(rated.item_ids)[rated.items]
     known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
     if not known.any():
@@ -249,7 +249,7 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     ranker, catalogue = open_model(model, how.items)
     test = _judged(ranker, catalogue, data, columns)
     with working("recommending"):
-        hidden = seen_pairs(how.exclude, catalogue, columns)
+        hidden = seen_pairs(how.exclude, ranker, catalogue, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(ranker, catalogue, test, hidden, how)
     if json:
@@ -309,7 +309,7 @@ def report_model(
     folder = model if model.is_dir() else model.parent
     named = folder.resolve() if model.is_dir() or model.name == FILE_NAME else model
     chosen = None if not users else [known_user(ranker, user) for user in users]
-    hidden = seen_pairs(exclude, catalogue, RatingColumns())
+    hidden = seen_pairs(exclude, ranker, catalogue, RatingColumns())
     text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=named.name)
     path = output or folder / "report.html"
     write_whole(path, text.encode())
@@ -321,7 +321,7 @@ def rank_pairs(model: Path, data: Path, output: Path | None, columns: RatingColu
     import numpy as np
 
     ranker, catalogue = open_model(model)
-    users, items = read_pairs(data, columns)
+    users, items = read_pairs(data, columns, ranker)
     rows = catalogue.rows(items)
     scores = ranker.predict(users, catalogue.X[rows])
     with writing(output) as stream:

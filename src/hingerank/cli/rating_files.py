@@ -126,29 +126,47 @@ def known_user(ranker: Any, text: str) -> Any:
     raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
 
 
-def read_rating_file(path: Path, how: RatingColumns) -> Any:
-    """Ratings of any users and items."""
+def read_rating_file(path: Path, how: RatingColumns, ranker: Any) -> Any:
+    """Ratings of any users and items, with ids of users as the model has them."""
     from hingerank.personal.ratings import read_ratings
 
-    return read_ratings(path, **how.reading())
+    rated = read_ratings(path, **how.reading())
+    return replace(rated, users=ids_of_model(ranker, rated.users))
 
 
-def read_pairs(path: Path, how: RatingColumns) -> tuple[Any, Any]:
-    """(users, items) of a file."""
+def ids_of_model(ranker: Any, users: Any) -> Any:
+    """Ids of users from a file in the type that the model has: of 1 and x it has texts, though a file has numbers."""
+    import numpy as np
+
+    from hingerank.data.blocks import number_ids, places_of
+    from hingerank.personal.users import ids_like
+
+    known = ranker.users_
+    if users.dtype.kind == known.dtype.kind != "O" or not len(users):
+        return users
+    distinct, code = number_ids(users, len(users), "users")
+    place, ids = places_of([str(user) for user in distinct.tolist()], map(str, known.tolist())), known.tolist()
+    found = np.empty(len(distinct), object)
+    found[:] = [own if row < 0 else ids[row] for own, row in zip(distinct.tolist(), place.tolist())]
+    return ids_like(known, found)[code]
+
+
+def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
+    """(users, items) of a file, with ids of users as the model has them."""
     from hingerank.personal.ratings import columns_of
 
     named = how.reading(rating=False)
     users, items = columns_of(path, [named["user"], named["item"]], named["delimiter"])
-    return users, items
+    return ids_of_model(ranker, users), items
 
 
-def seen_pairs(path: Path | None, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
+def seen_pairs(path: Path | None, ranker: Any, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
     """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
     from hingerank.data.blocks import number_ids
 
     if path is None:
         return None
-    users, items = read_pairs(path, how)
+    users, items = read_pairs(path, how, ranker)
     distinct, code = number_ids(items, len(items), "items")
     rows = catalogue.places(distinct)[code]
     return users[rows >= 0], rows[rows >= 0]
