@@ -219,7 +219,7 @@ def test_features_that_are_not_finite_are_named_in_fit_and_predict(sparsely, val
     bad = X.copy()
     bad[2, 1] = bad[3, 3] = value
     X, bad = (sparse.csr_matrix(X), sparse.csr_matrix(bad)) if sparsely else (X, bad)
-    expected = rf"^X is {words} at row 2, column 1 \(2 such values\); expected finite numbers, so .*leave out its row"
+    expected = rf"^X is {words} at row 2, column 1 \(2 such values\); expected finite numbers; .*leave out its row"
     with pytest.raises(DataError, match=expected):
         Ridge().fit(bad, y)
     with pytest.raises(DataError, match=expected):
