@@ -4,7 +4,7 @@
     python benchmarks/linear.py --sizes XL XXL --peers     # without peers
     python benchmarks/linear.py --curves        # cost against rows, features, rows per query and grades, with a plot
     python benchmarks/linear.py --hessian       # where an explicit Hessian beats conjugate gradients
-    python benchmarks/linear.py --passes [--sizes L]       # where the passes of a fit go
+    python benchmarks/linear.py --passes [--sizes L] [--write docs/results]    # where the passes of a fit go
 
 Every fit runs in a process of its own on float32 rows made by `hingerank.data.generate.make_benchmark`. One *pass* is
 the time numpy takes for ``X @ v`` and ``X.T @ u`` on the same array in the same process. *Extra memory* is the peak
@@ -23,7 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from measuring import reset_peak, resident, run_apart, seconds_of
+from measuring import keep_table, reset_peak, resident, run_apart, seconds_of
 
 SIZES = {"S": "700 × 100 × 46, 3 grades", "L": "6,000 × 120 × 136, 5 grades", "XL": "WEB10K", "XXL": "WEB30K"}
 OURS = [{"loss": loss, "C": C} for loss in ("squared_hinge", "hinge") for C in (1e-6, 1e-3, 1.0)]
@@ -116,26 +116,27 @@ def count_passes(job: dict) -> dict:
     return answer | {"readings": counted.readings, "spent": counted.seconds, "certificate": ranker.certificate_.value}
 
 
-def passes(sizes, console) -> list[dict]:
-    """A table of the readings of all rows in a fit, and of its seconds in passes."""
-    table = Table("size", "C", "iterations", "certificate", "passes in all", *Counted.KINDS)
-    table.title = "passes of a fit; of each kind: seconds in passes / readings of all rows"
+def passes(sizes, console, write: Path | None) -> None:
+    """A table of the readings of all rows in a fit, and of its seconds in passes; write: a folder to store it in."""
+    header = ["size", "C", "iterations", "certificate", "passes in all", *Counted.KINDS]
     rows = []
     for size in sizes:
         for C in (1e-6, 1e-3, 1.0, 1e3):
             answer = run_apart(__file__, {"size": size, "C": C, "loss": "squared_hinge", "passes": True})
-            rows.append({"size": size, "C": C, **answer})
             if "error" in answer:
-                table.add_row(size, f"{C:g}", answer["error"][:60])
-                continue
+                raise SystemExit(answer["error"])
             read, spent = answer["readings"], answer["spent"]
-            table.add_row(
+            rows.append([
                 size, f"{C:g}", str(answer["iterations"]), f"{answer['certificate']:.1e}",
                 f"{answer['seconds'] / answer['pass']:.1f}",
                 *(f"{spent[kind] / answer['pass']:.2f} / {read[kind]:.2f}" for kind in Counted.KINDS),
-            )  # fmt: skip
+            ])  # fmt: skip
+    table = Table(*header, title="passes of a fit; of each kind: seconds in passes / readings of all rows")
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
-    return rows
+    if write is not None:
+        keep_table(write, "linear-passes", "python benchmarks/linear.py --passes --sizes L", header, rows)
 
 
 def our_fit(job, data):
@@ -296,6 +297,7 @@ def main() -> None:
     parser.add_argument("--passes", action="store_true")
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/linear-cost.svg"))
     parser.add_argument("--json", type=Path, help="also write the rows here")
+    parser.add_argument("--write", type=Path, help="folder to store the table of --passes in, such as docs/results")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -307,7 +309,7 @@ def main() -> None:
         hessian(console)
         return
     if options.passes:
-        passes(options.sizes, console)
+        passes(options.sizes, console, options.write)
         return
     rows = curves(console, options.figure) if options.curves else compare(options.sizes, options.peers, console)
     if options.json:
