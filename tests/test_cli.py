@@ -291,7 +291,9 @@ def test_features_are_counted_as_in_the_training_text(call):
     assert call("rank", "model/", "from1.txt") == call("rank", "model/", "train.txt")
     call("fit", "data.txt", "-o", "other/")
     status, _, err = call("rank", "other/", "train.txt")
-    assert status == 1 and one_line(err) and "train.txt, line 1" in err and "as in the text" in err
+    assert (
+        status == 1 and one_line(err) and "train.txt, line 1" in err and "features count from 1, as in the text" in err
+    )
 
 
 @pytest.mark.filterwarnings("default")
@@ -488,7 +490,12 @@ def test_columns_of_a_table_are_named_on_the_command_line(call):
     assert status == 1 and one_line(err) and "--label" in err
     Path("bare.csv").write_text(f"{rows}\n")
     status, _, err = call("info", "bare.csv")
-    assert status == 1 and one_line(err) and "holds numbers where names were expected" in err and "label,qid,f1" in err
+    assert (
+        status == 1
+        and one_line(err)
+        and "has numbers, expected the names of the columns" in err
+        and "label,qid,f1" in err
+    )
 
 
 def test_a_table_scored_by_a_model_of_the_same_text_does_not_warn(call):

@@ -104,7 +104,7 @@ def test_parts_make_one_set(tmp_path):
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        ({"sparse": True}, "layout: 'dense' came first, then 'csr'"),
+        ({"sparse": True}, "layout: the first part has 'dense', a later one has 'csr'"),
         ({"d": 4, "names": False}, "feature_names"),
         ({"dtype": np.float64}, "parts differ in X"),
         ({"qid": "text"}, "type of qid"),
@@ -140,9 +140,9 @@ def test_a_folder_in_the_way(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "precious.txt").write_text("mine")
-    with pytest.raises(DataError, match="holds something else"):
+    with pytest.raises(DataError, match="holds something other than binary data"):
         save_binary(first, other, overwrite=True)
-    with pytest.raises(DataError, match="a file is in the way"):
+    with pytest.raises(DataError, match="this is a file, but binary data need a folder"):
         save_binary(first, other / "precious.txt", overwrite=True)
     (tmp_path / "empty").mkdir()
     assert load_binary(save_binary(first, tmp_path / "empty")) == first
@@ -223,13 +223,13 @@ def test_every_flipped_byte_is_noticed(tmp_path, sparse):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda h: h.update(version=2), "version 2 of the format, but this program reads version 1"),
-        (lambda h: h.update(format="other"), "not a header of hingerank-data"),
+        (lambda h: h.update(version=2), "the format has version 2, but this program reads version 1"),
+        (lambda h: h.update(format="other"), "not a header of the format hingerank-data"),
         (lambda h: h["arrays"]["y"].update(dtype="|O"), "type '|O', which this format does not allow"),
         (lambda h: h["arrays"].update({"../../etc/passwd": h["arrays"]["y"]}), "which this format does not allow"),
         (lambda h: h["arrays"]["X"].update(shape=[10**15, 5]), "expected"),
         (lambda h: h["arrays"]["X"].update(shape=[200]), "expected 2 dimensions"),
-        (lambda h: h["arrays"]["X"].update(shape=[20, 10]), "not the float32 of shape"),
+        (lambda h: h["arrays"]["X"].update(shape=[20, 10]), "does not have the type float32 and shape"),
         (lambda h: h["arrays"].pop("y"), "do not fit together"),
         (lambda h: h.pop("features"), "do not fit together"),
         (lambda h: h.update(arrays=[1]), "do not fit together"),
@@ -251,7 +251,7 @@ def test_damaged_places_are_noticed_even_when_signed(tmp_path):
         array = np.load(folder / f"{name}.npy", mmap_mode="r+")
         array[1] = value
         array.flush()
-        with pytest.raises(DataError, match="sparse features are damaged"):
+        with pytest.raises(DataError, match="column numbers of the sparse features are damaged"):
             load_binary(folder, verify=False)
         with pytest.raises(DataError, match=f"{name}.npy: the checksum differs"):
             load_binary(folder)

@@ -67,7 +67,7 @@ def test_mistakes_are_named(tmp_path):
         hr.read_feature_log(log, {("z", "7"): 1})
     with pytest.raises(hr.DataError, match="expected query"):
         hr.read_feature_log(log, [("a", 1, "x")])
-    with pytest.raises(hr.DataError, match="line 1: this is no response"):
+    with pytest.raises(hr.DataError, match="line 1: this is not a response with logged features"):
         hr.read_feature_log(lines(tmp_path / "bad", [{"hits": 3}]), {("a", "7"): 1})
     with pytest.raises(hr.DataError, match="there is no 'nothing'"):
         hr.read_feature_log(log, {("a", "7"): 1}, query="nothing")
@@ -109,7 +109,9 @@ def test_responses_may_be_indented_and_stand_one_after_the_other(tmp_path):
     with pytest.raises(hr.DataError, match=r"cut, response 2 \(line 2\d\): this is not JSON"):
         hr.read_feature_log(tmp_path / "cut", {("a", "1"): 1})
     (tmp_path / "one").write_text(texts["indented"] + '{"hits": 3}')
-    with pytest.raises(hr.DataError, match=r"one, response 3 \(line \d+\): this is no response"):
+    with pytest.raises(
+        hr.DataError, match=r"one, response 3 \(line \d+\): this is not a response with logged features"
+    ):
         hr.read_feature_log(tmp_path / "one", {("a", "1"): 1})
 
 

@@ -152,7 +152,7 @@ GOOD = {"qid": [1, 1], "label": [0, 1], "a": [0.5, 0.25]}
         (GOOD | {"label": ["1", "1_0"]}, {}, "column 'label' holds String ('1_0' at row 1), expected numbers"),
         (GOOD | {"label": [1, None]}, {}, "y is nan at row 1"),
         (GOOD | {"qid": ["a", None]}, {}, "column 'qid' is missing"),
-        ({"qid": [1], "label": [0]}, {}, "no feature columns are left"),
+        ({"qid": [1], "label": [0]}, {}, "the table has no feature columns, only the label and the ids"),
         (GOOD | {"features": [[1.0], [1.0, 2.0]]}, {}, "2 numbers at row 1 but 1 at row 0"),
         (GOOD, {"missing": "drop"}, "missing is 'drop'"),
     ],

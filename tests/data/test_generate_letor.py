@@ -125,7 +125,7 @@ def test_ragged_sizes_add_up(queries, rows, least, most, spread):
         ({"n_grades": 0}, "n_grades is 0"),
         ({"skew": [0.5, 0.5]}, "3 positive fractions"),
         ({"signal": "cubic"}, "'linear' or 'nonlinear'"),
-        ({"useless": 46}, "46 useless"),
+        ({"useless": 46}, "useless is 46 and constant is 0"),
         ({"sparse_density": 0.0}, "sparse_density is 0.0"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_slash_makes_a_binary_folder(tmp_path):
 
 def test_other_folders_are_never_touched(tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(DataError, match="holds something else"):
+    with pytest.raises(DataError, match="holds something other than binary data"):
         hr.write(some_data(), tmp_path)
     assert os.listdir(tmp_path) == ["precious.txt"]
 
@@ -78,7 +78,7 @@ def test_options_of_each_form(tmp_path):
 
 def test_a_folder_of_nothing_known(tmp_path):
     assert kind_to_read(tmp_path) == "folder"
-    with pytest.raises(DataError, match=r"a folder with neither binary data .* name a file in it"):
+    with pytest.raises(DataError, match=r"this folder has neither binary data .* name a file in it"):
         hr.read(tmp_path)
 
 

@@ -166,20 +166,20 @@ def test_state_round_trip(name):
 
 def test_states_that_do_not_fit():
     header, arrays = make_scaler("standard").fit(np.eye(3)).to_state()
-    with pytest.raises(DataError, match="no scaler is called 'rank'"):
+    with pytest.raises(DataError, match="there is no scaler 'rank'"):
         scaler_from_state((header | {"name": "rank"}, arrays))
     with pytest.raises(DataError, match="needs the arrays"):
         scaler_from_state((header, {}))
     with pytest.raises(DataError, match="must hold 3 finite numbers"):
         scaler_from_state((header, arrays | {"width": np.ones(2)}))
-    with pytest.raises(DataError, match="not positive"):
+    with pytest.raises(DataError, match=r"widths of the scaler .* must be positive"):
         scaler_from_state((header, arrays | {"width": np.zeros(3)}))
 
 
 def test_wrong_input():
     with pytest.raises(DataError, match="not fitted"):
         QueryMinMaxScaler().transform([[1.0]])
-    with pytest.raises(DataError, match="X has 1 features, the scaler was fitted on 2"):
+    with pytest.raises(DataError, match="X has 1 features, but the scaler was fitted on 2"):
         QueryMinMaxScaler().fit([[1.0, 2]]).transform([[1.0]])
     with pytest.raises(DataError, match="infinite at row 0"):
         QueryMinMaxScaler().fit_transform([[np.inf]])
@@ -257,5 +257,5 @@ def test_auto_divides_by_the_deviation_and_counts_weights():
 
 def test_quantiles_that_fall_are_refused():
     header, arrays = make_scaler("quantile").fit(np.arange(6.0)[:, None]).to_state()
-    with pytest.raises(DataError, match="do not rise"):
+    with pytest.raises(DataError, match="the quantiles of the scaler 'quantile' must not fall"):
         scaler_from_state((header, {"quantiles": arrays["quantiles"][:, ::-1]}))

@@ -45,7 +45,7 @@ def tar_with(tmp_path, name, kind=tarfile.REGTYPE, link=""):
 def test_names_that_leave_the_folder_are_refused(tmp_path, name, make):
     inside = tmp_path / "a" / "b"
     inside.mkdir(parents=True)
-    with pytest.raises(FetchError, match="could leave the folder"):
+    with pytest.raises(FetchError, match="could be written outside the folder"):
         unpack(make(tmp_path, name), inside)
     assert list(inside.iterdir()) == []
     assert not (tmp_path / "a" / "evil").exists()
@@ -111,7 +111,7 @@ def test_too_many_members_and_encrypted_ones_are_refused(tmp_path, monkeypatch):
     locked = bytearray(make_zip({"secret": b"1"}))
     locked[locked.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(locked))
-    with pytest.raises(FetchError, match=r"encrypted \(unpack it yourself"):
+    with pytest.raises(FetchError, match="which is encrypted: refused; if you trust it, unpack it yourself"):
         unpack(path, folder)
     assert list(folder.iterdir()) == []
 

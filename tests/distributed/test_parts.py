@@ -171,7 +171,7 @@ def test_values_that_are_not_finite_name_the_part(data, tmp_path):
     X = data.X.copy()
     X[3, 4] = np.nan
     hr.write(replace(data, X=X), tmp_path / "bad" / "")
-    with pytest.raises(hr.DataError, match=r"bad: among rows .* NaN \(a missing value\) at row 3, column 4"):
+    with pytest.raises(hr.DataError, match=r"bad: in the block of rows .* NaN \(a missing value\) at row 3, column 4"):
         hr.RankSVM().fit(hr.distributed.read(tmp_path / "bad"))
 
 

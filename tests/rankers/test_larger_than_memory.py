@@ -149,7 +149,8 @@ def test_not_finite_values_are_named(no_copies, tmp_path):
 def test_a_machine_too_small_says_so_before_it_starts(pairs, no_copies, monkeypatch):
     _, mapped = pairs["dense"]
     monkeypatch.setattr(rows_view, "machine_memory", lambda: 100_000_000)
-    with pytest.raises(hr.DataError, match=r"takes about 0\.20 GB beside the file, and this machine has 0\.10 GB"):
+    needs = r"needs about 0\.20 GB in addition to the file, and this machine has 0\.10 GB"
+    with pytest.raises(hr.DataError, match=needs):
         hr.RankSVM().fit(mapped)
     assert expected_bytes(10**9, 136, 1000) < 64.5e9
 

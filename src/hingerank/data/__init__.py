@@ -1,8 +1,8 @@
-"""Data: reading, writing, describing, generating and fetching rows of ranking data."""
+"""Ranking data: reading, writing, describing, generating and fetching them."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "fetch":  # hingerank.data.fetch("ml-100k"), without a cost for those who never fetch
+    if name == "fetch":  # hingerank.data.fetch("ml-100k"); imported only when it is used
         from hingerank.data.fetching import fetch
 
         return fetch

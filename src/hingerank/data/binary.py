@@ -1,15 +1,16 @@
 """The binary form: a folder of plain .npy arrays and a JSON header, opened as memory maps without a copy.
 
     header.json                               format, version, layout, feature names; type, shape and checksum of every
-                                              array; a checksum of all that
+                                              array; a checksum of the header itself
     X.npy                                     dense features, or
     X_data.npy X_indices.npy X_indptr.npy     CSR features
     y.npy                                     grades (float64)
     qid.npy                                   query ids that are numbers, or
-    qid_codes.npy qid_text.npy qid_ends.npy   text: the rows' codes, the distinct ids in UTF-8, where each of them ends
+    qid_codes.npy qid_text.npy qid_ends.npy   query ids that are text: a code per row, the distinct ids in UTF-8, and
+                                              the position where each of them ends
     docid.npy, or docid_text.npy docid_ends.npy    document ids, if any
 
-Anything that reads .npy reads these files; nothing is pickled. The checksums are compared when a folder is opened.
+Any program that reads .npy files can read these; nothing is pickled. Opening a folder compares the checksums.
 """
 
 import json
@@ -30,10 +31,10 @@ from hingerank.data.files import BINARY_FORMAT, BINARY_HEADER, DataError, PathLi
 from hingerank.data.ranking_data import RankingData
 
 VERSION = 1
-_NPY_BYTES = 128  # of the header of an array
+_NPY_BYTES = 128  # size of the header of an .npy file
 
 _FLOATS, _WHOLE, _BYTES, _IDS = ("<f4", "<f8"), ("<i8",), ("|u1",), "biufSMm"
-_ALLOWED = {  # array -> the types that it may have, or the kinds of types
+_ALLOWED = {  # array -> the types that it may have (a tuple), or NumPy's letters for the kinds of types
     "X": _FLOATS, "X_data": _FLOATS, "X_indices": ("<i4",), "X_indptr": _WHOLE, "y": ("<f8",),
     "qid": _IDS, "qid_codes": _WHOLE, "qid_ends": _WHOLE, "qid_text": _BYTES,
     "docid": _IDS, "docid_ends": _WHOLE, "docid_text": _BYTES,
@@ -41,15 +42,15 @@ _ALLOWED = {  # array -> the types that it may have, or the kinds of types
 
 
 def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, overwrite: bool = False) -> Path:
-    """Write data to a folder that appears whole or not at all, and return its path.
+    """Write data to a folder and return its path. The folder appears only when it is complete.
 
     Parameters
     ----------
     data : RankingData or iterable of RankingData
-        Parts are written one after the other, for data larger than memory.
+        An iterable is written part by part, so the data may be larger than memory.
     folder : path
     overwrite : bool
-        Replace a folder that `save_binary` wrote before; any other folder with content is never touched.
+        True replaces a folder that `save_binary` wrote before. Any other folder with content is never changed.
 
     Examples
     --------
@@ -62,10 +63,10 @@ def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, 
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise DataError(f"{target}: a file is in the way; the binary form is a folder")
+        raise DataError(f"{target}: this is a file, but binary data need a folder; choose another name")
     if target.is_dir() and any(target.iterdir()):
         if not is_binary(target):
-            raise DataError(f"{target}: the folder holds something else; choose another name")
+            raise DataError(f"{target}: the folder holds something other than binary data; choose another name")
         if not overwrite:
             raise DataError(f"{target}: the folder holds data already; pass overwrite=True to replace them")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +82,10 @@ def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, 
 
 
 def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
-    """Open what `save_binary` wrote: arrays are mapped, not copied, except text ids.
+    """Open a folder that `save_binary` wrote. Arrays are memory-mapped, not copied, except ids that are text.
 
-    verify=True compares all checksums, which reads every byte once, at the speed of the disk or of memory (0.3 s a
-    gigabyte). verify=False leaves the arrays where they are until they are needed; the header is always checked.
+    verify=True compares all checksums. That reads every byte once, from the disk or from memory (0.3 s per gigabyte).
+    verify=False reads an array only when it is needed. The header is checked in both cases.
     """
     folder = Path(folder)
     header = _read_header(folder)
@@ -96,7 +97,10 @@ def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
     except DataError as error:
         raise error.at(folder) from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DataError(f"{folder}: the header and the arrays do not fit together ({error!r})") from None
+        raise DataError(
+            f"{folder}: the header and the arrays do not fit together ({error!r}); the folder is damaged: convert the "
+            "data again"
+        ) from None
 
 
 def _checksum(header: Facts) -> int:
@@ -108,9 +112,10 @@ def _checksum(header: Facts) -> int:
 
 
 class _ArrayFile:
-    """Append pieces with the same columns and type; `finish` fills in the shape and says what to remember of it.
+    """An .npy file to which pieces are appended. All have the same columns and type.
 
-    Not `open_memmap`, since the number of rows is known only at the end.
+    `finish` writes the shape and returns the array's entry in the header. NumPy's `open_memmap` would need the number
+    of rows at the start, but it is known only at the end.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, columns: tuple[int, ...] = ()) -> None:
@@ -136,20 +141,23 @@ class _ArrayFile:
 
 
 def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Version 1.0 of NumPy's format, of one length for all shapes; compared byte by byte when the array is opened."""
+    """The header of an .npy file, version 1.0, with the same length for all shapes.
+
+    Opening the array compares this header byte by byte.
+    """
     text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
     length = _NPY_BYTES - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
 class _Writer(ExitStack):
-    """Appends X, y, qid and docid of parts to files; later parts must agree with the first one in form and types."""
+    """Appends X, y, qid and docid of parts to files. Later parts must have the layout and types of the first one."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
         self.files: dict[str, _ArrayFile] = {}
-        self.facts: Facts = {}  # what the first part said
+        self.facts: Facts = {}  # properties of the first part, which all others must share
         self.n_features = 0
         self.codes: dict[str, int] = {}  # distinct text query ids
 
@@ -173,7 +181,7 @@ class _Writer(ExitStack):
             self._add_ids("docid", part.docid)
 
     def finish(self) -> Facts:
-        """Complete every file and give the header's entries."""
+        """Complete every file and return the header's entries."""
         if not self.files:
             raise DataError("there is nothing to save: the sequence of parts is empty")
         if self.facts["type of qid"] == "text":
@@ -187,7 +195,10 @@ class _Writer(ExitStack):
 
     def _agree(self, what: str, value: object) -> None:
         if self.facts.setdefault(what, value) != value:
-            raise DataError(f"parts differ in {what}: {self.facts[what]!r} came first, then {value!r}")
+            raise DataError(
+                f"parts differ in {what}: the first part has {self.facts[what]!r}, a later one has {value!r}; make "
+                "them the same"
+            )
 
     def _rows(self, name: str) -> int:
         return self.files[name].rows if name in self.files else 0
@@ -199,8 +210,8 @@ class _Writer(ExitStack):
         file = self.files[name]
         if piece.dtype != file.dtype or piece.shape[1:] != file.columns:
             raise DataError(
-                f"parts differ in {name}: {file.dtype} with columns {file.columns} came first, "
-                f"then {piece.dtype} with columns {piece.shape[1:]}"
+                f"parts differ in {name}: the first part has {file.dtype} with columns {file.columns}, "
+                f"a later one has {piece.dtype} with columns {piece.shape[1:]}; make them the same"
             )
         file.append(piece)
 
@@ -223,7 +234,7 @@ class _Writer(ExitStack):
 
 
 def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
-    """Numbers, fixed bytes or dates as they are, text as U or as objects that are all str."""
+    """Ids of a type that can be stored: numbers, fixed bytes, dates, NumPy's text (U), or objects that are all str."""
     if ids.dtype.kind in "biufSMmU":
         return ids
     objects = ids.astype(object)
@@ -243,56 +254,59 @@ def _read_header(folder: Path) -> Facts:
     path = folder / BINARY_HEADER
     if not folder.is_dir() or not path.is_file():
         raise DataError(
-            f"{folder}: no binary data here (a folder with a {BINARY_HEADER}); `hingerank convert` makes it"
+            f"{folder}: no binary data here, expected a folder with {BINARY_HEADER}; make one with `hingerank convert`"
         )
     try:
         header = json.loads(path.read_bytes())
     except ValueError as error:
-        raise DataError(f"{path}: no readable JSON: {error}") from None
+        raise DataError(f"{path}: this is not JSON ({error}); the header is damaged, convert the data again") from None
     if not isinstance(header, dict) or header.get("format") != BINARY_FORMAT:
-        raise DataError(f"{path}: not a header of {BINARY_FORMAT}")
+        raise DataError(f"{path}: this is not a header of the format {BINARY_FORMAT}; name a folder of binary data")
     if header.get("version") != VERSION:
         raise DataError(
-            f"{path}: version {header.get('version')!r} of the format, but this program reads version {VERSION}; "
-            "update it, or convert the data again"
+            f"{path}: the format has version {header.get('version')!r}, but this program reads version {VERSION}; "
+            "update hingerank, or convert the data again"
         )
     if header.get("checksum") != _checksum(header):
-        raise DataError(f"{path}: the checksum differs; the header was changed or damaged")
+        raise DataError(f"{path}: the checksum differs; the header was changed or damaged, convert the data again")
     return header
 
 
 def _check_entry(name: str, entry: Facts) -> None:
     dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
     if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
-        raise DataError(f"the header names an array {name!r} of type {dtype!r}, which this format does not allow")
+        raise DataError(f"the header lists an array {name!r} of type {dtype!r}, which this format does not allow")
     if len(entry["shape"]) != dimensions:
         raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
 
 
 def _open_array(path: Path, entry: Facts, verify: bool) -> np.ndarray:
-    """The array, mapped and not read; its type, shape and size must be those of `entry`.
+    """The memory-mapped array. Its type, shape and size must be those of `entry`.
 
-    The map is private (writes stay in memory and never reach the file), because compiled kernels take it for an
-    ordinary array; where the system refuses a private map of this size, the map is read-only.
+    The map is private: writes stay in memory and never reach the file. Compiled kernels can then use it as an ordinary
+    array. If the system refuses a private map of this size, the map is read-only.
     """
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
     size = _NPY_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
     if not path.is_file():
-        raise DataError(f"{path.name}: the file is missing")
+        raise DataError(f"{path.name}: the file is missing; copy the whole folder, or convert the data again")
     if os.path.getsize(path) != size:
         raise DataError(
-            f"{path.name}: the file has {os.path.getsize(path)} bytes, expected {size}; it was cut or changed"
+            f"{path.name}: the file has {os.path.getsize(path)} bytes, expected {size}; it was truncated or changed"
         )
     with open(path, "rb") as file:
         if file.read(_NPY_BYTES) != _npy_header(dtype, shape):
-            raise DataError(f"{path.name}: the array is not the {dtype} of shape {shape} that the header names")
+            raise DataError(
+                f"{path.name}: the array does not have the type {dtype} and shape {shape} of the header; the file was "
+                "changed or damaged"
+            )
     if 0 in shape:
         return np.empty(shape, dtype)
     try:
         mapped = np.lib.format.open_memmap(path, mode="c")
     except OSError:
         mapped = np.lib.format.open_memmap(path, mode="r")
-    array = np.asarray(mapped)  # a plain array over the map: the same compiled kernels serve it
+    array = np.asarray(mapped)  # a plain array over the map, which needs no kernels of its own
     if verify and zlib.crc32(array.reshape(-1).view(np.uint8).data) != entry["crc32"]:
         raise DataError(f"{path.name}: the checksum differs; the file was changed or damaged")
     return array
@@ -311,9 +325,12 @@ def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
         docid = _texts(arrays["docid_text"], arrays["docid_ends"])
     lengths = [X.shape[0], len(y), len(qid)] + ([] if docid is None else [len(docid)])
     if len(set(lengths)) > 1 or X.shape[1] != d or (names is not None and len(names) != d):
-        raise DataError(f"the arrays do not fit together: X has shape {X.shape}, y, qid and docid {lengths[1:]} rows")
+        raise DataError(
+            f"the arrays do not fit together: X has shape {X.shape}, but y, qid and docid have {lengths[1:]} rows; "
+            "the folder is damaged"
+        )
     if not np.isfinite(y).all():
-        raise DataError("y holds values that are not finite; the data are damaged")
+        raise DataError("y has values that are not finite; the data are damaged")
     return RankingData(X, y, qid, docid, None if names is None else tuple(names))
 
 
@@ -321,15 +338,15 @@ def _csr(arrays: dict[str, np.ndarray], n_features: int) -> sp.csr_matrix:
     data, indices, indptr = (arrays[f"X_{part}"] for part in ("data", "indices", "indptr"))
     damaged = indptr[0] != 0 or indptr[-1] != len(data) or len(indices) != len(data) or (np.diff(indptr) < 0).any()
     if damaged or (len(indices) and not 0 <= indices.min() <= indices.max() < n_features):
-        raise DataError("the places of the sparse features are damaged")  # kernels do not check bounds again
+        raise DataError("the column numbers of the sparse features are damaged")  # kernels do not check bounds again
     return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_features))
 
 
 def _texts(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Piece i is text[ends[i−1]:ends[i]]; objects, so that one long id costs little."""
+    """Text i is text[ends[i−1]:ends[i]]. The array holds objects, so that one long id costs little memory."""
     borders = np.concatenate(([0], ends))
     if (np.diff(borders) < 0).any() or borders[-1] != len(text):
-        raise DataError("the borders of the text ids are damaged")
+        raise DataError("the positions where the text ids end are damaged")
     content, edges = text.tobytes(), borders.tolist()
     texts = np.empty(len(ends), object)
     texts[:] = [content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(edges)]

@@ -1,8 +1,8 @@
-"""Query blocks, the numbering of ids, and checks: what users bring -> what the library keeps, or an error that helps.
+"""Query blocks, the numbering of ids, and checks of the arrays that users pass.
 
-Users give query ids in any order and of any type. Everything inside works on blocks: query q owns positions
-``offsets[q]:offsets[q+1]`` of the *block order*, queries in order of first appearance, rows of a query in
-their original order. When the rows already lie so, ``order`` is None and nothing is copied.
+Users give query ids in any order and of any type. The library works on blocks: the rows of query q have the positions
+``offsets[q]:offsets[q+1]`` in the *block order*. There the queries are in order of first appearance, and the rows of a
+query are in their original order. If the rows already have this order, ``order`` is None and nothing is copied.
 """
 
 import hashlib
@@ -23,9 +23,14 @@ from hingerank.kernels.order import number_by_appearance, order_by_code
 
 @dataclass(frozen=True)
 class QueryBlocks:
-    """ids: distinct query ids; offsets: Q+1 block borders; order: rows in block order, or None if already so.
+    """The rows of each query, as ranges of the block order.
 
-    given: of rows that were brought into block order, their numbers among those given; None for all as they were.
+    Attributes
+    ----------
+    ids : the Q distinct query ids
+    offsets : the Q + 1 borders of the blocks
+    order : row numbers in block order; None if the rows already have that order
+    given : if the rows were sorted into block order before, their original row numbers; else None
     """
 
     ids: np.ndarray
@@ -37,7 +42,7 @@ class QueryBlocks:
         check_offsets(self.offsets, len(self.ids))
         order = self.order
         if order is not None and (order.dtype.kind != "i" or order.shape != (self.n_rows,) or not _is_order(order)):
-            raise DataError(f"order must name each of the {self.n_rows} rows once")
+            raise DataError(f"order must hold each row number from 0 to {self.n_rows - 1} once")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,11 +74,11 @@ class QueryBlocks:
 
 
 def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int | None = None) -> np.ndarray:
-    """Borders of blocks as int64: they rise from 0 to the number of rows, where that is known."""
+    """The borders of blocks as int64. They must rise from 0 to the number of rows, if that is known."""
     borders = np.asarray(offsets)
     wanted = len(borders) if n_blocks is None and borders.ndim else (n_blocks or 0) + 1
     if borders.ndim != 1 or borders.dtype.kind not in "iu" or len(borders) != wanted:
-        count = "a border more than blocks" if n_blocks is None else f"{n_blocks + 1} borders"
+        count = "one border more than blocks" if n_blocks is None else f"{n_blocks + 1} borders"
         raise DataError(f"offsets have shape {borders.shape} and type {borders.dtype}, expected {count}, whole numbers")
     last = borders[-1] if len(borders) and n_rows is None else n_rows
     if not len(borders) or borders[0] != 0 or borders[-1] != last or (borders[1:] < borders[:-1]).any():
@@ -83,7 +88,7 @@ def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int |
 
 
 def _is_order(rows: np.ndarray) -> bool:
-    """Whether each row number below the length stands there once."""
+    """Whether the array holds each row number below its length once."""
     if len(rows) and (rows.min() < 0 or rows.max() >= len(rows)):
         return False
     seen = np.zeros(len(rows), bool)
@@ -92,7 +97,7 @@ def _is_order(rows: np.ndarray) -> bool:
 
 
 def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
-    """Group rows by query id; None, or a single id, makes one query of all rows."""
+    """Group rows by query id. None or a single id makes all rows one query."""
     if qid is None or np.ndim(qid) == 0:
         return QueryBlocks(np.atleast_1d(np.int64(0) if qid is None else qid), np.array([0, n_rows], np.int64), None)
     ids = check_ids(qid, n_rows, "qid")
@@ -102,7 +107,7 @@ def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
     if ids.dtype.kind in "iuf" and (heads[1:] > heads[:-1]).all():  # sorted: the common case, and the cheapest
         return QueryBlocks(heads, edges, None)
     codes, first = number(heads)
-    if len(first) == len(heads):  # every query's rows lie together already
+    if len(first) == len(heads):  # the rows of every query are consecutive already
         return QueryBlocks(heads, edges, None)
     lengths = np.diff(edges)
     counts = np.bincount(codes, weights=lengths, minlength=len(first)).astype(np.int64)
@@ -111,19 +116,21 @@ def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
 
 
 def blocks_from_group(group: ArrayLike, n_rows: int) -> QueryBlocks:
-    """Blocks from counts of rows per query, in row order (LightGBM's and XGBoost's `group`)."""
+    """Blocks from the number of rows of each query, in row order (`group` in LightGBM and XGBoost)."""
     counts = np.asarray(group)
     numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
     if not numbers or (counts != np.floor(counts)).any() or (counts < 0).any():
-        raise DataError("group must be a list of non-negative whole numbers: the rows of each query, in row order")
+        raise DataError(
+            "group must be a list of non-negative whole numbers: the number of rows of each query, in row order"
+        )
     counts = counts[counts > 0].astype(np.int64)
     if counts.sum() != n_rows:
-        raise DataError(f"group counts add up to {counts.sum()} rows but there are {n_rows}; to pass ids use qid=")
+        raise DataError(f"group counts add up to {counts.sum()} rows but there are {n_rows}; pass query ids as qid=")
     return QueryBlocks(np.arange(len(counts)), np.concatenate(([0], np.cumsum(counts))).astype(np.int64), None)
 
 
 def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarray | None, QueryBlocks]:
-    """Rows to take so that they lie in block order and none weighs zero (None: all as they are), and their blocks."""
+    """The rows of non-zero weight in block order (None: all rows, in the order they have), and their blocks."""
     if weight is None or weight.all():
         order = blocks.order
         return order, blocks if order is None else QueryBlocks(blocks.ids, blocks.offsets, None, order)
@@ -148,7 +155,7 @@ def evenly(n_rows: int, most: int) -> np.ndarray | slice:
 
 
 def number_ids(ids: ArrayLike, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct ids of at least one row in order of first appearance, and each row's number among them (int32)."""
+    """The distinct ids in order of first appearance, and each row's number among them (int32). No rows are an error."""
     array = check_ids(ids, n_rows, name)
     if len(array) == 0:
         raise DataError(f"{name} is empty: there is nothing to learn from")
@@ -157,7 +164,7 @@ def number_ids(ids: ArrayLike, n_rows: int, name: str) -> tuple[np.ndarray, np.n
 
 
 def number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers 0, 1, ... of checked ids by first appearance (int32), and where each one appears first.
+    """Checked ids numbered 0, 1, ... by first appearance (int32), and the row where each one appears first.
 
     >>> [part.tolist() for part in number(np.array(["b", "a", "b", "c"]))]
     [[0, 1, 0, 2], [0, 1, 3]]
@@ -181,23 +188,25 @@ def number(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def number_values(values: Sequence[Hashable], numbers: dict[Any, int] | None = None) -> np.ndarray:
-    """Numbers of any values by first appearance (int32), going on from those in `numbers`, which grows."""
+    """Values numbered by first appearance (int32). Known values have their number in `numbers`; new ones are added."""
     known: dict[Any, int] = {} if numbers is None else numbers
     return np.fromiter((known.setdefault(value, len(known)) for value in values), np.int32, len(values))
 
 
 def places_of(values: Collection[Hashable], ids: Iterable[Hashable]) -> np.ndarray:
-    """The place of each value among the ids, −1 where it is not there."""
+    """The position of each value among the ids; −1 for a value that is not among them."""
     number = {value: place for place, value in enumerate(ids)}
     return np.fromiter((number.get(value, -1) for value in values), np.int64, len(values))
 
 
 def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
-    """`ids` as a one-dimensional array without missing values; one id for each row."""
+    """`ids` as a one-dimensional array with one id for each row. Missing ids are an error."""
     try:
         array = np.asarray(ids)
     except ValueError:
-        raise DataError(f"{name} has entries of different lengths: give text or a number for each row") from None
+        raise DataError(
+            f"{name} has entries of different lengths, expected one id for each row: give text or numbers"
+        ) from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or len(array) != n_rows:
@@ -205,7 +214,7 @@ def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
     if array.dtype.kind not in "biufSUMm":
         return _check_objects(array, name)
     if array.dtype.kind == "U" and isinstance(ids, list | tuple) and not all(isinstance(value, str) for value in ids):
-        _check_alike(set(ids), name)  # NumPy has made text of all
+        _check_alike(set(ids), name)  # NumPy has turned all of them into text
     if array.dtype.kind in "fMm" and (array != array).any():  # NaN and NaT differ from themselves
         row = int(np.argmax(array != array))
         raise DataError(f"{name} is missing ({array[row]}) at row {row}: give every row an id")
@@ -213,7 +222,7 @@ def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
 
 
 def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
-    """An object array of hashable ids, so that equality means what a dictionary means by it."""
+    """An object array of hashable ids. Two ids are equal if a dictionary treats them as the same key."""
     if array.dtype.kind == "V":
         raise DataError(f"{name} has type {array.dtype}: give text or numbers")
     ids = array.astype(object)
@@ -231,7 +240,7 @@ def _check_objects(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def _check_alike(distinct: Collection[object], name: str) -> None:
-    """A DataError about ids that differ but look alike, such as 1 and "1": they are one id to every file."""
+    """Raise a DataError about ids that differ but have the same text, such as 1 and "1": files cannot hold both."""
     seen: Facts = {}
     for value in distinct:
         other = seen.setdefault(str(value), value)
@@ -244,7 +253,7 @@ def is_missing(value: object) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
     try:
         return value is None or bool(value != value)  # NaN and NaT differ from themselves
-    except TypeError:  # pandas' NA neither does nor does not
+    except TypeError:  # a comparison with pandas' NA is neither true nor false
         return True
 
 
@@ -263,9 +272,9 @@ _NOT_FINITE = ("nan", "inf", "+inf", "-inf", "infinity", "-infinity")
 
 
 def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
-    """X as C-ordered float32/float64 (any other number type becomes float64) or as CSR; see `plain_csr`.
+    """X as a C-ordered array of float32 or float64, or as CSR (see `plain_csr`). Other number types become float64.
 
-    Infinities are refused. Nothing is copied that already has this form, and nothing the user gave is changed.
+    Infinite values are an error. An X that already has this form is not copied, and the user's own X is never changed.
 
     Parameters
     ----------
@@ -290,22 +299,22 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
 
 
 def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = None) -> None:
-    """A DataError that names the first NaN or infinite feature of an array or CSR matrix, and says what to do."""
+    """Raise a DataError about the first value of an array or CSR matrix that is NaN or infinite, and say what to do."""
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if all_finite(values):
         return
-    remedy = "leave out its row or column, or put a finite number in its place"
+    remedy = "leave out its row or column, or replace it by a finite number"
     _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
     if not allow_nan:
         remedy = (
-            "impute it (most rankers do, with missing set to 'zero', 'median' or 'indicator'; or by "
+            "impute it (most rankers do if missing is 'zero', 'median' or 'indicator'; or use "
             "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
         )
         _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
 
 
 def check_unmasked(values: ArrayLike, name: str) -> None:
-    """A DataError where entries of a NumPy masked array are masked: taken for numbers they would count."""
+    """Raise a DataError if entries of a NumPy masked array are masked: they would be used as ordinary numbers."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         count = int(np.ma.getmaskarray(values).sum())
         raise DataError(f"{name} is a masked array with {count} masked values: fill them, or leave out their rows")
@@ -316,15 +325,15 @@ def _dense(X: Matrix) -> np.ndarray:
     try:
         array = _numbers(np.asarray(X))
     except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"X is no table of numbers: {error}") from None
+        raise DataError(f"X is not a table of numbers: {error}") from None
     if array.ndim != 2:
-        hint = "; a single feature is X[:, None]" if array.ndim == 1 else ""
+        hint = "; pass a single feature as X[:, None]" if array.ndim == 1 else ""
         raise DataError(f"X has shape {array.shape}, expected two dimensions: rows × features{hint}")
     return np.ascontiguousarray(array, _float_type(array.dtype))
 
 
 def check_spelling(array: np.ndarray) -> None:
-    """A ValueError about the first text of an array that spells no number with plain digits, unlike Python's 1_0."""
+    """Raise a ValueError about the first text that is not a number in plain digits. Python's 1_0 is refused too."""
     if array.dtype.kind not in "OUS":
         return
     odd = (text for text in array.ravel().tolist() if isinstance(text, str) and decimal(text.strip()) is None)
@@ -340,7 +349,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 
 def real_numbers(values: ArrayLike, name: str) -> np.ndarray:
-    """`values` as float64, of any shape; a DataError names what is no real number."""
+    """`values` as float64, of any shape. A value that is not a real number is a DataError."""
     check_unmasked(values, name)
     try:
         array = _numbers(np.asarray(values))
@@ -364,7 +373,7 @@ def _float_type(dtype: np.dtype) -> np.dtype:
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """One cheap pass: a sum is finite unless some value is not (or the sum overflows, and then look closely)."""
+    """Whether all values are finite. If their sum is, which is cheap to compute, no value needs a look."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
@@ -419,13 +428,13 @@ def check_names(names: Sequence[str] | Iterable[str] | None, n_features: int) ->
     return names
 
 
-# Fingerprints: of a whole data set, to tell runs apart; of a sample, cheap enough to go with every model.
+# Fingerprints. That of a whole data set distinguishes runs; that of a sample is cheap and is stored with every model.
 
 _SAMPLED_ROWS = 256
 
 
 def fingerprint_whole(X: Matrix, y: np.ndarray, qid: np.ndarray) -> bytes:
-    """A hash of all rows: it changes when any feature, grade or query id does."""
+    """A hash of all rows. It changes if any feature, grade or query id changes."""
     digest = hashlib.blake2b(digest_size=16)
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     if qid.dtype.kind in "iuf":
@@ -439,13 +448,13 @@ def fingerprint_whole(X: Matrix, y: np.ndarray, qid: np.ndarray) -> bytes:
 
 
 def fingerprint(X: Matrix, y: np.ndarray | None = None, blocks: QueryBlocks | None = None) -> Facts:
-    """What a model was trained on: sizes, and a hash of evenly spaced rows (cheap, so not proof against forgery).
+    """The sizes of the training data and a hash of evenly spaced rows. It is cheap, and no protection against forgery.
 
-    y, blocks: grades and queries, if the rows have them.
+    y and blocks are the grades and queries, if the rows have them.
     """
     rows = evenly(X.shape[0], _SAMPLED_ROWS)
     sample = sp.csr_matrix(X[rows])
-    sample.eliminate_zeros()  # so that the same numbers, dense or sparse, have the same hash
+    sample.eliminate_zeros()  # so that dense and sparse rows with the same values have the same hash
     digest = hashlib.sha256()
     for part in (sample.indptr, sample.indices, sample.data):
         digest.update(np.ascontiguousarray(part, np.float64).tobytes())

@@ -1,4 +1,4 @@
-"""Checks of numbers that users pass, or write into files, and warnings about what they left out."""
+"""Checks of numbers that users pass or write into files, and warnings about missing query ids."""
 
 import inspect
 import math
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def real(value: object) -> float:
-    """`value` as a finite float, NaN where it is no such number.
+    """`value` as a finite float; NaN if it is not a finite number.
 
     >>> real(2), real("2"), real(True), real(10**400)
     (2.0, nan, nan, nan)
@@ -26,7 +26,7 @@ def real(value: object) -> float:
 
 
 def positive(name: str, value: object, least: float | None = None) -> float:
-    """`value` as a finite number above 0, or of at least `least`; a ValueError names it.
+    """`value` as a finite number above 0, or of at least `least`. Any other value is a ValueError.
 
     >>> positive("C", 2)
     2.0
@@ -39,7 +39,7 @@ def positive(name: str, value: object, least: float | None = None) -> float:
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """`value` as a whole number of at least `least`; a ValueError names it."""
+    """`value` as a whole number of at least `least`. Any other value is a ValueError."""
     number = int(value) if real(value) % 1 == 0 else least - 1
     if number < least:
         kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
@@ -52,7 +52,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def vector(name: str, values: Any, size: int) -> np.ndarray:
-    """`values` as a vector of that many float64 numbers, all of which compiled code may read; a ValueError names it.
+    """`values` as a contiguous float64 vector of `size` numbers, for compiled code. Another shape is a ValueError.
 
     >>> vector("w", [1, 2], 2)
     array([1., 2.])
@@ -64,7 +64,7 @@ def vector(name: str, values: Any, size: int) -> np.ndarray:
 
 
 def decimal(text: str) -> float | None:
-    """The finite number that `text` spells with plain digits, or None: not Python's 1_0, nor 0x10, 1e999 or nan.
+    """The finite number that `text` spells with plain digits. None for anything else: 1_0, 0x10, 1e999, nan.
 
     >>> decimal("-2.5e-3"), decimal("1_0"), decimal("1e999")
     (-0.0025, None, None)
@@ -74,7 +74,7 @@ def decimal(text: str) -> float | None:
 
 
 def whole_decimal(text: str) -> int | None:
-    """The whole number below 10¹⁸ that `text` spells with plain digits, or None.
+    """The whole number below 10¹⁸ that `text` spells with plain digits. None for anything else.
 
     >>> whole_decimal("-7"), whole_decimal("7.0"), whole_decimal("12345678901234567890")
     (-7, None, None)
@@ -83,22 +83,22 @@ def whole_decimal(text: str) -> int | None:
 
 
 class OneQueryWarning(UserWarning):
-    """Rows came without query ids, and all of them count as one query."""
+    """The rows have no query ids, so all of them count as one query."""
 
 
 class ScaleWarning(UserWarning):
-    """Columns differ so much in their spreads that a ranker sees only the widest of them."""
+    """The columns' standard deviations differ so much that only the largest ones affect the ranker."""
 
 
 class WeakFitWarning(ScaleWarning):
-    """C is so small for features of this scale that the norm leaves a fit next to nothing to gain."""
+    """C is so small for features of this scale that the penalty on the weights leaves almost no fit to the data."""
 
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn about the line that called this package, however deep inside the package the reason was found."""
+    """Issue a warning that points at the user's line, which called this package, and not at a line inside it."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
@@ -106,7 +106,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def warn_one_query(y: np.ndarray, how: str) -> None:
-    """Say how many rows and pairs became one query; how: what to do about it."""
+    """Warn that all rows count as one query, with the number of rows and pairs. `how` says what to do about it."""
     counts = np.unique(y, return_counts=True)[1].astype(np.int64)
     pairs = int(len(y) ** 2 - (counts**2).sum()) // 2
     if pairs:
@@ -119,5 +119,5 @@ def warn_one_query(y: np.ndarray, how: str) -> None:
 
 GIVE_IDS = (
     "give qid= (an id per row; scikit-learn's searches and pipelines pass it on after set_fit_request(qid=True) and "
-    "set_score_request(qid=True)), or say that it is one query by qid=0"
+    "set_score_request(qid=True)), or pass qid=0 if it is one query"
 )

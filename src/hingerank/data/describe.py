@@ -1,4 +1,4 @@
-"""What is in a data set, in numbers: as a value, as JSON, as a table."""
+"""Summary statistics of a data set, as an object, as JSON and as a table."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Description:
-    """Exact counts; `grades` maps a grade to its rows, `constant_columns` are names, `memory` is in bytes.
+    """Summary statistics of a data set. All counts are exact.
 
-    `density` is the fraction of values that are not 0. `duplicate_docids` counts rows whose document came before in
-    the same query; None without document ids. `columns` has the names, smallest and largest values, means, standard
-    deviations and long tails of the features; `scaling` says in words what they call for.
+    - `grades` maps each grade to its number of rows.
+    - `constant_columns` are names of features.
+    - `density` is the fraction of values that are not 0.
+    - `memory` is in bytes.
+    - `duplicate_docids` counts the rows whose document is already in an earlier row of the same query. It is None
+      without document ids.
+    - `columns` has the names, smallest and largest values, means, standard deviations and long tails of the features.
+    - `scaling` says in words which scaling they need.
     """
 
     queries: int
@@ -45,7 +50,7 @@ class Description:
     scaling: str
 
     def to_dict(self) -> Facts:
-        """Plain values for JSON; grades become text, as JSON keys are."""
+        """Plain values for JSON. Grades become text, because JSON keys are text."""
         return asdict(self) | {"grades": {_number(grade): count for grade, count in self.grades.items()}}
 
     def table(self) -> "Table":
@@ -58,7 +63,7 @@ class Description:
         return table
 
     def facts(self) -> list[tuple[str, str]]:
-        """The lines of the table: what, and its value for people."""
+        """The rows of the table: a name, and its value as text."""
         per_query = self.rows_per_query
         grades = ", ".join(f"{_number(grade)}: {count:,}" for grade, count in list(self.grades.items())[:12])
         if len(self.grades) > 12:
@@ -81,7 +86,7 @@ class Description:
         return lines
 
     def _spreads(self) -> list[tuple[str, str]]:
-        """The lines about ranges and spreads."""
+        """The rows of the table about ranges and standard deviations."""
         names, low, high, spread, tails = (self.columns[k] for k in ("name", "min", "max", "sd", "long_tail"))
         varying = [j for j in range(len(names)) if spread[j] > 0]
         if not varying:
@@ -102,7 +107,7 @@ class Description:
 def describe(
     X: Matrix, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], blocks: QueryBlocks
 ) -> Description:
-    """Summary statistics of a data set. Pairs are counted from the grades, never listed."""
+    """Summary statistics of a data set. The number of pairs is computed from the grades; pairs are never listed."""
     grades, counts = np.unique(y, return_counts=True)
     pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
     low, high, mean, spread, nonzero, missing = column_figures(X)
@@ -131,7 +136,7 @@ def describe(
 
 
 def pairs_per_query(y: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
-    """|{(i, j): y_i > y_j}| = (n_q² − Σ_g n_qg²)/2 for every query q, n_qg its rows of grade g; O(n log n) at most."""
+    """|{(i, j): y_i > y_j}| = (n_q² − Σ_g n_qg²)/2 for every query q with n_qg rows of grade g; at most O(n log n)."""
     grades, codes = np.unique(y, return_inverse=True)
     keys = blocks.numbers * len(grades) + blocks.gather(codes.ravel())
     cells, counts = np.unique(keys, return_counts=True)
@@ -144,7 +149,7 @@ MOST_SPREAD, FAR = 1e2, 10.0
 
 
 def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails: np.ndarray, sparse: bool) -> str:
-    """What the columns' ranges and spreads call for, in words."""
+    """Advice on scaling, in words, from the columns' ranges and standard deviations."""
     varying = (spread > 0) & np.isfinite(spread)
     if not varying.any():
         return "no column varies"
@@ -157,7 +162,7 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
             + " (hingerank tune can choose one)"
         )
     if (low[varying] >= 0).all() and (high[varying] <= 1).all() and (high[varying] == 1).mean() > 0.5:
-        return "columns lie between 0 and 1 already: none is needed"
+        return "columns are between 0 and 1 already: none is needed"
     if ratio > MOST_SPREAD:
         how = "scale=deviation" if sparse else "scale=standard or scale=query-minmax"
         return f"standard deviations differ {ratio:.2g}-fold: {how} (hingerank tune can choose one)"
@@ -165,7 +170,7 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
 
 
 def long_tailed(X: Matrix) -> np.ndarray:
-    """Columns with a value FAR standard deviations from the mean, among at most 4,096 evenly spaced rows."""
+    """Whether each column has a value beyond FAR standard deviations from the mean, in 4,096 evenly spaced rows."""
     rows = X[evenly(X.shape[0], 4096)]
     low, high, mean, spread, _, _ = column_figures(rows)
     with np.errstate(invalid="ignore"):
@@ -173,7 +178,8 @@ def long_tailed(X: Matrix) -> np.ndarray:
 
 
 def column_figures(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Smallest and largest values, means and standard deviations (NaN aside); values that are not 0; NaN."""
+    """Each column's smallest and largest value, mean and standard deviation, without NaN; the numbers of values that
+    are not 0, and of NaN, in all columns."""
     if sp.issparse(X):
         missing = int(np.isnan(X.data).sum()) if np.isnan(X.data.sum()) else 0
         return *_sparse_columns(X), int(np.count_nonzero(X.data)), missing
@@ -182,7 +188,8 @@ def column_figures(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 
 
 class BlockFigures(NamedTuple):
-    """Of each column of some rows: extremes, values known, their mean and sum of squares around it."""
+    """Statistics of each column of some rows: the extremes, the number of known values, their mean and their sum of
+    squared differences from it."""
 
     low: np.ndarray
     high: np.ndarray
@@ -194,7 +201,7 @@ class BlockFigures(NamedTuple):
 
 
 def block_figures(rows: Matrix, weight: np.ndarray | None = None) -> BlockFigures:
-    """The figures of a few rows, by one look at them; NaN is ignored. weight: how often each row counts."""
+    """The statistics of some rows, from one pass over them. NaN is ignored. A row of weight 2 counts as two rows."""
     if weight is not None:
         return _weighted_figures(rows, weight)
     if sp.issparse(rows):
@@ -233,7 +240,7 @@ def _weighted_figures(rows: Matrix, weight: np.ndarray) -> BlockFigures:
 
 
 def merge_figures(parts: Sequence[BlockFigures]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """`column_figures` of all rows from those of their blocks, added up in the order given."""
+    """`column_figures` of all rows, from the statistics of their blocks. Sums are in the order given."""
     total = np.sum([part.known for part in parts], axis=0)
     total = np.where(total > 0, total, 1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -262,7 +269,7 @@ def _sparse_columns(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
 
 
 def _duplicates(docid: np.ndarray, blocks: QueryBlocks) -> int:
-    """Rows whose document came before in their query; "" is no document (a line without comment)."""
+    """The number of rows whose document is in an earlier row of their query. "" is not an id: the line has none."""
     ids, offsets = blocks.gather(docid).tolist(), blocks.offsets.tolist()
     named = ([i for i in ids[a:b] if i != ""] for a, b in pairwise(offsets))
     return sum(len(query) - len(set(query)) for query in named)

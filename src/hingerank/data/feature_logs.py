@@ -1,4 +1,7 @@
-"""Features that search engines log, joined with judgments or clicks: Solr's [features], the plugins' _ltrlog."""
+"""Features that search engines log, joined with judgments or clicks.
+
+Solr logs them as [features], the plugins of Elasticsearch and OpenSearch as _ltrlog.
+"""
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +18,10 @@ from hingerank.data.json_records import BrokenRecord, json_records
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import split_lines, whole_text
 
-NAMED = 3  # how many of what a join leaves out a warning names
+NAMED = 3  # examples in a warning about what a join leaves out
 LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes
 Key = tuple[str, str]  # query, document
-Features = tuple[dict[str, float | None], float | None]  # by name, and what others have
+Features = tuple[dict[str, float | None], float | None]  # values by name, and the value of all other features
 Row = tuple[str, str, Features]
 
 
@@ -26,26 +29,33 @@ def read_feature_log(
     path: PathLike, judgments: object = None, *, clicks: object = None, query: str = "qid", document: str = "id",
     missing: str = "error", unjudged: float | None = None,
 ) -> RankingData:  # fmt: skip
-    """Rows to learn from, from the search responses in which an engine has logged its features.
+    """Read training rows from search responses in which an engine has logged its features.
 
-    The file holds responses one after the other, as they came: each on a line or on many, or a list of them. They are
+    The file holds JSON responses one after the other, each on one line or on several, or a list of responses. They are
     Solr's with ``[features]`` in ``fl``, dense or sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``.
-    The last entry for a query and a document counts. A warning names what the join leaves out, and ``notes`` of the
-    result counts it: judgments or clicks without a logged row, logged rows without a judgment, queries without any row
-    left, and repeated entries.
+    If a query and a document occur more than once, the last entry counts.
+
+    A warning gives examples of what the join leaves out, and ``notes`` of the result has the counts: judgments or
+    clicks without a logged row, logged rows without a judgment, queries without any row left, and repeated entries.
 
     Parameters
     ----------
-    path : the log, plain or compressed
-    judgments : file of TREC lines (query, 0, document, grade), a mapping (query, document) -> grade, or triples
-    clicks : file of lines (query, document), or such pairs
-        A row's grade is the number of its clicks; instead of judgments.
-    query : where a response has its query's id
-        It is looked for among the response's own entries, the parameters that Solr repeats, and then in the documents.
-    document : the field of Solr's documents that holds their id
-    missing : "error", "zero" or "nan": what a feature that was logged without a value, or as NaN, becomes
-        The engines take it for 0. Solr's sparse form leaves out zeros, so these are zeros in any case.
-    unjudged : the grade of rows without a judgment; None leaves such rows out
+    path : path
+        The log, plain or compressed.
+    judgments : path, mapping or iterable, optional
+        A file of TREC lines (query, 0, document, grade), a mapping (query, document) -> grade, or triples.
+    clicks : path or iterable, optional
+        A file of lines (query, document), or such pairs, instead of judgments. A row's grade is its number of clicks.
+    query : str
+        The name of the entry with the query id. It is looked up in the response itself, then in the parameters that
+        Solr repeats there, then in the documents.
+    document : str
+        The field of Solr's documents that holds their id.
+    missing : {"error", "zero", "nan"}
+        What a feature becomes that was logged without a value or as NaN. The engines use 0. Solr's sparse format
+        leaves out zeros, so features that are absent there are 0 in any case.
+    unjudged : float, optional
+        The grade of rows without a judgment. None leaves such rows out.
 
     Examples
     --------
@@ -60,7 +70,7 @@ def read_feature_log(
     ([[0.5, 3.0]], [2.0], ['title', 'age'])
     """
     if (judgments is None) == (clicks is None):
-        raise DataError("give judgments or clicks, one of them: rows need grades to learn from")
+        raise DataError("give either judgments or clicks: rows need grades to learn from")
     if missing not in ("error", *LOGGED):
         raise DataError(f"missing must be 'error', 'zero' or 'nan', not {missing!r}")
     grades = _judged(judgments) if clicks is None else clicked_pairs(clicks)
@@ -78,8 +88,8 @@ def read_feature_log(
     kept = [key for key in rows if key in grades or unjudged is not None]
     if not kept:
         raise DataError(
-            f"{path} has {len(rows)} logged documents, and none of them has a grade: are query and document ids the "
-            f"same in both? Logged are {list(rows)[:2]}, graded are {list(grades)[:2]}"
+            f"{path} has {len(rows)} logged documents, and none of them has a grade; check that query and document ids "
+            f"are the same in both. The log has {list(rows)[:2]}, the grades have {list(grades)[:2]}"
         )
     X = np.array([[_value(rows[key], name, missing, path, key) for name in names] for key in kept])
     y = np.array([grades.get(key, 0.0 if unjudged is None else unjudged) for key in kept], np.float64)
@@ -91,7 +101,10 @@ def read_feature_log(
 
 
 def logged_lists(path: PathLike, query: str = "qid", document: str = "id") -> Iterator[tuple[str, list[str]]]:
-    """Query and documents, in their order, of each response that has any; the parameters are `read_feature_log`'s."""
+    """The query and the documents, in their order, of each response with documents.
+
+    The parameters are those of `read_feature_log`.
+    """
     for _, rows in _queries(path, query, document):
         for qid in dict.fromkeys(qid for qid, _, _ in rows):
             yield qid, [docid for other, docid, _ in rows if other == qid]
@@ -100,7 +113,7 @@ def logged_lists(path: PathLike, query: str = "qid", document: str = "id") -> It
 def _left_out(
     path: PathLike, rows: Collection[Key], grades: Collection[Key], kept: list[Key], changed: list[Key], noun: str
 ) -> dict[str, int]:
-    """How much the join left out, and a warning that names some of it."""
+    """The counts of what the join left out; also warns about it, with examples."""
     inside, queries = set(kept), {q for q, _ in kept}
     lost: dict[str, Sequence[object]] = {
         f"{noun} without a logged row": [key for key in grades if key not in inside],
@@ -125,19 +138,19 @@ def _value(features: Features, name: str, missing: str, path: PathLike, key: Key
         return value
     if missing == "error":
         what = f"{path}: {name} of document {key[1]!r} of query {key[0]!r} has no value"
-        raise DataError(what, 'give missing="zero" (what the engines take it for) or missing="nan"', "missing")
+        raise DataError(what, 'give missing="zero" (the engines use 0 too) or missing="nan"', "missing")
     return LOGGED[missing]
 
 
 class LoggedQuery(NamedTuple):
-    """A logged response: the parameters that it repeats (Solr's echoParams), and document -> features by name."""
+    """A logged response: the request's parameters in it (Solr's echoParams), and document -> features by name."""
 
     parameters: Facts
     rows: dict[str, dict[str, float]]
 
 
 def logged_queries(path: PathLike, query: str = "qid", document: str = "id", most: int = 3) -> list[LoggedQuery]:
-    """The first responses of a feature log that have rows; features without a value are 0, as the engines have it."""
+    """The first `most` responses of a feature log that have rows. Features without a value are 0, as in the engines."""
     found: list[LoggedQuery] = []
     for response, logged in _queries(path, query, document):
         rows = {docid: {n: v or 0.0 for n, v in features.items()} for _, docid, (features, _) in logged}
@@ -149,24 +162,24 @@ def logged_queries(path: PathLike, query: str = "qid", document: str = "id", mos
 
 
 def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[Facts, list[Row]]]:
-    """Each response with its rows; errors say where in the file."""
+    """Each response with its rows. Errors say where in the file they are."""
     for place, response in _responses(path):
         try:
             rows = list(_logged(response, query, document))
         except DataError as error:
             raise DataError(f"{path}, {place}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            problem = f"this is no response with logged features: {error!r:.200}"
+            problem = f"this is not a response with logged features: {error!r:.200}"
             raise DataError(f"{path}, {place}: {problem}; log with [features] or ltr_log, or leave it out") from None
         yield response, rows
 
 
 def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
-    """The responses of a file with their places; a record may hold several ("responses")."""
+    """The position and value of each response of a file. A record may hold several of them, as "responses"."""
     for place, value in json_records(path, "response"):
         if isinstance(value, BrokenRecord):
             what = f"this is not JSON that can be read: {value}"
-            raise DataError(f"{path}, {place}: {what}; expected responses, one after the other")
+            raise DataError(f"{path}, {place}: {what}; expected search responses as JSON, one after the other")
         several = value.get("responses") if isinstance(value, dict) else None
         if isinstance(several, list):
             yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
@@ -177,7 +190,7 @@ def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
 def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
     """Query, document and features of each logged document of a response."""
     if not isinstance(response, dict):
-        raise DataError(f"this is no response with logged features, but {str(response)[:40]!r}")
+        raise DataError(f"this is not a response with logged features: found {str(response)[:40]!r}")
     params = response.get("responseHeader", {}).get("params", {})
     given = response.get(query, params.get(query))
     if "response" in response:
@@ -191,7 +204,7 @@ def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
 
 
 def _number(name: str, value: object) -> float | None:
-    """A logged value; None where there is none, or NaN."""
+    """A logged value; None if it is absent or NaN."""
     if value is None or value == "NaN" or value != value:
         return None
     number = _plain(value)
@@ -201,13 +214,13 @@ def _number(name: str, value: object) -> float | None:
 
 
 def _plain(value: object) -> float | None:
-    """A finite number, or text that spells one; else None."""
+    """The value as a finite number, also if it is text that spells one; else None."""
     number = decimal(value) if isinstance(value, str) else real(value)
     return None if number != number else number
 
 
 def _id(value: object) -> str:
-    """An id of a query or a document; Solr puts those of fields with several values into a list."""
+    """The id of a query or a document as text. If a field can have several values, Solr puts the id into a list."""
     value = value[0] if isinstance(value, list) and value else value
     if not isinstance(value, str | int | float):
         raise DataError(f"found {str(value)[:40]!r} as an id, expected text or a number")
@@ -217,12 +230,12 @@ def _id(value: object) -> str:
 def _query(given: object, found: Given, query: str) -> str:
     value = found.get(query) if given is None else given
     if value is None:
-        raise DataError(f"there is no {query!r} in the response or in its documents: name its place (query=...)")
+        raise DataError(f"there is no {query!r} in the response or in its documents: name the entry (query=...)")
     return _id(value)
 
 
 def _solr(text: str) -> dict[str, float | None]:
-    """name=value,name=value; names may hold any sign but the last '=' of their entry."""
+    """Features from the text name=value,name=value. A name may contain '=': the last one of an entry separates."""
     pairs = (entry.rpartition("=") for entry in text.split(",") if entry)
     return {name: _number(name, value) for name, _, value in pairs}
 
@@ -246,7 +259,7 @@ def _two(key: object) -> tuple[object, object]:
 
 
 def clicked_pairs(clicks: object) -> dict[Key, float]:
-    """The number of clicks on each document of a query, from a file of lines (query, document) or such pairs."""
+    """The number of clicks on each document of each query, from a file of lines (query, document) or such pairs."""
     found: dict[Key, float] = {}
     for place, words in _lines(clicks):
         if len(words) != 2:
@@ -257,7 +270,7 @@ def clicked_pairs(clicks: object) -> dict[Key, float]:
 
 
 def _lines(source: object) -> Iterable[tuple[str, Sequence[object]]]:
-    """Place and words of each line of a file, or of each entry."""
+    """The position and the words of each line of a file, or of each entry of a list."""
     if isinstance(source, str | Path):
         return ((f"{source}, line {number}", words) for number, words in split_lines(source, whole_text(source)))
     if not isinstance(source, Iterable):
@@ -267,5 +280,5 @@ def _lines(source: object) -> Iterable[tuple[str, Sequence[object]]]:
 
 def _entry(number: int, entry: object) -> list[object]:
     if isinstance(entry, str) or not isinstance(entry, Iterable):
-        raise DataError(f"entry {number}: found {entry!r:.40}, expected its query, document (and grade)")
+        raise DataError(f"entry {number}: found {entry!r:.40}, expected a query, a document (and a grade)")
     return list(entry)

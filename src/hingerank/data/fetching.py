@@ -1,9 +1,9 @@
-"""Public ranking sets: what is known of each, and `fetch`, which downloads or copies, verifies and unpacks it once.
+"""A list of public ranking data sets, and `fetch`, which downloads or copies, verifies and unpacks one of them.
 
-A checksum in public_sets.json is one that the publisher or several independent projects document for the same file.
-Where none is known the first copy is trusted, its checksum is recorded in the cache and later copies must match it.
+A checksum in public_sets.json is documented by the publisher, or by several independent projects, for the same file.
+If none is known, the first copy is trusted. Its checksum is recorded in the cache, and later copies must match it.
 
-Downloads resume after a dropped connection. Unvetted archives must pass limits on names, links, numbers and sizes
+Downloads resume after a dropped connection. Archives must pass limits on names, links, numbers of files and sizes
 before zipfile or tarfile unpack them.
 """
 
@@ -30,10 +30,10 @@ from typing import Any
 
 from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder, write_whole
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all (None when the server does not say)
+Progress = Callable[[int, int | None], None]  # bytes so far, total bytes (None if the server does not say)
 
 _BLOCK = 1 << 18
-_TRY_AGAIN = (408, 425, 429)  # and every 5xx
+_TRY_AGAIN = (408, 425, 429)  # HTTP status codes after which to try again; every 5xx is another
 _WEB = ("http://", "https://")
 _MOST_FILES = 100_000
 _DOWNLOADS = ".downloads"
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PublicSet:
-    """One public set. `url` is None where a person has to accept a licence on `page` and save `file` themselves."""
+    """One public data set. `url` is None if a person has to accept a licence on `page` and download `file` by hand."""
 
     name: str
     title: str
@@ -66,11 +66,11 @@ PUBLIC_SETS = _known_sets()
 
 
 class FetchError(DataError):
-    """A public set that could not be fetched; the message says why and what to do."""
+    """A public data set could not be fetched. The message says why and what to do."""
 
 
 def cache_folder() -> Path:
-    """Where fetched sets live: $HINGERANK_CACHE, else `hingerank` in the user's cache folder."""
+    """The folder for fetched data sets: $HINGERANK_CACHE, else `hingerank` in the user's cache folder."""
     asked = os.environ.get("HINGERANK_CACHE")
     if asked:
         return Path(asked).expanduser()
@@ -92,26 +92,26 @@ def fetch(
     progress: Progress | None = None,
     **transfer: Any,
 ) -> Path:
-    """The folder that holds the public set `name`, fetched on the first call and found in the cache afterwards.
+    """Fetch the public data set `name`, unless it is in the cache already, and return its folder.
 
-    The checksum is verified before anything is unpacked. Where none is known the first copy is trusted, its SHA-256 is
-    recorded in the cache as `name`.json, and a later copy that differs is refused.
+    The checksum is verified before anything is unpacked. If none is known, the first copy is trusted. Its SHA-256 is
+    recorded in the cache as `name`.json, and a later copy with another one is an error.
 
     Parameters
     ----------
     name : str
         A key of ``hingerank.data.fetching.PUBLIC_SETS``, for example "ml-100k".
     cache : path, optional
-        Folder to keep sets in; default `cache_folder()`.
-    source : path or address, optional
-        Take this copy instead of the registered address: an archive, an unpacked folder, or an http(s) address (any
-        mirror will do where the checksum is known). Needed for sets whose licence has to be accepted by hand.
+        Folder in which data sets are kept; default `cache_folder()`.
+    source : path or URL, optional
+        Use this copy instead of the registered URL: an archive, an unpacked folder, or an http(s) URL. Any mirror will
+        do if the checksum is known. Required for data sets whose licence has to be accepted by hand.
     checksum : str, optional
-        "sha256:<hex>" to require instead of the registered one.
+        The checksum to require instead of the registered one, as "sha256:<hex>".
     progress : callable, optional
-        Called with (bytes so far, bytes in all or None) while downloading.
+        Called with (bytes so far, total bytes or None) while downloading.
     **transfer
-        attempts, wait, timeout of ``hingerank.data.fetching.download``.
+        `attempts`, `wait` and `timeout` of ``hingerank.data.fetching.download``.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def fetch(
             archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
             unpack(archive, work)
             if archive.parent == folder / _DOWNLOADS:
-                archive.unlink()  # a downloaded archive has served its purpose; a given one stays the user's
+                archive.unlink()  # only the downloaded archive; one that the user gave stays
         _put_in_place(work, home, lift="folder" not in record)
         record = {"name": name, **record, "licence": entry.licence, "fetched": time.strftime("%Y-%m-%d")}
         write_whole(folder / f"{name}.json", json.dumps(record, indent=1).encode() + b"\n")
@@ -152,7 +152,7 @@ def fetch(
 
 
 def manual_steps(entry: PublicSet) -> str:
-    """What a person has to do for a set that no program may download."""
+    """Instructions for a data set that has to be downloaded by hand."""
     stem, _, ending = entry.file.partition(".")
     unpacking, copy = ("", entry.file) if ending != "rar" else (f"unpack it (unrar x {entry.file}), ", stem)
     return (
@@ -164,12 +164,12 @@ def manual_steps(entry: PublicSet) -> str:
 def _archive(
     entry: PublicSet, origin: str, folder: Path, checksum: str | None, progress: Progress | None, transfer: dict
 ) -> tuple[Path, dict[str, object]]:
-    """The verified archive and what to record about it."""
+    """The verified archive, and the facts to record about it."""
     expected = checksum or entry.checksum or _recorded(folder, entry.name)
     if not origin.lower().startswith(_WEB):
         archive = Path(origin)
         if not archive.is_file():
-            raise FetchError(f"no file or folder {origin}: expected {entry.file} from {entry.page}")
+            raise FetchError(f"there is no file or folder {origin}, expected {entry.file} from {entry.page}")
         found = _verify(archive, expected, origin)
         return archive, {"file": archive.name, "checksum": found}
     archive = folder / _DOWNLOADS / entry.file
@@ -196,11 +196,11 @@ def _check_form(checksum: str | None) -> None:
         return
     algorithm, _, digits = checksum.partition(":")
     if _HASHES.get(algorithm) != len(digits) or not set(digits.lower()) <= set("0123456789abcdef"):
-        raise FetchError(f"checksum {checksum!r} is not of the form sha256:<64 hexadecimal digits>")
+        raise FetchError(f"checksum is {checksum!r}, expected sha256:<64 hexadecimal digits>")
 
 
 def _verify(path: Path, expected: str | None, origin: str) -> str:
-    """The file's SHA-256 as "sha256:…", after comparing it with `expected` (of any algorithm) if there is one."""
+    """The file's SHA-256 as "sha256:…", after comparing the file with `expected` (of any algorithm) if it is given."""
     algorithm, _, digits = (expected or "sha256:").partition(":")
     found = {}
     for name in {"sha256", algorithm}:
@@ -215,7 +215,7 @@ def _verify(path: Path, expected: str | None, origin: str) -> str:
 
 
 def _recorded(folder: Path, name: str) -> str | None:
-    """The checksum recorded when a set without a published one was first fetched."""
+    """The checksum that was recorded when a data set without a published one was first fetched."""
     try:
         return json.loads((folder / f"{name}.json").read_text("utf-8")).get("checksum")
     except (OSError, ValueError, AttributeError):
@@ -225,15 +225,15 @@ def _recorded(folder: Path, name: str) -> str | None:
 def _copy_folder(source: Path, work: Path) -> None:
     link = next((path for path in source.rglob("*") if path.is_symlink()), None)
     if link is not None:
-        raise FetchError(f"{link} is a link: copy the file itself into the folder first")
+        raise FetchError(f"{link} is a symbolic link: copy the file itself into the folder first")
     shutil.copytree(source, work, copy_function=shutil.copyfile, dirs_exist_ok=True)
 
 
 def _put_in_place(work: Path, home: Path, lift: bool) -> None:
-    """Rename the filled folder to `home`; lift: a single folder inside it (ml-100k/ml-100k) becomes `home` itself."""
+    """Rename the filled folder to `home`. With `lift`, a single folder inside it (ml-100k/ml-100k) becomes `home`."""
     inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
     if not inside:
-        raise FetchError(f"the copy of {home.name} holds no files")
+        raise FetchError(f"the copy of {home.name} holds no files: name another one")
     work.chmod(0o755)
     ready = inside[0] if lift and len(inside) == 1 and inside[0].is_dir() else work
     with draft_of(home) as draft:
@@ -242,7 +242,7 @@ def _put_in_place(work: Path, home: Path, lift: bool) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time per set, where the system has file locks."""
+    """Let only one process at a time fetch a data set, if the system has file locks."""
     with open(path, "a", encoding="utf-8") as file:
         with suppress(ImportError, OSError):
             import fcntl
@@ -255,7 +255,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class _Dropped(Exception):
-    """The connection ended early; what arrived so far is kept."""
+    """The connection ended early. The bytes received so far are kept."""
 
 
 def download(
@@ -267,15 +267,16 @@ def download(
     wait: float = 1.0,
     timeout: float = 60.0,
 ) -> bool:
-    """Fill the file `part` with the bytes at `url`; True if some of them came from an earlier, interrupted call.
+    """Download `url` into the file `part`. Returns True if an earlier, interrupted call had downloaded some of it.
 
-    After a broken connection, a stall of `timeout` seconds or a server error it asks again from the last byte (HTTP
-    Range), up to `attempts` times in a row without a new byte, waiting `wait`, 2·`wait`, 4·`wait` … seconds between.
-    A server that ignores Range, or whose file has changed since (If-Range), makes it start over. `size`, if known, must
-    be the length that the server announces. The caller checks the checksum and renames the file.
+    After a broken connection, a stall of `timeout` seconds or a server error, the download resumes from the last byte
+    (HTTP Range). It waits `wait`, 2·`wait`, 4·`wait` … seconds between attempts, and gives up after `attempts` of them
+    in a row without a new byte. If the server ignores Range, or its file has changed since (If-Range), the download
+    starts over. `size`, if given, must be the length that the server announces. The caller has to compare the checksum
+    and rename the file.
     """
     if not url.lower().startswith(_WEB):
-        raise FetchError(f"cannot download {url!r}: expected an address that starts with http:// or https://")
+        raise FetchError(f"cannot download {url!r}: expected a URL that starts with http:// or https://")
     resumed = _saved(url, part)[0] > 0
     failures = 0
     while True:
@@ -285,7 +286,9 @@ def download(
             return resumed
         except urllib.error.HTTPError as error:
             if error.code < 500 and error.code not in _TRY_AGAIN:
-                raise FetchError(f"{url} answered {error.code} {error.reason}") from None
+                raise FetchError(
+                    f"{url} answered {error.code} {error.reason}; check the URL, or fetch from another copy"
+                ) from None
             reason = f"{error.code} {error.reason}"
         except (_Dropped, OSError, http.client.HTTPException) as error:
             if disk_is_full(error):
@@ -303,7 +306,7 @@ def download(
 
 
 def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
-    """One request: append what comes to `part`; _Dropped when the connection ends before the announced length."""
+    """Send one request and append the response to `part`. _Dropped means that the connection ended too early."""
     have, validator = _saved(url, part)
     headers = {"User-Agent": "hingerank", "Accept-Encoding": "identity"}
     if have:
@@ -317,20 +320,20 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
             if _range(error.headers)[1] == have:
                 return  # every byte is here already
             part.unlink()
-            raise _Dropped("the part saved earlier is longer than the file") from None
+            raise _Dropped("the part downloaded earlier is longer than the file") from None
         raise
     with response:
         if response.status != 206:
             have = 0
         elif _range(response.headers)[0] != have:
             part.unlink(missing_ok=True)
-            raise _Dropped("the server sent another range than the one asked for")
+            raise _Dropped("the server sent another range than the one requested")
         length = response.headers.get("Content-Length")
         total = have + int(length) if length and length.isdigit() else None
         if size is not None and total is not None and total != size:
             raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is a different one")
         if have == 0:
-            part.unlink(missing_ok=True)  # bytes of an older file must not follow new notes
+            part.unlink(missing_ok=True)  # the new notes must not describe bytes of an older file
             etag = response.headers.get("ETag") or "W/"
             validator = response.headers.get("Last-Modified") if etag.startswith("W/") else etag
             write_whole(_notes_path(part), json.dumps({"url": url, "validator": validator}).encode())
@@ -340,7 +343,7 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
 
 
 def _copy(source, part: Path, have: int, limit: int | None, progress: Progress | None, total: int | None) -> int:
-    """Append `source` to the first `have` bytes of `part`; the length reached. Never writes past `limit`."""
+    """Append `source` to the first `have` bytes of `part`, and return the new length. Never writes past `limit`."""
     with naming(part), open(part, "r+b" if have else "wb") as file:
         file.seek(have)
         file.truncate()
@@ -348,7 +351,7 @@ def _copy(source, part: Path, have: int, limit: int | None, progress: Progress |
             progress(have, total)
         while block := source.read1(_BLOCK):
             if limit is not None and have + len(block) > limit:
-                raise FetchError(f"the server sent more than the expected {limit:,} bytes")
+                raise FetchError(f"the server sent more than the expected {limit:,} bytes; fetch it again")
             file.write(block)
             have += len(block)
             if progress:
@@ -359,7 +362,7 @@ def _copy(source, part: Path, have: int, limit: int | None, progress: Progress |
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    opener = urllib.request.OpenerDirector()  # for http and https alone: no redirect can reach file: or ftp: addresses
+    opener = urllib.request.OpenerDirector()  # only for http and https: no redirect can lead to file: or ftp:
     for kind in ("Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"):
         opener.add_handler(getattr(urllib.request, f"{kind}Handler")())
     opener.add_handler(urllib.request.HTTPErrorProcessor())
@@ -371,7 +374,7 @@ def _notes_path(part: Path) -> Path:
 
 
 def _saved(url: str, part: Path) -> tuple[int, str | None]:
-    """Bytes of `url` that an earlier attempt left in `part`, and what tells its version; 0 if of another address."""
+    """The number of bytes of `url` in `part` from an earlier attempt, 0 if from another URL, and the file's version."""
     try:
         notes = json.loads(_notes_path(part).read_text("utf-8"))
         return (part.stat().st_size, notes.get("validator")) if notes["url"] == url else (0, None)
@@ -380,7 +383,7 @@ def _saved(url: str, part: Path) -> tuple[int, str | None]:
 
 
 def _range(headers: Message) -> tuple[int | None, int | None]:
-    """(first byte, length of the whole file) by Content-Range, None where it does not say."""
+    """(first byte, length of the whole file) from Content-Range; None for what it does not say."""
     match = re.fullmatch(r"(?:bytes )?(?:(\d+)-\d*|\*)/(\d+|\*)", headers.get("Content-Range") or "")
     first, total = match.groups() if match else (None, None)
     return (int(first) if first else None), (int(total) if total and total != "*" else None)
@@ -392,9 +395,9 @@ def _range(headers: Message) -> tuple[int | None, int | None]:
 def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
     """Unpack `archive` (zip, tar, tar.gz, tar.bz2, tar.xz) into the existing, empty `folder`.
 
-    Refused with a FetchError: names that are absolute or climb with `..`, links, devices, encrypted or repeated
-    members, more than 100,000 files, and more than `limit` bytes in all (default: 50 times the archive plus 64 MiB,
-    several times what ranking text compresses by). The libraries write no more of a member than its header announces.
+    These are a FetchError: names that are absolute or contain `..`, links, devices, encrypted or repeated members, more
+    than 100,000 files, and more than `limit` bytes in all. The default limit is 50 times the archive plus 64 MiB, which
+    is several times the compression of ranking text. The libraries write no more of a member than its header announces.
     """
     room = limit if limit is not None else 50 * archive.stat().st_size + (64 << 20)
     passed: dict[PurePosixPath, str] = {}
@@ -403,7 +406,7 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
         nonlocal room
         path, room, why = PurePosixPath(name), room - abs(size), ""
         if set(name) & set("\\:\0") or path.is_absolute() or ".." in path.parts or not name.strip():
-            why = f"holds a member named {name!r}, which could leave the folder"
+            why = f"holds a member named {name!r}, which could be written outside the folder"
         elif kind not in ("file", "folder"):
             why = f"holds {name!r}, which is {kind}"
         elif path in passed and (kind, passed[path]) != ("folder", "folder"):
@@ -413,7 +416,7 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
         elif room < 0:
             why = f"unpacks to far more than it should (in {name!r})"
         if why:
-            raise FetchError(f"{archive.name} {why}: refused")
+            raise FetchError(f"{archive.name} {why}: refused; if you trust it, unpack it yourself and pass the folder")
         passed[path] = kind
         return True
 
@@ -434,15 +437,17 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
             )
     except FetchError:
         raise
-    except Exception as error:  # damage goes by many names: BadZipFile, ReadError, EOFError, zlib.error, LZMAError …
-        raise FetchError(f"cannot unpack {archive.name}: {error or type(error).__name__}") from error
+    except Exception as error:  # many kinds: BadZipFile, ReadError, EOFError, zlib.error, LZMAError …
+        raise FetchError(
+            f"cannot unpack {archive.name}: {error or type(error).__name__}; if it is damaged, fetch it again"
+        ) from error
 
 
 def _zip_kind(member: zipfile.ZipInfo) -> str:
     if member.is_dir():
         return "folder"
     if member.flag_bits & 1:
-        return "encrypted (unpack it yourself)"
+        return "encrypted"
     return "file" if stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG) else "a link or a device"
 
 

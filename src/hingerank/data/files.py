@@ -1,4 +1,4 @@
-"""Files: the kinds of paths, writing and compressing whole or not at all, JSON. Nothing here needs NumPy."""
+"""Kinds of files, writing and compressing files that appear only when complete, and JSON. Nothing here needs NumPy."""
 
 import bz2
 import errno
@@ -24,16 +24,16 @@ UBI = "User Behavior Insights (UBI)"
 
 
 class DataError(ValueError):
-    """A data file or array that cannot be used; the message names the place, what was found and what was expected.
+    """A data file or array cannot be used. The message says where, what was found and what was expected.
 
     Parameters
     ----------
     problem : str
         The message.
     remedy : str
-        What a caller in Python can do about it; it follows the problem after a semicolon.
+        What a user of Python can do about it. It follows the problem after a semicolon.
     option : str, optional
-        The parameter that `remedy` is about. The command line replaces the remedy by words of its own.
+        The parameter that `remedy` is about. The command line uses it to show another remedy.
     """
 
     def __init__(self, problem: str, remedy: str = "", option: str | None = None) -> None:
@@ -41,24 +41,25 @@ class DataError(ValueError):
         self.problem, self.remedy, self.option = problem, remedy, option
 
     def at(self, place: PathLike) -> Self:
-        """The same error about data in `place`."""
+        """The same error with the path `place` before the message."""
         return type(self)(f"{os.fspath(place)}: {self.problem}", self.remedy, self.option)
 
 
 def no_such_file(path: PathLike) -> str:
-    """What to say of a path where nothing is, with the files and folders beside it that have a name like it."""
+    """The message for a path that does not exist, with files and folders beside it that have a similar name."""
     asked, beside = Path(path), {}
     with suppress(OSError):
         names = sorted(islice((p.name for p in asked.parent.iterdir() if not p.name.startswith(".")), 1000))
-        for name in sorted(names, key=lambda name: Path(name).suffix == asked.suffix):  # of the same kind: the last
+        for name in sorted(names, key=lambda name: Path(name).suffix == asked.suffix):  # the last wins: the same suffix
             beside[Path(name).stem] = str(asked.parent / name)
     return f"{asked}: there is no such file or folder{did_you_mean(asked.stem, beside, beside)}"
 
 
 def other_format(buffer: bytes | bytearray, place: int) -> tuple[()] | tuple[str, str]:
-    """The remedy and the option of a `DataError` for a line that has another format which this library reads.
+    """The remedy and the option of a `DataError` about a line in another format that this library can read.
 
-    Such a line has no number as its label, or no index:value after it. Any other line gives ().
+    The line is one whose label is not a number, or that has no index:value after it. If its format is not known, the
+    result is ().
 
     >>> other_format(b"1\\t1193\\t5\\n", 2)
     ('this looks like ratings of users: read it with hr.read_ratings', 'ratings')
@@ -87,7 +88,7 @@ BINARY_FORMAT, BINARY_HEADER = "hingerank-data", "header.json"
 
 
 def endings(path: PathLike) -> tuple[str, str]:
-    """(what a file holds, how it is compressed) by the endings of its name, in lower case.
+    """The two endings of a file's name, in lower case: one for its kind, one for its compression.
 
     >>> endings("a/b.CSV.gz"), endings("b.txt"), endings("b.xz"), endings("b")
     (('.csv', '.gz'), ('.txt', ''), ('', '.xz'), ('', ''))
@@ -97,14 +98,14 @@ def endings(path: PathLike) -> tuple[str, str]:
 
 
 def kind_to_read(path: PathLike) -> str:
-    """The kind of data at a path: "text", "table", "binary" or "folds" (folders), or "folder" (of anything else)."""
+    """The kind of data at a path: "text", "table", "binary" or "folds" (both are folders), or "folder" (any other)."""
     if os.path.isdir(path):
         return "binary" if is_binary(path) else "folds" if fold_files(path) else "folder"
     return "table" if endings(path)[0] in TABLES else "text"
 
 
 def kind_to_write(path: PathLike) -> str:
-    """The kind of data that a name asks for: "text", "table" or "binary" (a folder)."""
+    """The kind of data to write, by the name: "text", "table" or "binary" (a folder)."""
     name = os.fspath(path)
     holds, packed = endings(name)
     if name.endswith(("/", os.sep)) or os.path.isdir(name) or not (holds or packed):
@@ -116,12 +117,12 @@ def kind_to_write(path: PathLike) -> str:
     packs, hint = ", ".join(COMPRESSIONS), did_you_mean(holds, [*TABLES, *TEXTS])
     raise DataError(
         f"cannot tell from its ending what {name} should be: end it in / for a binary folder, in {', '.join(TABLES)} "
-        f"for a table, or in {', '.join(TEXTS)} for text; {packs} after .csv, .tsv or text compress{hint}"
+        f"for a table, or in {', '.join(TEXTS)} for text; add {packs} to .csv, .tsv or text to compress it{hint}"
     )
 
 
 def is_binary(folder: PathLike) -> bool:
-    """Whether this folder holds the binary form (of any version)."""
+    """Whether this folder holds binary data (of any version)."""
     try:
         return json.loads((Path(folder) / BINARY_HEADER).read_bytes())["format"] == BINARY_FORMAT
     except (OSError, ValueError, KeyError, TypeError):
@@ -134,7 +135,7 @@ _ROLE = re.compile(r"(?:fold(\d+)[._-])?(train|vali|valid|validation|test|(?:tra
 
 
 def fold_parts(folder: PathLike) -> dict[int, Path]:
-    """The parts S1, S2, … of a folder: number -> file."""
+    """The files S1, S2, … of a folder, by their number."""
     found: dict[int, Path] = {}
     for path in sorted(Path(folder).iterdir()):
         if (match := _PART.fullmatch(_text_stem(path))) and path.is_file():
@@ -143,7 +144,10 @@ def fold_parts(folder: PathLike) -> dict[int, Path]:
 
 
 def fold_roles(folder: PathLike) -> dict[int, dict[str, Path]]:
-    """Fold1, Fold2, … of a folder: number -> role -> file; number 0 for train, vali and test files in it itself."""
+    """The files of Fold1, Fold2, … of a folder, by fold number and role.
+
+    Train, vali and test files that are directly in the folder have the number 0.
+    """
     found: dict[int, dict[str, Path]] = {}
     for path in sorted(Path(folder).iterdir()):
         inside = _FOLD.fullmatch(path.name.lower()) if path.is_dir() else None
@@ -156,12 +160,12 @@ def fold_roles(folder: PathLike) -> dict[int, dict[str, Path]]:
 
 
 def has_folds(folder: PathLike) -> bool:
-    """Whether a folder holds parts or folds; train, vali and test files in it itself are no folds."""
+    """Whether a folder holds parts or folds. Train, vali and test files directly in the folder do not count."""
     return bool(fold_parts(folder)) or not set(fold_roles(folder)) <= {0}
 
 
 def fold_files(folder: PathLike) -> list[Path]:
-    """Files that together hold every row of the folder once: the parts, or the folds' test files; [] if neither."""
+    """Files that together hold every row of the folder once: the parts, or the folds' test files. [] without both."""
     parts, roles = fold_parts(folder), fold_roles(folder)
     if parts:
         return [parts[k] for k in sorted(parts)]
@@ -171,7 +175,7 @@ def fold_files(folder: PathLike) -> list[Path]:
 
 
 def _text_stem(path: Path) -> str:
-    """The name of a text file without the endings that say so, in lower case."""
+    """The name of a text file without its endings for text and compression, in lower case."""
     name = path.name.lower()
     for known in (COMPRESSIONS, TEXTS):
         stem, last = os.path.splitext(name)
@@ -185,17 +189,18 @@ def _add_once(found: dict, key: Hashable, path: Path) -> None:
     found[key] = path
 
 
-# Files and folders that appear whole or not at all.
+# Files and folders that appear only when they are complete.
 
-SCRATCH = ".hingerank-"  # how the hidden folders begin that hold what is not finished
-_REPLACED = "replaced"  # in such a folder: what was at the target before
+SCRATCH = ".hingerank-"  # names of hidden folders begin so, which hold unfinished files
+_REPLACED = "replaced"  # inside such a folder: what was at the target before
 
 
 @contextmanager
 def scratch_folder(folder: PathLike) -> Iterator[Path]:
-    """A new hidden folder inside `folder` to work in, which is gone afterwards; those of killed processes go first.
+    """A new hidden folder inside `folder` to work in. It is removed afterwards.
 
-    Its process holds a lock on it, which ends with the process however that ends: what is locked is in use.
+    Hidden folders that killed processes left are removed first. A process holds a lock on its own one, which ends with
+    the process, also if it is killed. A locked folder is therefore in use.
     """
     place = Path(folder)
     _clear_scratch(place)
@@ -205,7 +210,7 @@ def scratch_folder(folder: PathLike) -> Iterator[Path]:
         try:
             held = _lock_folder(scratch)
             break
-        except (BlockingIOError, FileNotFoundError):  # another process took it for left over before it was locked
+        except (BlockingIOError, FileNotFoundError):  # another process removed it as left over before it was locked
             continue
     try:
         yield scratch
@@ -216,9 +221,9 @@ def scratch_folder(folder: PathLike) -> Iterator[Path]:
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """The descriptor that holds the lock of this folder; None where the system has no such locks.
+    """Lock this folder and return the file descriptor that holds the lock; None if the system has no such locks.
 
-    BlockingIOError: another process holds it. FileNotFoundError: the folder is gone.
+    A BlockingIOError means that another process holds the lock, a FileNotFoundError that the folder was removed.
     """
     try:
         import fcntl
@@ -232,13 +237,13 @@ def _lock_folder(folder: Path) -> int | None:
     except (BlockingIOError, FileNotFoundError):
         os.close(descriptor)
         raise
-    except OSError:  # as on some network drives
+    except OSError:  # some network drives have no locks
         os.close(descriptor)
         return None
 
 
 def _clear_scratch(place: Path) -> None:
-    """Remove what killed processes left in a folder; what they were about to replace is put back first."""
+    """Remove what killed processes left in a folder. Files that they were about to replace are put back first."""
     try:
         hidden = [entry for entry in os.scandir(place) if entry.name.startswith(SCRATCH)]
         found = [Path(entry.path) for entry in hidden if _is_ours(entry.stat(follow_symlinks=False))]
@@ -259,19 +264,19 @@ def _clear_scratch(place: Path) -> None:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether this is a folder, and no link, of the user whose process this is."""
+    """Whether this is a folder, not a link, that belongs to the user of this process."""
     return stat.S_ISDIR(status.st_mode) and status.st_uid == getattr(os, "getuid", lambda: 0)()
 
 
 @contextmanager
 def draft_of(path: PathLike) -> Iterator[Path]:
-    """A name for a new file or folder, which takes the place of `path` only when all went well.
+    """A temporary name for a new file or folder. It replaces `path` at the end, if there was no error.
 
-    A disk that is full, and a folder that is missing or may not be written to, are errors that name `path`.
+    A full disk, a missing folder and a missing permission are errors that name `path`.
     """
     target = Path(path)
     with naming(target), scratch_folder(target.parent) as scratch:
-        draft = scratch / target.name  # with the same ending: libraries choose a format by it
+        draft = scratch / target.name  # with the same ending, by which libraries choose a format
         yield draft
         if draft.is_dir():
             _replace_folder(draft, target)
@@ -283,32 +288,32 @@ def draft_of(path: PathLike) -> Iterator[Path]:
 
 
 def disk_is_full(error: BaseException) -> bool:
-    """Whether this is about the space on a disk, or what one user or file may take of it."""
+    """Whether this error means a full disk, an exceeded quota, or a file that is too large for the disk."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
 def naming(target: PathLike) -> Iterator[None]:
-    """Errors of writing to `target` name it: those of a full disk name no file, others perhaps a hidden draft."""
+    """Make errors of writing name `target`. A full disk's error names no file, others may name a hidden folder."""
     try:
         yield
     except OSError as error:
         full = disk_is_full(error)
         if error.errno is None or not (full or SCRATCH in str(error.filename)):
             raise
-        also = ": make room or choose another place; what was there before is unchanged" if full else ""
+        also = ": free some space or choose another folder; what was there before is unchanged" if full else ""
         raise OSError(error.errno, os.strerror(error.errno) + also, os.fspath(target)) from error
 
 
 def write_whole(path: PathLike, content: bytes) -> None:
-    """Write a file, and the folders above it, so that a reader sees the old content or the new, never a part."""
+    """Write a file, and make the folders above it. Readers see the old or the new content, never a part of it."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with draft_of(path) as draft:
         draft.write_bytes(content)
 
 
 def sync_folder(folder: PathLike) -> None:
-    """Make a new or renamed file's name as lasting as its content, where the system can."""
+    """Write the names of new or renamed files in a folder to the disk, if the system can do that."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -318,7 +323,7 @@ def sync_folder(folder: PathLike) -> None:
 
 
 def _replace_folder(draft: Path, target: Path) -> None:
-    """Rename into place; a folder that was there goes aside first, and comes back if the renaming fails."""
+    """Rename the draft to the target. An existing folder is moved away first, and moved back if the renaming fails."""
     if not target.exists() or not any(target.iterdir()):
         os.replace(draft, target)
         return
@@ -334,9 +339,9 @@ def _replace_folder(draft: Path, target: Path) -> None:
 
 @contextmanager
 def replace_file(path: PathLike) -> Iterator[Any]:
-    """A binary file to write; it takes the place of `path` only when all went well. The ending says how to compress.
+    """A binary file to write. It replaces `path` at the end, if there was no error.
 
-    All that is compressed carries a checksum.
+    The ending of `path` says how to compress. All compressed files have a checksum.
     """
     with draft_of(path) as draft, open(draft, "xb") as raw:
         packed = endings(path)[1]
@@ -363,12 +368,12 @@ def zstd_library() -> Any:
     return zstandard
 
 
-# Values as JSON holds them.
+# Values for JSON.
 
 
 def plain(value: object) -> Any:
-    """`value` as JSON holds it: NumPy scalars and arrays as Python's own, keys as text, NaN and infinities as None."""
-    if hasattr(value, "tolist"):  # NumPy's, without importing it
+    """`value` with types that JSON has: Python's own numbers and lists, keys as text, None for NaN and infinities."""
+    if hasattr(value, "tolist"):  # a NumPy value; NumPy is not imported here
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -380,5 +385,5 @@ def plain(value: object) -> Any:
 
 
 def canonical(value: object) -> str:
-    """One text for equal values: JSON with sorted keys and no spaces."""
+    """JSON with sorted keys and no spaces: equal values have equal texts."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

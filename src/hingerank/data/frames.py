@@ -1,4 +1,4 @@
-"""Data frames (pandas, polars, pyarrow) by column names."""
+"""Ranking data from and to data frames of pandas, polars and pyarrow."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from hingerank.data.blocks import check_grades, check_ids, check_matrix
 from hingerank.data.checks import decimal
 from hingerank.data.files import UBI, DataError
 
-PANDAS_INDEX = r"__index_level_\d+__"  # a column of Parquet files that pandas writes beside those of the table
+PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores a data frame's index in a Parquet file
 QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
-LISTS = "features"  # the name of a column that holds all features of a row
+LISTS = "features"  # the name of a column that holds a list of all features of a row
 Names = str | Sequence[str] | None
 
 
 def open_frame(frame: Frame, expected: str) -> Frame:
-    """A table of any library as one that narwhals reads."""
+    """A table of pandas, polars or pyarrow, wrapped by narwhals."""
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError as error:
@@ -37,10 +37,10 @@ def columns_from_frame(
     missing: str,
     dtype: DTypeLike | None,
 ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
-    """(X, y, qid, docid, feature names) of a table; the parameters are those of `RankingData.from_frame`."""
+    """(X, y, qid, docid, feature names) of a table. The parameters are those of `RankingData.from_frame`."""
     table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
     if len(table) == 0:
-        raise DataError("the table has no rows")
+        raise DataError("the table has no rows: give at least one")
     docid = docid or next((name for name in DOCID_NAMES if name in table.columns), None)
     if qid == "qid" and qid not in table.columns:
         qid = next((name for name in QID_NAMES if name in table.columns), qid)
@@ -77,7 +77,7 @@ def frame_from_columns(
         raise DataError(f"layout is {layout!r}, expected 'wide' or 'list'")
     taken = set(columns) & set(names)
     if taken:
-        raise DataError(f"a feature is called {taken.pop()!r}, as the column of ids or labels is; rename it")
+        raise DataError(f"a feature is called {taken.pop()!r}, like the column of ids or labels; rename the feature")
     by_column = np.asfortranarray(X)
     return _native(columns | {name: by_column[:, j] for j, name in enumerate(names)}, backend)
 
@@ -99,7 +99,7 @@ def _check_column(table: Frame, name: str) -> None:
             raise DataError(message, "this looks like ratings of users: read it with hr.read_ratings", option="ratings")
         if "document" in table.columns:
             raise DataError(message, "this looks like a click log: read it with hr.read_clicks", option="click log")
-        raise DataError(message, "name others with label=, qid= and features=", option="columns")
+        raise DataError(message, "name the columns with label=, qid= and features=", option="columns")
 
 
 def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> list[str]:
@@ -112,12 +112,12 @@ def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> l
     else:
         names = [name for name in table.columns if name not in taken and not re.fullmatch(PANDAS_INDEX, name)]
     if not names:
-        raise DataError("no feature columns are left beside the label and the ids")
+        raise DataError("the table has no feature columns, only the label and the ids; add columns of numbers")
     return names
 
 
 def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """The feature matrix and the columns' names (None when one column holds lists)."""
+    """The feature matrix and the columns' names (None if one column holds lists)."""
     if len(names) == 1 and not _is_number(table[names[0]]):
         lists = _matrix_of_lists(table[names[0]], names[0])
         return (lists if dtype is None else lists.astype(dtype, copy=False)), None
@@ -130,18 +130,18 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
     columns = [table[name].to_numpy() for name in names]
     kind = np.result_type(*columns)
     X = np.empty((len(table), len(names)), dtype or (kind if kind == np.float32 else np.float64))
-    for a in range(0, len(X), 4096):  # by blocks of rows, so that writing across columns stays in cache
+    for a in range(0, len(X), 4096):  # by blocks of rows, so that the rows being written stay in cache
         for j, column in enumerate(columns):
             X[a : a + 4096, j] = column[a : a + 4096]
     return X, tuple(map(str, names))
 
 
 def _refuse_text(column: Frame, name: str) -> None:
-    """A DataError that names the first text in a column which does not spell a number."""
+    """Raise a DataError about the first text in a column that is not a number."""
     for row, value in enumerate(column.to_list()):
         if isinstance(value, str) and decimal(value) is None:
             raise DataError(
-                f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row}), expected numbers; if it is no "
+                f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row}), expected numbers; if it is not a "
                 "feature, list the feature columns in features="
             )
 
@@ -155,7 +155,7 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
         _refuse_text(column, name)
         raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
     native = column.to_native()
-    if hasattr(native, "combine_chunks"):  # pyarrow: the numbers of all rows already lie in one buffer
+    if hasattr(native, "combine_chunks"):  # pyarrow, which has the numbers of all rows in one buffer
         flat = native.combine_chunks()
         flat = flat.combine_chunks() if hasattr(flat, "combine_chunks") else flat
         if native.null_count == 0 and len(np.unique(flat.value_lengths())) == 1:
@@ -168,7 +168,8 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
         wrong = np.flatnonzero(lengths != lengths[0])
         if len(wrong):
             raise DataError(
-                f"column {name!r} holds {lengths[wrong[0]]} numbers at row {wrong[0]} but {lengths[0]} at row 0"
+                f"column {name!r} holds {lengths[wrong[0]]} numbers at row {wrong[0]} but {lengths[0]} at row 0; make "
+                "all lists equally long"
             )
         return np.stack([np.asarray(row, None if isinstance(row, np.ndarray) else float) for row in rows])
     except TypeError:
@@ -178,7 +179,7 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
 
 
 def _plain_text(ids: np.ndarray) -> np.ndarray:
-    """NumPy's text types as objects, which every table library takes for text."""
+    """NumPy's text types as objects, which every table library treats as text."""
     return ids.astype(object) if ids.dtype.kind in "UT" else ids
 
 

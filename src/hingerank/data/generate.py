@@ -1,7 +1,7 @@
-"""LETOR-like data with a known truth, and in the shape of public sets.
+"""Generated data like LETOR's, whose true scores are known, also with the sizes of public data sets.
 
-Queries are ragged, grades skewed, features in [0, 1], some columns useless. All is seeded: the same arguments give the
-same data on any number of threads.
+Queries differ in size, low grades are more frequent, features are in [0, 1], and some columns are useless. The same
+arguments, seed included, give the same data on any number of threads.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.generate import letor_rows, utilities
 from hingerank.kernels.threads import cut_shards, run_shards
 
-FACTORS = 4  # hidden factors that make columns correlated, as the many BM25 and TF-IDF variants of LETOR are
+FACTORS = 4  # hidden factors that make columns correlated, like the many BM25 and TF-IDF variants of LETOR
 BLOCK = 2048  # rows generated at a time, small enough to stay in cache
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """utility(x) = Σ_j w_j x_j + Σ_r c_r (x_a − m_a)(x_b − m_b); its standard deviation over the data is 1.
+    """utility(x) = Σ_j w_j x_j + Σ_r c_r (x_a − m_a)(x_b − m_b). Its standard deviation over the data is 1.
 
-    A row's grade is the number of `thresholds` at or below utility + query offset + noise. `columns` lists the
-    features that matter; `pairs`, `pair_weights` (c) and `centre` (m) are empty for a linear signal.
+    A row's grade is the number of `thresholds` that are at most utility + query effect + noise. `columns` lists the
+    features that matter. `pairs`, `pair_weights` (c) and `centre` (m) are empty for a linear signal.
     """
 
     weights: np.ndarray
@@ -43,7 +43,7 @@ class Truth:
         return np.flatnonzero(used)
 
     def utility(self, X: Matrix) -> np.ndarray:
-        """The noiseless score of every row: the best ranking anyone could learn."""
+        """The score of every row without noise: it gives the best ranking that can be learned."""
         u = np.empty(X.shape[0])
         how = (self.weights, self.pairs, self.pair_weights, self.centre, u)
         if sp.issparse(X):
@@ -56,7 +56,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GeneratedData(RankingData):
-    """RankingData that remembers how it was made."""
+    """RankingData with the `truth` that it was generated from."""
 
     truth: Truth | None = None
 
@@ -77,30 +77,31 @@ def make_letor(
     dtype: DTypeLike = np.float32,
     seed: int = 0,
 ) -> GeneratedData:
-    """Grade = number of thresholds at or below  utility(x) + query_effect·e_q + noise·e_i,  e standard normal.
+    """Generate data: grade = number of thresholds that are at most  utility(x) + query_effect·e_q + noise·e_i.
 
-    The thresholds are set so that each grade has the wanted fraction of the rows.
+    e_q and e_i are standard normal. The thresholds are set so that each grade has the wanted fraction of the rows.
 
     Parameters
     ----------
     n_queries, n_features, n_grades : int
     rows_per_query : int, (int, int) or array
-        One size for all queries, a range (least, most) to draw from, or one size per query.
+        One size for all queries, a range (least, most) from which sizes are drawn, or one size per query.
     skew : float or sequence of float
-        The fractions of the grades fall as exp(−skew·grade); or the fractions themselves, lowest grade first.
+        A number makes the fractions of the grades proportional to exp(−skew·grade). A sequence holds the fractions
+        themselves, lowest grade first.
     signal : {"linear", "nonlinear"}
         "nonlinear": half of the utility's variance comes from products of two columns.
     noise, query_effect : float
-        Standard deviations beside a utility of standard deviation 1. A query effect makes some queries full of relevant
-        rows and others empty of them, as in real data.
+        Standard deviations of the noise and of the query effect; that of the utility is 1. Through the query effect
+        some queries have many relevant rows and others few, as in real data.
     useless : int
-        Columns that are independent noise with weight 0.
+        Number of columns that are independent noise with weight 0.
     constant : int
-        Columns that are 0 everywhere.
+        Number of columns that are 0 in every row.
     sparse_density : float, optional
-        Make X CSR with this fraction of entries present (uniform in (0, 1]); None makes X dense.
+        Makes X a CSR matrix with this fraction of entries, which are uniform in (0, 1]. None makes X dense.
     dtype : float32 or float64
-        Of X.
+        The type of X.
     seed : int
 
     Examples
@@ -136,7 +137,7 @@ def make_letor(
 
 @dataclass(frozen=True)
 class _Columns:
-    """How each column is made (own noise, hidden factors B, centre and spread) and what it is worth."""
+    """How each column is generated (its own noise, hidden factors B, centre and spread), and its weight."""
 
     own: np.ndarray
     B: np.ndarray
@@ -150,7 +151,10 @@ class _Columns:
     def draw(cls, d: int, useless: int, constant: int, signal: str, density: float | None, rng) -> "_Columns":
         informative = d - useless - constant
         if useless < 0 or constant < 0 or informative < 1:
-            raise DataError(f"{useless} useless and {constant} constant columns leave none of {d} features informative")
+            raise DataError(
+                f"useless is {useless} and constant is {constant}, which leaves none of the {d} features informative; "
+                "make them smaller, and not negative"
+            )
         if signal not in ("linear", "nonlinear"):
             raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
         if density is not None and not 0 < density <= 1:
@@ -160,7 +164,7 @@ class _Columns:
         B = np.zeros((FACTORS, d))
         B[:, good] = rng.standard_normal((FACTORS, informative)) * rng.uniform(0, 0.6, informative)
         own = np.sqrt(np.maximum(1 - (B**2).sum(axis=0), 0.1))
-        centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # low centres clip to many zeros
+        centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # a low centre gives many zeros
         weights = np.zeros(d)
         weights[good] = rng.standard_normal(informative) + 0.5
         n_products = max(2, informative // 4) if signal == "nonlinear" else 0
@@ -171,7 +175,7 @@ class _Columns:
 
 
 def _product_size(weights: np.ndarray, spread: np.ndarray, pairs: np.ndarray, density: float | None) -> float:
-    """|c| for which the products have about the variance of the linear part (columns taken as independent)."""
+    """The |c| for which the products have about the variance of the linear part, as if columns were independent."""
     if not len(pairs):
         return 1.0
     variance = spread**2 if density is None else np.full_like(spread, density / 12)
@@ -222,7 +226,7 @@ def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: f
 
 
 def bernoulli_places(total: int, density: float, rng: np.random.Generator) -> np.ndarray:
-    """The places of 0..total−1 kept when each is kept with probability `density`: gaps are geometric."""
+    """A random choice from 0..total−1, each with probability `density`. The gaps between them are geometric."""
     places = np.empty(0, np.int64)
     while not len(places) or places[-1] < total:
         start = places[-1] if len(places) else -1
@@ -244,33 +248,35 @@ def _query_sizes(n_queries: int, rows: object, rng: np.random.Generator) -> np.n
     if sizes.ndim == 0:
         sizes = np.full(n_queries, sizes)
     if sizes.shape != (n_queries,) or sizes.dtype.kind not in "iu" or (sizes < 1).any():
-        raise DataError(f"rows_per_query must be a number >= 1, a range, or {n_queries} such numbers; got {rows!r}")
+        raise DataError(
+            f"rows_per_query is {rows!r}, expected a number >= 1, a range (least, most), or {n_queries} numbers >= 1"
+        )
     return sizes.astype(np.int64)
 
 
 def grade_fractions(n_grades: int, skew: Any) -> np.ndarray:
-    """The fraction of rows with each grade, from lowest to highest; see `make_letor`."""
+    """The fraction of rows with each grade, from the lowest grade to the highest; see `make_letor`."""
     if n_grades < 1:
         raise DataError(f"n_grades is {n_grades}, expected at least 1")
     fractions = np.exp(-float(skew) * np.arange(n_grades)) if np.ndim(skew) == 0 else np.asarray(skew, float)
     if fractions.shape != (n_grades,) or not (fractions > 0).all():
-        raise DataError(f"skew must be a number, or {n_grades} positive fractions, one for each grade; got {skew!r}")
+        raise DataError(f"skew is {skew!r}, expected a number, or {n_grades} positive fractions, one for each grade")
     return fractions / fractions.sum()
 
 
-# Generated data in the shape of public sets, and the four sizes that the benchmarks use.
+# Generated data with the sizes of public data sets, and the four sizes that the benchmarks use.
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Queries, rows, features and grade fractions as published; the query effect is set to meet the number of pairs."""
+    """The published numbers of a data set. The query effect is chosen so that the number of pairs is about right."""
 
     queries: int
     rows: int
     features: int
     fractions: tuple[float, ...]
     sizes: tuple[int, int]  # fewest and most rows of a query
-    spread: float  # standard deviation of the logarithm of a query's rows
+    spread: float  # standard deviation of the logarithm of a query's number of rows
     query_effect: float
     useless: int = 0
     constant: int = 0
@@ -296,9 +302,10 @@ BENCHMARK = {
 
 
 def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: object) -> GeneratedData:
-    """Generated data with the queries, rows, features, fractions of grades and about the pairs of a public set.
+    """Generate data with the sizes of a public data set.
 
-    The values are generated: only the shape is the public set's.
+    The numbers of queries, rows and features and the fractions of the grades are equal, the number of pairs nearly so.
+    The values themselves are generated.
 
     Parameters
     ----------
@@ -308,7 +315,7 @@ def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: object) -
     scale : float
         Multiplies the number of queries.
     **options
-        Of `make_letor`: `signal`, `noise`, `dtype`, ...
+        Parameters of `make_letor`: `signal`, `noise`, `dtype`, ...
 
     Examples
     --------
@@ -317,12 +324,12 @@ def make_like(name: str, seed: int = 0, scale: float = 1.0, **options: object) -
     (784, 15211, 46)
     """
     if name not in LIKE:
-        raise DataError(f"no shape is called {name!r}; choose from {', '.join(LIKE)}")
+        raise DataError(f"there is no data set {name!r} to imitate; choose from {', '.join(LIKE)}")
     return _make(LIKE[name], seed, scale, options)
 
 
 def make_benchmark(size: str, seed: int = 0, **options: object) -> GeneratedData:
-    """The data of the project's benchmarks.
+    """Generate the data of hingerank's benchmarks.
 
     Parameters
     ----------
@@ -331,7 +338,7 @@ def make_benchmark(size: str, seed: int = 0, **options: object) -> GeneratedData
         shapes of MSLR-WEB10K and MSLR-WEB30K.
     seed : int
     **options
-        Of `make_letor`.
+        Parameters of `make_letor`.
 
     Examples
     --------
@@ -339,7 +346,7 @@ def make_benchmark(size: str, seed: int = 0, **options: object) -> GeneratedData
     (70000, 46)
     """
     if size not in BENCHMARK:
-        raise DataError(f"no benchmark size is called {size!r}; choose from {', '.join(BENCHMARK)}")
+        raise DataError(f"there is no benchmark size {size!r}; choose from {', '.join(BENCHMARK)}")
     return _make(BENCHMARK[size], seed, 1.0, options)
 
 
@@ -355,9 +362,9 @@ def _make(shape: Shape, seed: int, scale: float, options: Facts) -> GeneratedDat
 
 
 def ragged_sizes(queries: int, rows: int, least: int, most: int, spread: float, seed: int) -> np.ndarray:
-    """`queries` whole numbers in [least, most], log-normal with the given spread, that add up to `rows`."""
+    """`queries` whole numbers in [least, most] that add up to `rows`, log-normal with the given spread."""
     if not least * queries <= rows <= most * queries:
-        raise DataError(f"{queries} queries of {least} to {most} rows cannot hold {rows} rows")
+        raise DataError(f"{queries} queries of {least} to {most} rows each cannot have {rows} rows in all")
     shape = np.exp(spread * np.random.default_rng(seed).standard_normal(queries))
     low, high = 0.0, rows / shape.min()
     for _ in range(60):  # the total grows with the scale: bisection

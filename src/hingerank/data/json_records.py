@@ -1,4 +1,8 @@
-"""Records of JSON files: one on each line, read one at a time; or JSON texts of one or several, on many lines each."""
+"""Records of JSON files.
+
+A file holds one record on each line, which are read one at a time. Or it holds JSON texts one after the other, each on
+any number of lines and with one or several records.
+"""
 
 import json
 import re
@@ -13,14 +17,15 @@ BLANK = re.compile(r"[ \t\n\r]*")
 
 
 class BrokenRecord(ValueError):
-    """A line that is not JSON; its text says why."""
+    """A line that is not JSON. The message says why."""
 
 
 def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, object]]:
-    """Place ("line 3", "record 3 (line 40)") and value of each record; a `BrokenRecord` where something is not JSON.
+    """The position ("line 3", "record 3 (line 40)") and value of each record. The value of what is not JSON is a
+    `BrokenRecord`.
 
-    A file that begins with a list, or whose first line is not JSON by itself, is read as JSON texts one after the
-    other, on one line or on many each; where not even its first text is JSON, line by line.
+    If a file begins with a list, or its first line is not JSON by itself, it is read as JSON texts one after the other,
+    each on any number of lines. If its first text is not JSON either, it is read line by line.
     """
     start = _first_line(path)
     texts = start[:1] == b"[" or isinstance(_parsed(start), BrokenRecord)
@@ -35,7 +40,7 @@ def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, ob
 
 
 def _texts(text: str) -> Iterator[tuple[int, object]]:
-    """Line and value of each JSON text; a `BrokenRecord` ends them."""
+    """The line and value of each JSON text. A `BrokenRecord` is the last one."""
     decoder, at, line = json.JSONDecoder(), 0, 1
     while (begin := BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         line, at = line + text.count("\n", at, begin), begin
@@ -49,7 +54,7 @@ def _texts(text: str) -> Iterator[tuple[int, object]]:
 
 
 def first_record(path: PathLike) -> Facts | None:
-    """The first record of a JSON file that is an object; None for other files."""
+    """The first record of a JSON file that is an object; None if there is none, or the file is not JSON."""
     if _first_line(path)[:1] not in (b"{", b"["):
         return None
     return next((value for _, value in json_records(path) if isinstance(value, dict)), None)

@@ -37,26 +37,27 @@ def read_text(
     one_query: bool = False,
     progress: Progress | None = None,
 ) -> RankingData:
-    """Rows ``label [qid:id] index:value … [# comment]`` of one file, or of several as if they were one, in file order.
+    """Read rows ``label [qid:id] index:value … [# comment]`` from one file, or from several files as if they were one.
 
-    Each number is the double nearest to its text, as ``float(text)``; with float32 that double rounded once more.
+    The rows are in file order. Each number is the double nearest to its text, like ``float(text)``. With float32 that
+    double is rounded once more.
 
     Parameters
     ----------
     path : path or sequence of paths
         Plain or compressed text.
     dtype : {"float64", "float32"}
-        Of X. Labels are always float64.
+        The type of X. Labels are always float64.
     sparse : bool, optional
-        True for CSR, False for a dense array; None: dense if at least a quarter of all values is written out (or the
-        table is tiny).
+        True makes X a CSR matrix, False a dense array. None makes it dense if the file has at least a quarter of all
+        values, or the table is tiny.
     missing : {"error", "zero", "nan"}
-        What a value ``NULL``, ``NaN`` or ``NA`` means. An absent index always means 0.
+        What a value ``NULL``, ``NaN`` or ``NA`` becomes. An absent index always means 0.
     index_base : {0, 1}, optional
-        The first feature's index; None: 0 if an index 0 occurs, else 1. Rows for a ranker that learnt from another file
-        need that file's (``index_base=train.index_base``): feature 0 may not occur in them.
+        The index of the first feature. None: 0 if an index 0 occurs, else 1. If a ranker was trained on another file,
+        pass that file's (``index_base=train.index_base``), because feature 0 may be absent from these rows.
     n_features : int, optional
-        Number of columns of X; None: as many as the largest index needs.
+        Number of columns of X. None: as many as the largest index needs.
     docids : bool
         Keep the comments as document ids. ``# docid = X`` (and LETOR 4's ``inc = … prob = …`` after it) gives the id X.
         Any other comment is an id as a whole, and a row without a comment gets "".
@@ -64,21 +65,21 @@ def read_text(
         File(s) with the number of rows of each query, for data without ``qid:``. For ``data.txt`` the files
         ``data.txt.query``, ``data.query``, ``data.txt.group`` and ``data.group`` in its folder are found automatically.
     qid_in_comment : bool, optional
-        True: the comment is the query id (Yandex); None: so if no line has ``qid:``, no counts file is there, and the
-        comments are whole numbers that mostly repeat from line to line.
+        True: the comment is the query id, as in Yandex's files. None means True if no line has ``qid:``, there is no
+        file of counts, and the comments are whole numbers that mostly repeat from line to line.
     max_features : int
-        Refuse larger indices, so that a typing mistake cannot fill the memory.
+        A larger index is an error, so that a typing mistake cannot fill the memory.
     one_query : bool
         True: if there are no query ids, all rows form one query, without a warning.
     progress : callable, optional
         Called with the fraction of the input read so far, from 0 to 1. It starts again at 0 if a later line does not
-        fit the format of the first ones, such as a query id that is not a number.
+        fit the format of the first ones, for example if its query id is not a number.
 
     Returns
     -------
     RankingData
-        `qid` holds integers if every id is written as one, else strings. Without any query ids all rows form one
-        query, 0, with a warning.
+        `qid` holds integers if every id in the file is an integer, else strings. If there are no query ids, all rows
+        form one query with the id 0, and there is a warning.
     """
     options = {
         "dtype": dtype, "sparse": sparse, "missing": missing, "index_base": index_base, "n_features": n_features,
@@ -95,7 +96,7 @@ def read_parts(
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[RankingData, list[int]]:
-    """`read_text` of several files, and the number of rows of each."""
+    """`read_text` for several files. Returns the data and the number of rows of each file."""
     sources, asked = [TextSource(each) for each in paths], Options(**options)
     table, comments, rows, X = _parse(sources, asked, _first_plan(asked), progress)
     rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
@@ -114,19 +115,20 @@ def read_pieces(
     progress: Progress | None = None,
     **options: Any,
 ) -> Iterator[RankingData]:
-    """`read_text` piece by piece, for text larger than memory: about `piece_bytes` of text each, in file order.
+    """Read text larger than memory in pieces of about `piece_bytes` of text, in file order.
 
-    The text is read twice: first to learn what all pieces must agree in (features, types of ids, dense or sparse). A
-    query may continue in the next piece. ``save_binary(read_pieces(path), folder)`` makes a folder to be memory-mapped.
+    The text is read twice. The first pass finds what all pieces must have in common: the features, the types of ids,
+    and dense or sparse. A query may continue in the next piece. ``save_binary(read_pieces(path), folder)`` makes a
+    folder that can be memory-mapped.
 
     Parameters
     ----------
-    path : a file, or files to be read as one
-    piece_bytes : text in a piece, about
-    query : a file of query ids or counts, as in ``read``
-    one_query : rows without any query ids are meant to form one
-    progress : called with the fraction read
-    options : those of ``read_text``
+    path : a file, or several files that are read as one
+    piece_bytes : approximate size of the text in a piece
+    query : as in ``read_text``
+    one_query : as in ``read_text``
+    progress : called with the fraction read so far
+    options : other parameters of ``read_text``
     """
     sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
     report = progress or (lambda done: None)
@@ -153,8 +155,8 @@ def read_pieces(
                 table.forget()
         if table.rows:
             yield _assemble(table, table.features(), rule, first)
-    except (Replan, DataError) as error:  # the first reading found nothing wrong
-        raise DataError(f"{sources[0].path}: the text changed while it was being read") from error
+    except (Replan, DataError) as error:  # the first pass found no error
+        raise DataError(f"{sources[0].path}: the text changed while it was being read; read it again") from error
 
 
 def _listed(path: Paths) -> list[PathLike]:
@@ -164,9 +166,10 @@ def _listed(path: Paths) -> list[PathLike]:
 def _parse(
     sources: list[TextSource], options: Options, plan: ReadingPlan, progress: Progress | None, keep: bool = True
 ) -> tuple[TextTable, "Comments", list[int], Matrix]:
-    """(table of all rows, what their comments have in common, rows of each source, X), by a plan that fits them all.
+    """Parse all sources with a plan that fits all their lines.
 
-    keep=False forgets the rows of each window and gives no X: what is left says what all of them must agree in.
+    Returns the table of all rows, what their comments have in common, the number of rows of each source, and X.
+    keep=False drops the rows of each window and returns no X. The table then only says what all rows have in common.
     """
     while True:
         table, comments = TextTable(options, plan), Comments()
@@ -196,9 +199,9 @@ def _first_plan(options: Options) -> ReadingPlan:
 def _rows_of_sources(
     source_rows: dict[int, int], largest: int, options: Options, sources: list[TextSource]
 ) -> list[int]:
-    """Rows of each source; none may be empty, and some line must have a feature."""
+    """The number of rows of each source. A source without rows, or no feature in any line, is an error."""
     if not sources:
-        raise DataError("no file to read: the list of paths is empty")
+        raise DataError("there is no file to read: the list of paths is empty")
     rows = [source_rows.get(i, 0) for i in range(len(sources))]
     if 0 in rows:
         raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
@@ -208,13 +211,13 @@ def _rows_of_sources(
 
 
 _GIVE_IDS = (
-    "write qid:ID into every line or the rows of each query into a file beside it (the same name and .query), or say "
-    "that it is one query by one_query=True"
+    "write qid:ID into every line, or the number of rows of each query into a file beside it (with the same name and "
+    ".query), or pass one_query=True if it is one query"
 )
 
 
 def warm_reader() -> None:
-    """Compile every kernel that `read_text` uses, on a few lines."""
+    """Compile every kernel that `read_text` uses, by reading a few lines."""
     with scratch_folder(gettempdir()) as folder:
         path = folder / "rows.txt"
         path.write_text("1 qid:a 2:0.5 1:1e30 # café\n0 qid:b 3:2 # x\n", encoding="utf-8")
@@ -226,11 +229,11 @@ def warm_reader() -> None:
         spread_rows(np.zeros(4, kind), 1, 2, 4)
 
 
-# Query and document ids: where they come from, and as arrays.
+# Query and document ids: where in the text they are, and as arrays.
 
 
 class Comments:
-    """What the comments of all rows have in common, gathered table by table."""
+    """What the comments of all rows have in common, collected table by table."""
 
     def __init__(self) -> None:
         self.rows, self.runs, self.first_empty = 0, 0, -1
@@ -254,16 +257,19 @@ class Comments:
 
     @property
     def look_like_query_ids(self) -> bool:
-        """Whole numbers that mostly repeat from line to line, as Yandex writes query ids."""
+        """Whether the comments are whole numbers that mostly repeat from line to line, like Yandex's query ids."""
         return self.whole and self.rows > 1 and 2 * self.runs <= self.rows
 
 
 @dataclass(frozen=True)
 class IdRule:
-    """Where ids come from.
+    """Where in the text the ids are.
 
-    qid_from: "line", "comment", "comment text", "counts" (then `counted` has the query of every row) or "nothing".
-    docids: whether the comments are document ids.
+    Attributes
+    ----------
+    qid_from : "line", "comment" (numbers), "comment text", "counts" or "nothing"
+    docids : whether the comments are document ids
+    counted : the query of every row, if qid_from is "counts"
     """
 
     qid_from: str
@@ -279,12 +285,12 @@ def _choose_rule(
     rows: Sequence[int],
     query: Paths | None,
 ) -> IdRule:
-    """Query ids from the lines if they have any, else from counts files, else from comments."""
+    """Take query ids from the lines if they have any, else from files of counts, else from comments."""
     path, docids = sources[0].path, options.docids and comments.any
     if qid_style == QID_PRESENT:
         for asked, name in ((query is not None, "query="), (options.qid_in_comment, "qid_in_comment=True")):
             if asked:
-                raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well")
+                raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
         return IdRule("line", docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
@@ -297,7 +303,7 @@ def _choose_rule(
 
 
 def _assemble(table: TextTable, X: Matrix, rule: IdRule, first_row: int = 0) -> RankingData:
-    """The rows of a finished table; they are rows `first_row` on of the whole."""
+    """The rows of a finished table. The first of them is row number `first_row` of all rows."""
     letters, spans = table.texts
     if rule.qid_from == "line" and table.plan.qid_is_text:
         qid = _strings(letters, spans, 0)
@@ -315,7 +321,7 @@ def _assemble(table: TextTable, X: Matrix, rule: IdRule, first_row: int = 0) -> 
 
 
 def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
-    """The ids in `letters` as a numpy array of str: fixed width, unless a few very long ones would waste memory."""
+    """The ids in `letters` as a NumPy array of str. Its width is fixed, unless a few long ids would waste memory."""
     longest = max(1, int(spans[:, which].max()))
     if len(spans) * longest <= 4 * len(letters) + 16 * len(spans) + 4096:
         points = np.zeros((len(spans), longest), np.uint32)
@@ -326,11 +332,11 @@ def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
     return np.array([content[e - n : e].decode() for e, n in zip(ends, lengths)], np.dtypes.StringDType())
 
 
-# Small files of one number per line beside the data: scores, and counts of rows per query.
+# Small files with one number per line: scores, and numbers of rows per query.
 
 
 def read_scores(path: PathLike) -> np.ndarray:
-    """scores[i] = the number on line i; compressed files are fine, blank lines only at the end.
+    """Read a file with one score per line. It may be compressed. Blank lines are allowed only at the end.
 
     >>> from pathlib import Path
     >>> _ = Path("scores.txt").write_text("0.5\\n-2e-3\\n")
@@ -341,11 +347,11 @@ def read_scores(path: PathLike) -> np.ndarray:
 
 
 def read_counts(path: PathLike) -> np.ndarray:
-    """counts[q] = rows of query q, in row order: LightGBM's ``.query`` and XGBoost's ``.group`` files."""
+    """Read the number of rows of each query, in row order: LightGBM's ``.query`` and XGBoost's ``.group`` files."""
     counts = np.array(_numbers(path, "a number of rows, one query per line"), np.float64)
     bad = np.flatnonzero((counts < 0) | (counts != np.floor(counts)) | (counts > 2**53))
     if len(bad):
-        raise DataError(f"{os.fspath(path)}: {counts[bad[0]]:g} is no number of rows; expected whole numbers from 0 up")
+        raise DataError(f"{os.fspath(path)}: found {counts[bad[0]]:g} as a number of rows, expected whole numbers >= 0")
     return counts.astype(np.int64)
 
 
@@ -363,11 +369,11 @@ def _numbers(path: PathLike, expected: str) -> list[float]:
 
 
 def _qid_from_counts(sources: Sequence[TextSource], rows: Sequence[int], query: Paths | None) -> np.ndarray | None:
-    """Query numbers 0, 1, … from counts files, one for each source; None if there are none."""
+    """The query number 0, 1, … of each row, from one file of counts for each source; None without such files."""
     if query is not None:
         files = [os.fspath(each) for each in _listed(query)]
         if len(files) != len(sources):
-            raise DataError(f"query= names {len(files)} counts files for {len(sources)} data files")
+            raise DataError(f"query= names {len(files)} files for {len(sources)} data files, expected one for each")
     else:
         files = [name for source in sources if (name := _find_counts(source.path))]
         if len(files) < len(sources):
@@ -381,8 +387,8 @@ def _qid_from_counts(sources: Sequence[TextSource], rows: Sequence[int], query: 
 
 
 def _find_counts(path: str) -> str | None:
-    """The counts file beside the data file `path`: its name plus .query or .group, in place of .gz, .txt and the like
-    or after them."""
+    """The file of counts in the folder of the data file `path`: .query or .group follows its name, with or without its
+    endings such as .gz and .txt."""
     names = [path]
     for known in (COMPRESSIONS, (*TEXTS, ".csv", ".tsv")):
         stem, last = os.path.splitext(names[-1])

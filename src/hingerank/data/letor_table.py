@@ -1,8 +1,8 @@
-"""LETOR/SVMlight text -> arrays: windows of whole lines are parsed straight into the arrays that are returned.
+"""Parsing LETOR/SVMlight text. Windows of whole lines are parsed directly into the arrays that are returned.
 
-The next window is read while the last one is parsed. What the parser has to know beforehand (dense or sparse, indices
-from 0 or 1, query ids as numbers or text) is a plan made from the first lines; a line that proves the plan wrong raises
-`Replan`, and the caller starts again with a better one. Each part of a plan changes at most twice.
+The next window is read while the last one is parsed. The parser follows a plan made from the first lines: dense or
+sparse, indices from 0 or 1, query ids as numbers or text. A line that does not fit the plan raises `Replan`, and the
+caller starts again with a better plan. Each part of a plan changes at most twice.
 """
 
 import math
@@ -26,19 +26,19 @@ from hingerank.kernels.threads import run_shards, thread_count
 FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
 LONGEST_LINE = 1 << 30
-SPARE = 16  # bytes after the last newline, so that a kernel may look a few bytes ahead
-DENSE_FRACTION = 0.25  # dense if at least this fraction of the values is written out
-SMALL_TABLE = 1024  # ... or the whole table has no more cells than this
-SMALL_MEMORY = 1 << 28  # bytes that are there for certain
+SPARE = 16  # bytes after the last newline, so that a kernel may read a few bytes ahead
+DENSE_FRACTION = 0.25  # X is dense if the text has at least this fraction of the values,
+SMALL_TABLE = 1024  # or if the whole table has at most this many cells
+SMALL_MEMORY = 1 << 28  # bytes that every machine is assumed to have
 NEWLINE, COLON = 10, 58
 MISSING = {"error": parse.MISSING_IS_ERROR, "zero": parse.MISSING_IS_ZERO, "nan": parse.MISSING_IS_NAN}
 
 
 @dataclass
 class Window:
-    """Whole lines of one file: buffer[:length], the last byte a newline; valid until the next window is asked for.
+    """Whole lines of one file: buffer[:length] ends with a newline. It is valid until the next window is requested.
 
-    `fraction` of the whole input ends here. `lines_before` in the same file is for whoever counts lines to fill in.
+    `fraction` of the whole input has been read at its end. `TextTable.add` sets `lines_before`, counted in this file.
     """
 
     source: int
@@ -49,7 +49,7 @@ class Window:
     lines_before: int = 0
 
     def chunks(self) -> list[tuple[int, int]]:
-        """Line borders that cut the window into pieces for the threads."""
+        """Pieces of whole lines for the threads, as (first, last) bytes of the window."""
         size = min(max(self.length // 16, SMALLEST_CHUNK), LARGEST_CHUNK)
         borders = [0]
         while borders[-1] < self.length:
@@ -57,7 +57,7 @@ class Window:
         return list(pairwise(borders))
 
     def token_at(self, place: int) -> str:
-        """The text from `place` to the next blank, shortened."""
+        """The text from position `place` to the next blank, shortened."""
         line = bytes(self.buffer[place : place + 200]).split(b"\n")[0].rstrip(b"\r")
         words = line.split(None, 1)
         word = words[0] if words and not line[:1].isspace() else line[:1]
@@ -65,7 +65,7 @@ class Window:
         return text if len(text) <= 40 else text[:37] + "..."
 
     def error(self, place: int, expected: str, remedy: str = "", option: str | None = None) -> DataError:
-        """A DataError that names file, line and column of `place`, what is there and what was expected."""
+        """A DataError with the file, line and column of `place`, the text there, and what was expected."""
         start, found = self.buffer.rfind(b"\n", 0, place) + 1, self.token_at(place)
         line = self.lines_before + self.buffer.count(b"\n", 0, place) + 1
         column = len(self.buffer[start:place].decode("utf-8", "replace")) + 1
@@ -74,7 +74,7 @@ class Window:
 
 
 def windows(sources: Sequence[TextSource]) -> Iterator[Window]:
-    """The windows of all `sources` in order; with more than one thread, one window ahead."""
+    """The windows of all `sources` in order. With more than one thread, the next window is read in advance."""
     items = _windows(sources)
     if thread_count() == 1:
         yield from items
@@ -86,7 +86,7 @@ def windows(sources: Sequence[TextSource]) -> Iterator[Window]:
                 coming = reader.submit(next, items, None)
                 yield item
         finally:
-            reader.submit(items.close)  # runs after the read under way
+            reader.submit(items.close)  # runs after the current read
 
 
 def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
@@ -116,7 +116,7 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
                     end = length = length + 1
                 rest = memoryview(buffer)[end:length]
                 if len(rest) > LONGEST_LINE:
-                    raise DataError(f"{source.path}: a line of more than {LONGEST_LINE} bytes, expected text lines")
+                    raise DataError(f"{source.path}: a line has more than {LONGEST_LINE} bytes, expected text lines")
                 if end == 0:
                     want = max(want, len(rest))  # a line longer than the window
                     continue
@@ -127,17 +127,17 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
 
 
 def _check_start(buffer: bytearray, length: int, path: str) -> None:
-    """Refuse a binary file at once; blank out a byte order mark."""
+    """Raise a DataError if this is a binary file. Replace a byte order mark by blanks."""
     place = buffer.find(b"\0", 0, min(length, 4096))
     if place >= 0:
-        raise DataError(f"{path}: a binary file (byte {place} is zero); expected lines 'label qid:id index:value …'")
+        raise DataError(f"{path}: a binary file (byte {place} is zero), expected lines 'label qid:id index:value …'")
     if buffer.startswith(b"\xef\xbb\xbf"):
         buffer[:3] = b"   "
 
 
-# What is wrong with a line.
+# Errors of lines.
 
-_EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a remedy and the option that it is about
+_EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected; then, for some, a remedy and the option it is about
     int(parse.BAD_LABEL): ("a number as the label at the start of the line",),
     int(parse.BAD_QID): ("a query id without blanks or control characters after 'qid:'",),
     int(parse.NO_QID): ("'qid:' after the label, as on the first line",),
@@ -146,17 +146,17 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected, and perhaps a re
     int(parse.BAD_VALUE): ("a number after ':'",),
     int(parse.MISSING_VALUE): ("a number after ':'", 'pass missing="zero" or missing="nan" to accept it', "missing"),
     int(parse.REPEATED_INDEX): ("each feature index once per line",),
-    int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "index_base=1 was given", "index_base"),
+    int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "index_base=1 was given, not 0", "index_base"),
     int(parse.NUL_BYTE): ("text (this looks like a binary file)",),
 }
 
 
 def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
-    """The error for a parse that stopped with `status` at `place`; `limit` is the number of features allowed."""
+    """The error if the parser stopped with `status` at `place`. `limit` is the number of features allowed."""
     found = window.token_at(place)
     expected = (*_EXPECTED.get(status, ("",)), *other_format(window.buffer, place))
     if status == parse.LARGE_INDEX:
-        expected = (f"at most {limit} features ({limit_name}={limit}); pass a larger {limit_name} if that is right",)
+        expected = (f"at most {limit} features ({limit_name}={limit}); if there are more, pass a larger {limit_name}",)
     elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():
         expected = ("no negative feature index",)
     elif status == parse.BAD_ENTRY and found.startswith("qid:"):
@@ -169,7 +169,7 @@ def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: 
 
 
 def _second_index(window: Window, place: int) -> int:
-    """The place of the first repeated index on the line of `place`."""
+    """The position of the first repeated index on the line of `place`."""
     start, seen = window.buffer.rfind(b"\n", 0, place) + 1, set()
     line = bytes(window.buffer[start : window.buffer.find(b"\n", start)]).split(b"#")[0]
     for match in re.finditer(rb"(?<!\S)(\d+):", line):
@@ -181,7 +181,7 @@ def _second_index(window: Window, place: int) -> int:
 
 
 def _no_utf8(window: Window, row: int) -> DataError:
-    """The error for data row number `row` of the window, which has bytes that are no UTF-8."""
+    """The error for row number `row` of the window, which has bytes that are not UTF-8."""
     place = -1
     while row >= 0:
         start, place = place + 1, window.buffer.index(b"\n", place + 1)
@@ -194,13 +194,13 @@ def _no_utf8(window: Window, row: int) -> DataError:
     return window.error(start, "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)")
 
 
-# Gathering rows.
+# Collecting rows.
 
 
 class GrowingArray:
-    """Rows of `width` values; room beyond the rows in use costs address space, not memory.
+    """Rows of `width` values. Reserved rows that are not used yet cost address space, not memory.
 
-    `array` is replaced or moved by `reserve`, `widen` and `finish`: keep no view of it across them.
+    `reserve`, `widen` and `finish` replace or move `array`: do not keep a view of it across them.
     """
 
     def __init__(self, dtype: np.dtype | type, width: int = 1) -> None:
@@ -208,7 +208,7 @@ class GrowingArray:
         self.width = width
 
     def reserve(self, rows: int, expected: int) -> None:
-        """Make room for `rows`, and for `expected` rows if it has to grow at all."""
+        """Make room for `rows` rows. If the array has to grow, make room for `expected` rows at once."""
         if rows * self.width <= len(self.array):
             return
         size = max(rows, expected) * self.width
@@ -218,7 +218,7 @@ class GrowingArray:
             self.array.resize(size, refcheck=False)
 
     def close_gaps(self, starts: list[int], counts: list[int]) -> None:
-        """Move the runs of counts[i] rows at starts[i] down so that they follow each other."""
+        """Move the runs of counts[i] rows at starts[i] so that they follow each other without gaps."""
         at, w = starts[0], self.width
         for start, count in zip(starts, counts):
             if at != start and count and w:
@@ -236,7 +236,7 @@ class GrowingArray:
             parse.spread_rows(self.array, rows, old, width)
 
     def finish(self, *shape: int) -> np.ndarray:
-        """The array cut to exactly `shape`; the last call."""
+        """The array, cut to exactly `shape`. Call this last."""
         array, self.array = self.array, np.empty(0, self.array.dtype)
         array.resize(shape, refcheck=False)
         return array
@@ -244,7 +244,7 @@ class GrowingArray:
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of `read_text` asked for; see there."""
+    """Parameters of `read_text`, which explains them."""
 
     dtype: Any = np.float64
     sparse: bool | None = None
@@ -270,7 +270,7 @@ class Options:
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """What the parser takes for granted; `settled`: the whole text was seen, dense or sparse is decided."""
+    """What the parser assumes about the text. `settled`: all text was read, so dense or sparse is final."""
 
     dense: bool
     base: int
@@ -279,7 +279,7 @@ class ReadingPlan:
 
 
 class Replan(Exception):
-    """The text does not fit the plan: start again with `plan`."""
+    """The text does not fit the current plan: start again with `plan`."""
 
     def __init__(self, plan: ReadingPlan) -> None:
         self.plan = plan
@@ -291,7 +291,7 @@ def dense_enough(entries: int, rows: int, width: int) -> bool:
 
 @dataclass
 class Chunk:
-    """Bytes first:last of a window: where its arrays start, where the parser stopped, the tokens it left to Python."""
+    """Bytes first:last of a window, the parser's state before (`start`) and after, and the numbers left to Python."""
 
     first: int
     last: int
@@ -304,12 +304,12 @@ class Chunk:
 
 
 class TextTable:
-    """Arrays of the rows added since `forget`; of all rows `source_rows[i]` = rows of source i, and `entries_seen`."""
+    """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far."""
 
     def __init__(self, options: Options, plan: ReadingPlan, qid_style: int = parse.QID_UNKNOWN) -> None:
         self.options, self.plan, self.qid_style = options, plan, qid_style
         self.rows = self.entries = self.n_letters = self.entries_seen = 0
-        self.whole = True  # all of the input goes in here, so its size can be guessed ahead
+        self.whole = True  # all of the input goes into this table, so its size can be estimated in advance
         self.largest = -1
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
@@ -321,13 +321,13 @@ class TextTable:
         self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
     def forget(self) -> None:
-        """Continue without the rows added so far; arrays already returned stay as they are."""
+        """Drop the rows added so far. Arrays that were returned before do not change."""
         self.rows = self.entries = self.n_letters = 0
         self.whole = False
 
     @property
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
-        """(bytes of all query ids and comments kept, lengths of each row's two)."""
+        """(bytes of all stored query ids and comments, lengths of both for each row)."""
         return self.letters.array[: self.n_letters], self.spans.array[: 2 * self.rows].reshape(-1, 2)
 
     @property
@@ -361,7 +361,7 @@ class TextTable:
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
 
     def _parse(self, window: Window) -> list[Chunk]:
-        """Make room for the rows of each chunk and parse them."""
+        """Make room for the rows of each chunk, then parse the chunks."""
         text = np.frombuffer(window.buffer, np.uint8)
         borders = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
         lines = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == NEWLINE), borders)
@@ -393,7 +393,7 @@ class TextTable:
         parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
 
     def _reserve(self, rows: int, entries: int, window: Window) -> None:
-        """Make room for more rows; the fraction of the input read so far gives the expected total."""
+        """Make room for more rows. The expected total follows from the fraction of the input read so far."""
         growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0
         rows, entries = self.rows + rows, self.entries + entries
         for array in (self.y, self.qid, self.spans):
@@ -408,11 +408,11 @@ class TextTable:
             self.sizes.reserve(rows, int(rows * growth))
             for array in (self.columns, self.values):
                 array.reserve(entries, int(entries * growth))
-        if len(self._asked) < window.length // 4 + 1:  # no token left to Python is shorter than '1e23 '
+        if len(self._asked) < window.length // 4 + 1:  # numbers that are left to Python are at least as long as '1e23 '
             self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
 
     def _check(self, window: Window, chunk: Chunk) -> np.ndarray:
-        """Raise for what is wrong in a chunk, the first thing first; returns the numbers left to Python."""
+        """Raise an error for the first mistake in a chunk; else return the numbers that were left to Python."""
         numbers = []
         for slot, start, end in chunk.asked[: chunk.state[parse.ASKED]].tolist():
             number = float(window.buffer[start:end])
@@ -431,7 +431,7 @@ class TextTable:
         return np.array(numbers)
 
     def _widen(self, width: int, rows: int, entries: int, fraction: float) -> None:
-        """Make room for columns up to `width` in the dense rows, unless they have become too empty for that."""
+        """Give the dense rows `width` columns, or raise `Replan` if most of their values would then be 0."""
         if self.options.sparse is None and not self.plan.settled and not dense_enough(entries, rows, width):
             raise Replan(replace(self.plan, dense=False))
         self._check_memory(int(rows / max(fraction, 1e-6)), width)
@@ -439,11 +439,11 @@ class TextTable:
 
     def _check_memory(self, rows: int, width: int) -> None:
         wanted = rows * width * self.options.dtype.itemsize
-        if wanted > SMALL_MEMORY:  # to ask costs as much as to parse some rows
+        if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
             check_room(wanted, f"{rows} rows of {width} features as a dense array", "pass sparse=True")
 
     def _close_gaps(self, chunks: list[Chunk]) -> None:
-        """Blank lines, comments and colons outside entries made the chunks reserve more than they used."""
+        """Remove unused room, which chunks reserve for blank lines, comments and colons outside entries."""
         by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
         by_entry = [] if self.plan.dense else [self.columns, self.values]
         for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
@@ -460,7 +460,7 @@ class TextTable:
                 raise _no_utf8(window, bad)
 
     def settled(self) -> tuple[int, ReadingPlan]:
-        """The number of columns, and the plan that fits the whole text, all of which was seen."""
+        """The number of columns, and the plan that fits the whole text. All of it must have been read."""
         width, dense = self.options.n_features or self.largest + 1, not self.options.sparse
         if self.options.sparse is None:
             rows = sum(self.source_rows.values())
@@ -468,7 +468,7 @@ class TextTable:
         return width, replace(self.plan, dense=dense, settled=True)
 
     def features(self) -> Matrix:
-        """X, once all windows are in; may raise `Replan`."""
+        """X, after all windows were added. May raise `Replan`."""
         width, fitting = self.settled()
         if fitting.dense != self.plan.dense:
             raise Replan(fitting)

@@ -1,4 +1,4 @@
-"""Writing ranking data as LETOR/SVMlight text that `read` turns into the same bits again."""
+"""Writing ranking data as LETOR/SVMlight text, from which `read` restores the same values bit for bit."""
 
 import re
 from itertools import pairwise
@@ -14,23 +14,23 @@ from hingerank.kernels.decimals import LONGEST_NUMBER, format_rows
 from hingerank.kernels.threads import run_shards, thread_count
 
 BLOCK_BYTES = 1 << 22
-ENTRY_BYTES = LONGEST_NUMBER + 12  # a blank, an index and a colon beside the number
-_LIKE_LETOR = re.compile(r"[^ \t]+[ \t]+inc[ \t]*=")  # the reader drops what follows 'docid = X inc ='
+ENTRY_BYTES = LONGEST_NUMBER + 12  # the number, a blank, an index and a colon
+_LIKE_LETOR = re.compile(r"[^ \t]+[ \t]+inc[ \t]*=")  # the reader drops everything after X in 'docid = X inc ='
 _ASSIGNED = re.compile(r"docid[ \t]*=")
 
 
 def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> None:
-    """Write lines ``label qid:id index:value … #docid = X``; `read_text(path)` gives the same values bit for bit.
+    """Write lines ``label qid:id index:value … #docid = X``. `read_text(path)` restores the same values bit for bit.
 
-    Dense rows are written in full, CSR rows as stored, NaN as NULL (read it with missing="nan"). float32 values come
-    back with dtype="float32", and an all-zero last column of CSR survives as one explicit 0. The file appears under its
-    name only when complete.
+    Dense rows are written with all values, CSR rows with the stored ones. NaN is written as NULL; read it with
+    missing="nan". Read float32 values with dtype="float32". If the last column of a CSR matrix is empty, one explicit 0
+    keeps it. The file appears only when it is complete.
 
     Parameters
     ----------
     data : RankingData
     path : path
-        The ending .gz, .xz, .bz2 or .zst compresses.
+        If it ends in .gz, .xz, .bz2 or .zst, the file is compressed.
     index_base : {0, 1}
         The index of the first feature.
 
@@ -56,7 +56,7 @@ def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> Non
 
 
 class _Rows:
-    """The arrays of a data set in the form the kernel takes."""
+    """The arrays of a data set, as the kernel needs them."""
 
     def __init__(self, data: RankingData, base: int) -> None:
         X = data.X
@@ -74,10 +74,10 @@ class _Rows:
         if self.values.dtype not in (np.float32, np.float64):
             self.values = self.values.astype(np.float64)
         if np.isinf(self.values).any():
-            raise DataError("X holds an infinite value, which a data file cannot")
+            raise DataError("X has an infinite value, which a text file cannot hold; replace it by a finite number")
 
     def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of rows whose text is some megabytes."""
+        """Ranges of rows, each with some megabytes of text."""
         sizes = np.full(self.n_rows, self.width, np.int64) if self.width else np.diff(self.offsets)
         room = np.cumsum(sizes * ENTRY_BYTES + 4 * LONGEST_NUMBER)
         borders = np.flatnonzero(np.diff(room // BLOCK_BYTES, prepend=0))
@@ -103,7 +103,7 @@ class _Rows:
         return b"".join(pieces)
 
     def _line(self, row: int, qid: np.ndarray, docid: np.ndarray) -> bytes:
-        """One line in plain Python, for numbers the kernel cannot write for certain."""
+        """One line, written by plain Python. The kernel leaves numbers to it that it might not write exactly."""
         start, stop = (row * self.width, (row + 1) * self.width) if self.width else self.offsets[row : row + 2].tolist()
         columns = range(self.width) if self.width else self.columns[start:stop].tolist()
         values = ["NULL" if v != v else repr(v) for v in self.values[start:stop].tolist()]
@@ -114,7 +114,7 @@ class _Rows:
         words = _words(self.qid[first:end])
         bad = [w for w in np.unique(words).tolist() if not w or re.search(r"[\x00-\x20#]", w)]
         if bad:
-            raise DataError(f"query id {bad[0]!r} cannot be written: expected text without blanks and '#'")
+            raise DataError(f"query id {bad[0]!r} cannot be written: expected text without blanks and '#'; change it")
         return _matrix(np.strings.add(" qid:", words))
 
     def _docid_bytes(self, first: int, end: int) -> np.ndarray:
@@ -128,12 +128,12 @@ class _Rows:
             if _LIKE_LETOR.match(word):
                 tagged[i] = " # " + word
             if lost[i] or (_LIKE_LETOR.match(word) and _ASSIGNED.match(word)):
-                raise DataError(f"document id {word!r} cannot be written so that it would be read as the same")
+                raise DataError(f"document id {word!r} cannot be written: it would be read as another id; change it")
         return _matrix(np.where(words == "", "", tagged))
 
 
 def _words(ids: np.ndarray) -> np.ndarray:
-    """Ids as an array of str; whole floats without their '.0'."""
+    """Ids as an array of str. Floats that are whole numbers are written without '.0'."""
     if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
         ids = ids.astype(np.int64)
     if ids.dtype.kind in "OST":
@@ -146,7 +146,7 @@ def _matrix(words: np.ndarray) -> np.ndarray:
     encoded = np.ascontiguousarray(np.strings.encode(words, "utf-8"))
     matrix = encoded.view(np.uint8).reshape(len(words), -1)
     if (np.count_nonzero(matrix, axis=1) != np.strings.str_len(encoded)).any():
-        raise DataError("an id holds a zero character, which cannot be written")
+        raise DataError("an id with a zero character (\\0) cannot be written; remove the character from the id")
     return matrix
 
 
@@ -157,12 +157,12 @@ def _text(letters: np.ndarray) -> bytes:
 def _finite(array: np.ndarray, name: str) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(array))
     if len(bad):
-        raise DataError(f"{name} is {array[bad[0]]} at row {bad[0]}, which a data file cannot hold")
+        raise DataError(f"{name} is {array[bad[0]]} at row {bad[0]}, expected finite numbers; replace it to write text")
     return array
 
 
 def _canonical(X: Matrix, base: int) -> Matrix:
-    """CSR without repeated columns, in which the last column (and column 0, if counting from 0) is stored somewhere."""
+    """CSR without repeated columns. The last column, and column 0 if indices start at 0, has at least one entry."""
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it a fit may take for what it could also compute again."""
+"""The memory of this machine, and how much of it a fit may use to store values that it could also compute again."""
 
 import os
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from pathlib import Path
 from hingerank.data.files import DataError
 
 UNLIMITED = 1e9  # gigabytes
-UNKNOWN = 8 * 10**9  # bytes to assume where the system does not say
+UNKNOWN = 8 * 10**9  # bytes to assume if the system does not say
 
 
 def memory_budget(gigabytes: float | None) -> int:
-    """Bytes: the gigabytes (10⁹) given, or half of what this machine, or the container around it, has."""
+    """The budget in bytes: `gigabytes` (10⁹ bytes each), or half of the memory of this machine or container."""
     if gigabytes is None:
         return (machine_memory() or UNKNOWN) // 2
     if not (isinstance(gigabytes, Real) and gigabytes >= 0):
@@ -21,9 +21,9 @@ def memory_budget(gigabytes: float | None) -> int:
 
 
 def machine_memory() -> int | None:
-    """Bytes of memory that this process may expect to get: the machine's, or less where a control group limits it.
+    """The bytes of memory that this process can use: the machine's, or less if a control group limits it.
 
-    None where the system does not say.
+    None if the system does not say.
     """
     try:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -33,7 +33,7 @@ def machine_memory() -> int | None:
 
 
 def check_room(wanted: int, what: str, remedy: str) -> None:
-    """Raise a DataError if this machine lacks the bytes that `what` needs."""
+    """Raise a DataError if this machine has less memory than the `wanted` bytes. `what` names the data (a plural)."""
     there = machine_memory()
     if there is not None and wanted > there:
         sizes = f"{wanted / 2**30:.1f} GiB, but there are {there / 2**30:.1f} GiB of memory"
@@ -41,9 +41,10 @@ def check_room(wanted: int, what: str, remedy: str) -> None:
 
 
 def control_group_limits(root: Path = Path("/")) -> Iterator[int]:
-    """The limits in bytes of the control groups around this process, from its own up to the top (Linux, v1 and v2).
+    """The memory limits in bytes of this process's control groups, from its own up to the top (Linux, v1 and v2).
 
-    A container may show its own group as the top and yet name the path outside: what is not there is passed over.
+    A container may show its own group as the top and still name the path outside it. Files that do not exist are
+    skipped.
     """
     try:
         groups = (root / "proc/self/cgroup").read_text("utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""What a ranker does with missing values (NaN): learnt from its training rows, and carried in the model."""
+"""How a ranker replaces missing values (NaN). It learns this from training rows and saves it in the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ WAYS = ("error", "zero", "median", "indicator")
 
 @dataclass(frozen=True, eq=False)
 class MissingValues:
-    """NaN becomes the number of its column in `values`; for each column of `marked` one follows that is 1 where it was.
+    """Replaces NaN by its column's number in `values`. Each column in `marked` gets another one: 1 for NaN, else 0.
 
-    "zero" fills by 0, "median" by the median of the known training values (of at most SAMPLED_ROWS rows, evenly spaced;
-    0 where none is known), and "indicator" does that too and marks the columns in which training rows had gaps.
+    "zero" replaces NaN by 0. "median" uses the median of the column's known values in at most SAMPLED_ROWS evenly
+    spaced training rows, or 0 if none is known. "indicator" does the same and marks the columns that had missing values
+    in the training rows.
 
     Examples
     --------
@@ -34,9 +35,9 @@ class MissingValues:
 
     @classmethod
     def learn(cls, how: str, X: Matrix, weight: np.ndarray | None = None) -> "MissingValues":
-        """From training rows, dense or CSR."""
+        """Learn the replacements from training rows, dense or CSR."""
         if how not in WAYS[1:]:
-            hint = "; 'nan' is for reading: the ranker says what becomes of it" if how == "nan" else ""
+            hint = "; 'nan' is for reading data, a ranker has to replace NaN" if how == "nan" else ""
             raise ValueError(f"missing must be one of {', '.join(map(repr, WAYS))}, not {how!r}{hint}")
         values = np.zeros(X.shape[1]) if how == "zero" else _medians(X, weight)
         gaps = _gaps(X) if how == "indicator" else np.zeros(X.shape[1], bool)
@@ -44,11 +45,11 @@ class MissingValues:
 
     @property
     def width(self) -> int:
-        """Columns of filled rows."""
+        """The number of columns of filled rows."""
         return len(self.values) + len(self.marked)
 
     def filled(self, X: Matrix) -> Matrix:
-        """The rows without missing values, of the same kind."""
+        """The rows with missing values replaced. CSR stays CSR."""
         if sp.issparse(X):
             return self._filled_csr(X)
         absent = np.isnan(X)
@@ -67,33 +68,38 @@ class MissingValues:
         return plain_csr(sp.hstack((full, marks), format="csr"))
 
     def names(self, features: Sequence[str]) -> list[str]:
-        """Names of the columns of filled rows."""
+        """The names of the columns of filled rows."""
         return [*map(str, features), *(f"{features[j]} missing" for j in self.marked)]
 
     def to_state(self) -> dict[str, np.ndarray]:
-        """Arrays, which `from_state` takes."""
+        """The arrays from which `from_state` makes an equal object."""
         return {"values": self.values, "marked": self.marked}
 
     @classmethod
     def from_state(cls, state: dict[str, np.ndarray]) -> "MissingValues":
-        """The inverse of `to_state`; a DataError where the arrays cannot be those of one."""
+        """The inverse of `to_state`. Arrays that are not valid are a DataError."""
         values, marked = np.asarray(state["values"], np.float64), np.asarray(state["marked"])
         fits = values.ndim == 1 and np.isfinite(values).all() and marked.ndim == 1 and marked.dtype.kind == "i"
         if not fits or (len(marked) and (marked[0] < 0 or marked[-1] >= len(values) or (np.diff(marked) <= 0).any())):
-            raise DataError("the values that missing ones become, or the columns that are marked, are not such")
+            raise DataError(
+                "the replacements of missing values, or the numbers of the marked columns, are not valid: the model is "
+                "damaged"
+            )
         return cls(np.ascontiguousarray(values), marked.astype(np.int64))
 
 
 def _gaps(X: Matrix) -> np.ndarray:
-    """Of every column whether a value is missing."""
+    """For every column, whether a value is missing."""
     if sp.issparse(X):
         return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) > 0
     return np.isnan(X).any(axis=0)
 
 
 def _medians(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """The least known value of each column that half of the known rows, by weight, do not exceed: weight 2 is the row
-    given twice."""
+    """The median of each column's known values: the least one that at least half of the weight does not exceed.
+
+    A row of weight 2 counts as two rows.
+    """
     rows = evenly(X.shape[0], SAMPLED_ROWS)
     sample, mass = X[rows], np.ones(min(X.shape[0], SAMPLED_ROWS)) if weight is None else weight[rows]
     if not sp.issparse(sample):

@@ -1,4 +1,4 @@
-"""RankingData: feature rows, grades and queries in one value; rows stay in the order they came in."""
+"""RankingData: feature rows, grades and queries in one object. Rows stay in their original order."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ Part = TypeVar("Part")
 
 
 class FoldParts(NamedTuple):
-    """One turn of cross-validation over queries."""
+    """One fold of cross-validation over queries."""
 
     train: "RankingData"
     validation: "RankingData"
@@ -40,20 +40,20 @@ class FoldParts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankingData:
-    """Rows of features X (dense C-ordered float32/float64 or CSR), grades y, query ids, document ids, feature names.
+    """Ranking data: feature rows, grades, query ids, document ids and feature names.
 
-    Rows are in file order; `blocks` groups them by query without touching them. The constructor trusts its arguments:
-    use `from_arrays` or `from_frame` for data that nobody has checked.
+    Rows stay in file order; `blocks` has the rows of each query. The constructor does not check its arguments: use
+    `from_arrays` or `from_frame` for data that were not checked before.
 
     Parameters
     ----------
-    X : feature rows, dense C-ordered float32/float64 or CSR
+    X : feature rows, as a dense C-ordered float32/float64 array or as CSR
     y : a grade per row
     qid : a query id per row
     docid : a document id per row, or None
     feature_names : one per column, or None
-    index_base : number of the first feature, 0 or 1, in the text from which the data were read
-    notes : what was left out when files were joined, with counts; or None
+    index_base : the index of the first feature, 0 or 1, in the text from which the data were read; else None
+    notes : counts of what was left out when files were joined, or None
 
     Examples
     --------
@@ -69,8 +69,8 @@ class RankingData:
     qid: np.ndarray
     docid: np.ndarray | None = None
     feature_names: Sequence[str] | None = None
-    index_base: int | None = None  # of data read from text: the number it gives the first feature, 0 or 1
-    notes: Mapping[str, int] | None = None  # what a reader that joins files left out: what it is, and how many
+    index_base: int | None = None
+    notes: Mapping[str, int] | None = None
 
     @classmethod
     def from_arrays(
@@ -84,32 +84,32 @@ class RankingData:
         *,
         missing: str = "error",
     ) -> "RankingData":
-        """Check arrays and keep them, uncopied where their form allows.
+        """Ranking data from arrays, which are checked. They are copied only if they need another form.
 
         Parameters
         ----------
         X : array, list of rows, or SciPy matrix
-            Matrices of any format are kept as CSR. float32 stays, other types become float64.
+            Sparse matrices of any format become CSR. float32 stays float32, other types become float64.
         y : array
             One grade per row.
         qid : array, optional
-            One query id per row, in any order and of any type. A single id makes one query of all rows, and so
-            does None, with a warning.
+            One query id per row, in any order and of any type. A single id makes all rows one query. So does None,
+            with a warning.
         group : array, optional
-            Rows per query in row order, instead of `qid`.
+            The number of rows of each query, in row order, instead of `qid`.
         docid : array, optional
             One document id per row.
         feature_names : sequence of str, optional
             One name per column.
         missing : {"error", "zero", "nan"}
-            "error" refuses NaN in X, "zero" replaces it, "nan" keeps it.
+            What NaN in X becomes: "error" raises an error, "zero" replaces it by 0, "nan" keeps it.
         """
         if qid is not None and group is not None:
-            raise DataError("give qid or group, not both: group counts the rows of each query in row order")
+            raise DataError("give qid or group, not both: group is the number of rows of each query, in row order")
         matrix = check_matrix(X, missing)
         n_rows, n_features = matrix.shape
         if n_rows == 0:
-            raise DataError("X has no rows")
+            raise DataError("X has no rows: give at least one")
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
@@ -134,25 +134,25 @@ class RankingData:
         missing: str = "error",
         dtype: DTypeLike | None = None,
     ) -> "RankingData":
-        """Columns of a pandas, polars or pyarrow table; rows keep their order.
+        """Ranking data from the columns of a pandas, polars or pyarrow table. Rows keep their order.
 
         Parameters
         ----------
         frame : table of pandas, polars or pyarrow
         label : str, optional
-            The column of grades; None makes all grades 0, for rows with clicks instead of judgments.
+            The column of grades. None makes all grades 0, for rows with clicks instead of judgments.
         qid : str, optional
-            The column of query ids; without a column "qid" it may be called "query_id" or "query". None makes one query
-            of all rows.
+            The column of query ids. If there is no column "qid", one called "query_id" or "query" is used. None makes
+            all rows one query.
         docid : str, optional
-            The column of document ids; None takes one called "docid", "docno" or "document" if there is one.
+            The column of document ids. None uses one called "docid", "docno" or "document", if there is one.
         features : str or sequence of str, optional
-            Numeric columns, or one column that holds a list of numbers per row; None takes a list column called
+            Numeric columns, or one column that holds a list of numbers per row. None uses a column of lists called
             "features" if there is one, else all columns that are not label, qid or docid.
         missing : {"error", "zero", "nan"}
-            "error" refuses null and NaN in features, "zero" replaces them, "nan" keeps them.
+            What null and NaN in features become: "error" raises an error, "zero" replaces them by 0, "nan" keeps them.
         dtype : float32 or float64, optional
-            None keeps float32 where every feature column fits it.
+            The type of X. None keeps float32 if all feature columns fit it.
 
         Examples
         --------
@@ -166,20 +166,20 @@ class RankingData:
         return cls(*columns_from_frame(frame, label, qid, docid, features, missing, dtype))
 
     def to_frame(self, backend: str = "pandas", layout: str = "wide") -> Frame:
-        """A table with the columns qid, docid (if any), label, and the features; CSR is written out with its zeros.
+        """A table with the columns qid, docid (if any), label, and the features. CSR becomes dense.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}
         layout : {"wide", "list"}
-            One column for each feature, or all features of a row in one column.
+            "wide" has one column for each feature, "list" has all features of a row in one column.
         """
         from hingerank.data.frames import frame_from_columns
 
         return frame_from_columns(self.X, self.y, self.qid, self.docid, self.names, backend, layout)
 
     def describe(self) -> "Description":
-        """Summary statistics of the data. Pairs are counted from the grades, never listed.
+        """Summary statistics of the data. The number of pairs is computed from the grades; pairs are never listed.
 
         Examples
         --------
@@ -210,7 +210,7 @@ class RankingData:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The feature names; "f1", "f2", ... (as LETOR files count) where none were given."""
+        """The feature names. If none were given, they are "f1", "f2", ..., counted as in LETOR files."""
         return tuple(self.feature_names or (f"f{j + 1}" for j in range(self.n_features)))
 
     def __len__(self) -> int:
@@ -227,7 +227,7 @@ class RankingData:
         return self.describe()._repr_html_()
 
     def __eq__(self, other: object) -> bool:
-        """The same rows bit for bit, with the same ids and names; NaN equals NaN."""
+        """Whether both have the same rows bit for bit, with the same ids and names. NaN equals NaN."""
         if not isinstance(other, RankingData):
             return NotImplemented
         return (
@@ -241,10 +241,10 @@ class RankingData:
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, rows: ArrayLike) -> "RankingData":
-        """The rows at these positions, in this order; a view where they are a run of neighbours."""
+        """The rows at these positions, in this order. If they are consecutive, the result is a view."""
         rows = np.asarray(rows, np.int64)
         if len(rows) == 0:
-            raise DataError("no rows are left: the choice is empty")
+            raise DataError("no rows are left: choose at least one row")
         if (np.diff(rows) == 1).all() and rows[0] >= 0 and rows[-1] < self.n_rows:
             part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1)
         else:
@@ -253,16 +253,16 @@ class RankingData:
         return replace(self, X=self._rows(rows, part), y=self.y[part], qid=self.qid[part], docid=docid)
 
     def _rows(self, rows: np.ndarray, part: slice | np.ndarray) -> Matrix:
-        """X at these rows; where they are many of a mapped file they are shown where they lie, not copied."""
+        """X at these rows. Large memory-mapped data are not copied: the result is a view."""
         if isinstance(self.X, RowsView):
             return self.X.take(rows)
         view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
         return self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view
 
     def subset(self, queries: Any = None, *, rows: ArrayLike | None = None) -> "RankingData":
-        """The rows of some queries (a list of their ids), or the rows where a boolean mask is true, in their order."""
+        """The rows of some queries (a list of their ids), or the rows at which a boolean mask is true, in row order."""
         if (queries is None) == (rows is None):
-            raise DataError("subset needs queries (a list of ids) or rows (a boolean mask), one of the two")
+            raise DataError("subset needs either queries (a list of ids) or rows (a boolean mask)")
         chosen = np.asarray(rows if queries is None else queries)
         if rows is not None or (chosen.dtype == bool and chosen.shape == (self.n_rows,)):
             if chosen.dtype != bool or chosen.shape != (self.n_rows,):
@@ -271,22 +271,25 @@ class RankingData:
         return self._take_queries(self._query_numbers(queries))
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
-        """(train, test): a random fraction `test_size` of the queries goes to test; queries are never cut."""
+        """Split into (train, test). A random fraction `test_size` of the queries goes to test. Queries stay whole."""
         count = round(test_size * self.n_queries)
         if not (0 < test_size < 1 and 0 < count < self.n_queries):
-            raise DataError(f"test_size {test_size} of {self.n_queries} queries leaves one side without a query")
+            raise DataError(
+                f"test_size is {test_size}, which leaves train or test without any of the {self.n_queries} queries; "
+                "give another fraction between 0 and 1"
+            )
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
         return self._take_queries(shuffled[count:]), self._take_queries(shuffled[:count])
 
     def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[FoldParts]:
-        """k turns of (train, validation, test) by LETOR's rule, made one at a time; see `fold_rows`."""
+        """An iterator over k folds (train, validation, test) by LETOR's rule; see `fold_rows`."""
         return (FoldParts(*map(self.take, turn)) for turn in self.fold_rows(k, seed))
 
     def fold_rows(self, k: int = 5, seed: int | None = 0) -> list[list[np.ndarray]]:
-        """The rows of each part of each fold.
+        """The row numbers of train, validation and test for each fold.
 
-        The queries are shuffled (seed=None leaves them in order of appearance) and cut into k parts S_1 ... S_k. Fold i
-        trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}; indices wrap around.
+        The queries are shuffled and split into k parts S_1 ... S_k; seed=None keeps them in order of appearance. Fold i
+        trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}. Indices wrap around.
         """
         if not 3 <= k <= self.n_queries:
             raise DataError(f"{k} folds of {self.n_queries} queries: give at least 3 folds and at most one per query")
@@ -295,15 +298,16 @@ class RankingData:
 
     @staticmethod
     def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":
-        """All rows, one part after the other; dense and CSR parts together make CSR; large mapped ones are not copied.
+        """All rows, one part after the other. If some parts are CSR, so is the result.
 
-        Parts must agree in features, in feature names where they have them, and in having document ids or not.
+        Parts must have the same number of features and the same feature names, if they have any. Either all parts or
+        none must have document ids. Large memory-mapped data are not copied.
 
         Parameters
         ----------
         parts : sequence of RankingData
         join_queries : bool
-            A query id in two parts is refused, since ids often start again in every file; True says that the same id
+            False: a query id in two parts is an error, since ids often start again in every file. True: the same id
             means the same query.
 
         Examples
@@ -319,7 +323,7 @@ class RankingData:
         _check_agreement(parts)
         if not join_queries:
             _check_queries(parts)
-        docids = [part.docid for part in parts if part.docid is not None]  # all have some, or none
+        docids = [part.docid for part in parts if part.docid is not None]  # of all parts, or of none
         docid = _join(docids, "docid") if docids else None
         names = next((part.feature_names for part in parts if part.feature_names is not None), None)
         y = np.concatenate([part.y for part in parts])
@@ -338,7 +342,7 @@ class RankingData:
         return [known[i] for i in wanted]
 
     def _take_queries(self, numbers: np.ndarray | list[int]) -> "RankingData":
-        """Whole queries by their place in `blocks`; rows stay in the order they have."""
+        """The rows of whole queries, given by their numbers in `blocks`. The order of rows does not change."""
         return self.take(self._rows_of(numbers))
 
     def _rows_of(self, numbers: np.ndarray | list[int]) -> np.ndarray:
@@ -348,7 +352,7 @@ class RankingData:
 
 
 def turns(parts: Sequence[Part]) -> list[tuple[list[Part], Part, Part]]:
-    """(parts to train on, to validate on, to test on) for each fold of LETOR's rule.
+    """(training parts, validation part, test part) of each fold, by LETOR's rule.
 
     >>> turns(["S1", "S2", "S3", "S4", "S5"])[1]
     (['S2', 'S3', 'S4'], 'S5', 'S1')
@@ -358,7 +362,7 @@ def turns(parts: Sequence[Part]) -> list[tuple[list[Part], Part, Part]]:
 
 
 def rotate(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """[rows to train on, to validate on, to test on] for each fold of LETOR's rule over parts, given by their rows."""
+    """[training rows, validation rows, test rows] of each fold, by LETOR's rule. `parts` are the rows of each part."""
     return [[np.sort(np.concatenate(train)), validation, test] for train, validation, test in turns(parts)]
 
 
@@ -388,9 +392,9 @@ def _check_agreement(parts: list[RankingData]) -> None:
                 "read the files with the same n_features"
             )
         if part.feature_names is not None and first.feature_names is not None and part.names != first.names:
-            raise DataError(f"part 0 and part {i} have different feature names")
+            raise DataError(f"part 0 and part {i} have different feature names: rename the features of one of them")
         if (part.docid is None) != (first.docid is None):
-            raise DataError(f"part 0 and part {i}: one has document ids and the other has none")
+            raise DataError(f"part 0 and part {i}: one has document ids and the other has none; give both or none")
 
 
 def _check_queries(parts: list[RankingData]) -> None:
@@ -405,17 +409,17 @@ def _check_queries(parts: list[RankingData]) -> None:
 
 
 def _join(arrays: list[np.ndarray], name: str) -> np.ndarray:
-    """One array of ids; NumPy would silently turn numbers beside text into text."""
+    """One array of ids. Different types are an error, because NumPy would silently turn numbers into text."""
     kinds = {array.dtype.kind for array in arrays}
     if len(kinds) == 1 or kinds <= set("iu"):
         return np.concatenate(arrays)
     if not kinds <= set("UOT"):
-        raise DataError(f"{name} is of different types ({', '.join(str(a.dtype) for a in arrays)}); convert them first")
+        raise DataError(f"{name} has different types ({', '.join(str(a.dtype) for a in arrays)}): convert them to one")
     return np.concatenate([array.astype(object) for array in arrays])
 
 
 def _stack(matrices: list[Matrix]) -> Matrix:
-    """All rows in one matrix, or in a view of them where some lie in a mapped file and a copy would be large."""
+    """All rows in one matrix. If some are memory-mapped and a copy would be large, the result is a view."""
     if any(is_mapped(X) for X in matrices):
         stacked = StackedRows(matrices)
         if stacked.nbytes > rows_view.MOST_COPIED:

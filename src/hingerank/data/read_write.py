@@ -1,4 +1,4 @@
-"""Reading and writing ranking data in any form, by its path: text, tables, binary folders, folders of folds."""
+"""Reading and writing ranking data. The path says which kind: text, a table, a binary folder, or a folder of folds."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -26,18 +26,18 @@ from hingerank.data.ranking_data import FoldParts, RankingData, turns
 
 
 def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
-    """Read ranking data: a file, several files of text one after the other, or a folder.
+    """Read ranking data from a file, from several text files one after the other, or from a folder.
 
     Parameters
     ----------
     path : path or sequence of paths
         Text files hold one row per line, ``label [qid:id] index:value … [# comment]`` (LETOR, SVMlight), plain or
         compressed (.gz, .xz, .bz2, .zst). Files that end in .csv, .tsv, .parquet or .feather are tables with named
-        columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. A folder with S1…S5 or Fold1…Fold5
-        gives all its rows, each once; `read_folds` gives its folds.
+        columns. A folder made by `write` or ``hingerank convert`` is memory-mapped. From a folder with S1…S5 or
+        Fold1…Fold5 every row is read once; `read_folds` reads its folds.
     **options
-        For text, the options of ``hingerank.data.letor.read_text``. For a table, those of `RankingData.from_frame`. For
-        tables and binary folders ``verify=False`` skips the comparison of checksums.
+        For text, the parameters of ``hingerank.data.letor.read_text``. For a table, those of `RankingData.from_frame`.
+        For tables and binary folders ``verify=False`` does not compare checksums.
 
     Returns
     -------
@@ -63,24 +63,25 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
     if kind == "folds":
         return read_text(fold_files(path), **options)
     raise DataError(
-        f"{os.fspath(path)}: a folder with neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
+        f"{os.fspath(path)}: this folder has neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
         "train, vali and test files; name a file in it"
     )
 
 
 def write(data: RankingData, path: PathLike, **options: Any) -> None:
-    """Write ranking data in the form that the path asks for, whole or not at all; `read(path)` gives it back.
+    """Write ranking data, which `read(path)` reads again. The file or folder appears only when it is complete.
 
     Parameters
     ----------
     data : RankingData
     path : path
-        A path that ends in a slash, has no ending, or is a folder gets the binary form. It replaces an older binary
-        folder, but never any other folder. Paths ending in .parquet, .feather, .csv or .tsv get a table; .txt, .svm,
-        .letor or .dat get text. A further .gz, .xz, .bz2 or .zst compresses text, .csv and .tsv.
+        The path decides what is written. A path that ends in a slash, has no ending, or is a folder: a binary folder.
+        It replaces an older binary folder, but never any other folder. A path that ends in .parquet, .feather, .csv or
+        .tsv: a table. A path that ends in .txt, .svm, .letor or .dat: text. A further .gz, .xz, .bz2 or .zst compresses
+        text, .csv and .tsv.
     **options
-        For text ``index_base=0`` counts features from 0. For a table ``layout="list"`` puts all features of a row into
-        one column. For a binary folder ``overwrite=False`` refuses to replace one.
+        For text, ``index_base=0`` counts features from 0. For a table, ``layout="list"`` puts all features of a row
+        into one column. For a binary folder, ``overwrite=False`` raises an error if there is one already.
 
     Examples
     --------
@@ -99,7 +100,7 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
 
 
 def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> RankingData:
-    """A Parquet, Feather or CSV file by its column names; the options are those of `RankingData.from_frame`.
+    """Read a Parquet, Feather or CSV file. The options are the parameters of `RankingData.from_frame`.
 
     verify=False does not compare checksums.
     """
@@ -109,7 +110,7 @@ def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> R
     label, qid = options.get("label", "label"), options.get("qid", "qid")
     docid, features = options.get("docid"), options.get("features")
     needed = None
-    if docid is not None and features is not None:  # else that depends on what the table has
+    if docid is not None and features is not None:  # else the columns depend on what the table has
         listed = [features] if isinstance(features, str) else features
         needed = [name for name in (label, qid, docid, *listed) if name]
     table = read_table(path, needed, [name for name in (qid, docid, *QID_NAMES, *DOCID_NAMES) if name], verify=verify)
@@ -122,7 +123,7 @@ def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> R
 
 
 def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") -> None:
-    """Write Parquet, Feather or CSV, by the name's ending; CSV has the wide layout only."""
+    """Write a Parquet, Feather or CSV file, by the ending of its name. CSV has only the wide layout."""
     from hingerank.data.tables import table_kind, write_table
 
     kind = table_kind(path)
@@ -135,22 +136,22 @@ def write_table_file(data: RankingData, path: PathLike, layout: str = "wide") ->
 
 
 def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: object) -> list[FoldParts]:
-    """Fold(train, validation, test) for each fold in a folder.
+    """Read the folds in a folder: (train, validation, test) of each.
 
-    All parts are read as one, so they agree in features, and a fold's X shares their memory where its rows lie
-    together.
+    All parts are read together, so they have the same features. If the rows of a fold are consecutive, its X is a view
+    of all rows.
 
     Parameters
     ----------
     folder : path
-        It holds parts S1…S5 (or any number of at least three), or Fold1…Fold5 with train, vali and test files, or the
-        test files of the folds alone, which are the parts; where train and vali files are the same parts again, as in
-        LETOR's own sets, each part is read once. Of five parts, fold k trains on S_k, S_{k+1}, S_{k+2}, validates on
-        S_{k+3} and tests on S_{k+4}; S_6 is S_1.
+        It holds the parts S1…S5 (or another number, at least three), or Fold1…Fold5 with train, vali and test files, or
+        only the test files of the folds, which are then the parts. If train and vali files repeat the same parts, as in
+        LETOR's own data, each part is read once. With five parts, fold k trains on S_k, S_{k+1}, S_{k+2}, validates on
+        S_{k+3} and tests on S_{k+4}, where S_6 is S_1.
     folds : iterable of int, optional
-        The folds wanted, counted from 1; None for all.
+        The numbers of the folds to read, counted from 1; None for all.
     **options
-        Those of ``hingerank.data.letor.read_text``.
+        Parameters of ``hingerank.data.letor.read_text``.
 
     Examples
     --------
@@ -169,7 +170,7 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
         parts = tests if _are_turns(roles, tests) else {}
     numbers = sorted(parts or roles)
     if not has_folds(folder):
-        raise DataError(f"{folder}: no folds here, expected files S1…S5 or Fold1…Fold5 with train, vali and test")
+        raise DataError(f"{folder}: no folds here, expected files S1…S5 or Fold1…Fold5 with train, vali and test files")
     wanted = numbers if folds is None else list(folds)
     unknown = [k for k in wanted if k not in numbers]
     if unknown:
@@ -190,13 +191,13 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
 def _read_fold(folder: Path, files: dict[str, Path], k: int, options: Facts) -> FoldParts:
     lacking = [role for role in ROLES if role not in files]
     if lacking:
-        raise DataError(f"{folder}: fold {k} has no {lacking[0]} file")
+        raise DataError(f"{folder}: fold {k} has no {lacking[0]} file, expected {', '.join(ROLES)}")
     data, rows = _read_rows([files[role] for role in ROLES], options)
     return FoldParts(*map(data.take, rows))
 
 
 def _read_rows(paths: list[Path], options: Facts) -> tuple[RankingData, list[np.ndarray]]:
-    """Files read as one, and the rows of each."""
+    """Read files as one. Returns the data and the row numbers of each file."""
     data, sizes = read_parts(paths, **options)
     return data, np.split(np.arange(data.n_rows), np.cumsum(sizes)[:-1])
 
@@ -206,8 +207,10 @@ def _numbered(parts: dict[int, Path]) -> bool:
 
 
 def _are_turns(roles: dict[int, dict[str, Path]], parts: dict[int, Path]) -> bool:
-    """Whether the folds' other files, byte by byte, are these parts by LETOR's rule, so that reading each part once is
-    enough; also if there are no other files."""
+    """Whether the folds' train and vali files consist of these parts by LETOR's rule, byte by byte.
+
+    It is then enough to read each part once. Also True if there are no such files.
+    """
     if all(set(files) == {"test"} for files in roles.values()):
         return True
     if len(parts) < 3 or not _numbered(parts) or any(set(files) != set(ROLES) for files in roles.values()):
@@ -220,7 +223,7 @@ def _are_turns(roles: dict[int, dict[str, Path]], parts: dict[int, Path]) -> boo
 
 
 def _same_bytes(whole: Path, pieces: list[Path]) -> bool:
-    """Whether the pieces one after the other are the whole file."""
+    """Whether the pieces, one after the other, have the same bytes as the whole file."""
     if whole.stat().st_size != sum(piece.stat().st_size for piece in pieces):
         return False
     with open(whole, "rb") as file:

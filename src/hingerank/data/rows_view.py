@@ -1,7 +1,7 @@
-"""Rows that are never all held at once: some of a matrix, or in another order, scaled as they are asked for.
+"""Views of the rows of a matrix that may be larger than memory: some of them, in another order, or scaled.
 
-Data larger than memory lie in a mapped file. What a fit needs of them beside the passes over the file itself (another
-order, a fold, scaled columns) is a view, which computes a block of whole queries at a time and forgets it.
+Data larger than memory are memory-mapped. If a fit needs them in another order, or a fold of them, or scaled columns,
+it uses a view. A view computes one block of whole queries at a time and does not keep it.
 """
 
 import mmap
@@ -19,20 +19,20 @@ from hingerank.data.memory import machine_memory
 from hingerank.data.scaling import Scaler
 from hingerank.kernels.threads import cut_shards, thread_count
 
-BLOCK_BYTES = 1 << 21  # of a block of rows, which stays in cache while it is worked on
-BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # what most fits on mapped rows may take beside them
-MOST_COPIED = 1 << 26  # bytes of mapped rows up to which a copy is part of that, and faster
+BLOCK_BYTES = 1 << 21  # size of a block of rows, which stays in cache while it is used
+BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # memory that most fits on mapped rows use in addition to the file
+MOST_COPIED = 1 << 26  # mapped rows of at most this size are copied, which is faster and within that memory
 
 
 class RowsView:
-    """``scaler(X[rows])``, computed a block at a time.
+    """``scaler(X[rows])``, computed one block at a time.
 
     Parameters
     ----------
-    X : array or CSR matrix, usually of a mapped file
-    rows : numbers of the rows to show, in this order; None for all
+    X : array or CSR matrix, usually memory-mapped
+    rows : numbers of the rows of the view, in this order; None for all
     scaler : a fitted Scaler, or None
-    offsets : borders of the queries among the rows shown, which a scaler within queries needs
+    offsets : borders of the queries in the view, for scalers that work within queries
     """
 
     ndim = 2
@@ -43,19 +43,19 @@ class RowsView:
         self.X, self.rows, self.scaler = X, rows, scaler
         self.offsets = offsets if scaler is not None and scaler.per_query else None
         self.shape = (X.shape[0] if rows is None else len(rows), X.shape[1])
-        self.dtype, self.height = X.dtype, block_height(X)  # height: rows of a block
+        self.dtype, self.height = X.dtype, block_height(X)  # height: number of rows of a block
         self.sparse: bool = X.sparse if isinstance(X, StackedRows) else sp.issparse(X)
 
     @property
     def whole(self) -> Matrix:
-        """The matrix beneath, where its rows are shown as they lie there, all of them; else None."""
+        """The matrix X itself, if the view has all of its rows in their order; else None."""
         return None if self.rows is not None or isinstance(self.X, StackedRows) else self.X
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: slice | np.ndarray) -> Matrix:
-        """The rows of a slice or a list of numbers, scaled: meant for samples."""
+        """The scaled rows of a slice or of a list of row numbers. This is meant for samples."""
         with scattered(self.X):
             return self._some(np.arange(len(self))[key])
 
@@ -74,7 +74,7 @@ class RowsView:
         return sp.vstack(out, format="csr") if self.sparse else np.concatenate(out)
 
     def block(self, a: int, b: int) -> Matrix:
-        """Rows a:b; with a scaler within queries these must be whole queries."""
+        """Rows a:b, scaled. If the scaler works within queries, these must be whole queries."""
         raw = self.raw(a, b)
         if self.scaler is None or self.offsets is None:
             return self._scaled(raw, None)
@@ -83,7 +83,7 @@ class RowsView:
         return self._scaled(raw, np.repeat(np.arange(len(sizes)), sizes))
 
     def raw(self, a: int, b: int) -> Matrix:
-        """Rows a:b as they lie in X, unscaled."""
+        """Rows a:b of the view, not scaled."""
         return self.X[a:b] if self.rows is None else self._raw(slice(a, b))
 
     def _raw(self, wanted: slice | np.ndarray) -> Matrix:
@@ -93,35 +93,35 @@ class RowsView:
         return rows if self.scaler is None else self.scaler.scale_rows(rows, query)
 
     def shards(self) -> list[list[tuple[int, int]]]:
-        """Lists of blocks that cover the rows, at most 64 lists; blocks are whole queries where that matters."""
+        """At most 64 lists of blocks that cover all rows. Blocks are whole queries if the scaler needs that."""
         return cut_blocks(len(self), self.height, self.offsets)
 
     @property
     def nbytes(self) -> int:
-        """What the rows would take if they were copied."""
+        """The number of bytes that a copy of the rows would have."""
         return matrix_bytes(self.X) * len(self) // max(1, self.X.shape[0])
 
     def take(self, rows: np.ndarray) -> "RowsView":
-        """A view of some of the rows shown."""
+        """A view of some rows of this view."""
         if self.scaler is not None:
-            raise ValueError("rows are taken before they are scaled")
+            raise ValueError("take rows before scaling them: this view has a scaler")
         return RowsView(self.X, rows if self.rows is None else self.rows[rows])
 
     def scaled(self, scaler: Scaler, offsets: np.ndarray) -> "RowsView":
-        """The same rows as a scaler makes them."""
+        """A view of the same rows, scaled."""
         return RowsView(self.X, self.rows, scaler, offsets)
 
     def matrix(self, why: str) -> Matrix:
-        """The rows as an ordinary matrix, uncopied where they lie so in the file; why: as in `copied`."""
+        """The rows as an ordinary matrix. It is not a copy if the view is the matrix itself. why: as in `copied`."""
         return self.copied(why) if self.whole is None or self.scaler is not None else self.whole
 
     def copied(self, why: str) -> Matrix:
-        """All rows at once, where they fit; why: what needs them, for the error where they do not."""
+        """A copy of all rows. If it does not fit in memory, the error names `why`, which is what needs it."""
         size, there = self.nbytes, machine_memory()
         if there is not None and size > 0.8 * there:
             raise DataError(
                 f"{why} needs all rows in memory at once, {size / 1e9:.1f} GB, and this machine has "
-                f"{there / 1e9:.1f} GB; RankSVM and the other rankers of docs/scale.md learn from the file as it is"
+                f"{there / 1e9:.1f} GB; use RankSVM or another ranker that learns from mapped files (docs/scale.md)"
             )
         blocks = [self.block(a, b) for shard in self.shards() for a, b in shard]
         return sp.vstack(blocks, format="csr") if self.sparse else np.concatenate(blocks)
@@ -132,7 +132,7 @@ class RowsView:
 
 
 class StackedRows:
-    """Matrices, or views of some, one after the other: what a RowsView shows rows of, and never copies whole."""
+    """Several matrices or views, one after the other, as the matrix of a RowsView. They are never copied as a whole."""
 
     ndim = 2
 
@@ -168,12 +168,12 @@ class StackedRows:
 
 
 def block_height(X: Matrix) -> int:
-    """Rows of X that make a block."""
+    """The number of rows of X in a block."""
     return max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))
 
 
 def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> list[list[tuple[int, int]]]:
-    """Ranges of about `height` rows that cover n_rows, in at most 64 lists; borders fall on `offsets` where given."""
+    """Ranges of about `height` rows that cover n_rows, in at most 64 lists. Their borders are `offsets`, if given."""
     count = max(1, -(-n_rows // height))
     edges = np.linspace(0, n_rows, count + 1).astype(np.int64)
     if offsets is not None:
@@ -183,7 +183,7 @@ def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> l
 
 
 def is_mapped(X: Matrix) -> bool:
-    """Whether X lies in a mapped file of some size, or is a view: never to be copied whole.
+    """Whether X is a view, or a memory-mapped matrix larger than MOST_COPIED. It is then not copied as a whole.
 
     >>> is_mapped(np.zeros((2, 2)))
     False
@@ -192,7 +192,7 @@ def is_mapped(X: Matrix) -> bool:
         return True
     array = X
     if sp.issparse(X):
-        array = X.data if X.format == "csr" else None  # other forms become CSR, in memory
+        array = X.data if X.format == "csr" else None  # other formats are converted to CSR, in memory
     return isinstance(array, np.ndarray) and _map_below(array) is not None and matrix_bytes(X) > MOST_COPIED
 
 
@@ -203,7 +203,7 @@ def _map_below(array: object) -> mmap.mmap | None:
 
 
 def matrix_bytes(X: Matrix) -> int:
-    """Bytes of a matrix as it is stored."""
+    """The number of bytes in which a matrix is stored."""
     X = X.X if isinstance(X, RowsView) else X
     if sp.issparse(X):
         return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
@@ -211,7 +211,7 @@ def matrix_bytes(X: Matrix) -> int:
 
 
 def read_ahead(X: Matrix, much: bool = True) -> None:
-    """Tell the system that a mapped X is read from front to back, again and again; or (much=False) here and there."""
+    """Tell the operating system that a mapped X is read sequentially, or (much=False) at random positions."""
     X = X.X if isinstance(X, RowsView) else X
     if not hasattr(mmap, "MADV_SEQUENTIAL"):  # not on this platform
         return
@@ -227,7 +227,7 @@ def read_ahead(X: Matrix, much: bool = True) -> None:
 
 @contextmanager
 def scattered(X: Matrix) -> Iterator[None]:
-    """While rows here and there are read: the system would fetch megabytes around each of them."""
+    """Use this around random access to rows. The system would otherwise read megabytes around each of them."""
     read_ahead(X, much=False)
     try:
         yield
@@ -236,22 +236,23 @@ def scattered(X: Matrix) -> Iterator[None]:
 
 
 def expected_bytes(n_rows: int, n_features: int, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
-    """The most memory that a fit on mapped rows takes in addition to them, estimated before it starts.
+    """The most memory that a fit on mapped rows uses in addition to them, estimated before it starts.
 
-    64 bytes a row for grades, their order and the windows of the sweeps, or for what a list's curvature needs; 200 MB
-    for the program and blocks of rows; and a copy of the longest query for every thread where it exceeds a block.
+    It has three parts. 64 bytes per row are for grades, their order and the windows of pairwise losses, or for the
+    curvature of list losses. 200 MB are for the program and blocks of rows. If the longest query is larger than a
+    block, there is a copy of it for every thread.
     """
     over = max(0, 8 * longest * n_features - 2 * BLOCK_BYTES) * 2 * thread_count()
     return bytes_a_row * n_rows + FIXED_BYTES + over
 
 
 def check_memory(X: Matrix, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
-    """`expected_bytes` of a mapped X, or a DataError where the machine does not have them."""
+    """`expected_bytes` for a mapped X. It is a DataError if this machine has less memory."""
     needed, there = expected_bytes(X.shape[0], X.shape[1], longest, bytes_a_row), machine_memory()
     if there is not None and needed > there:
         raise DataError(
-            f"a fit on {X.shape[0]:,} rows, the longest query having {longest:,}, takes about {needed / 1e9:.2f} GB "
-            f"beside the file, and this machine has {there / 1e9:.2f} GB: use fewer rows, or spread them over several "
-            "machines (hingerank.distributed)"
+            f"a fit on {X.shape[0]:,} rows with up to {longest:,} rows per query needs about {needed / 1e9:.2f} GB in "
+            f"addition to the file, and this machine has {there / 1e9:.2f} GB: use fewer rows, or spread them over "
+            "several machines (hingerank.distributed)"
         )
     return needed

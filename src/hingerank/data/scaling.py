@@ -1,7 +1,8 @@
-"""Feature scaling: within each query, or by columns as learned from training data.
+"""Feature scaling: within each query, or by columns with statistics of the training data.
 
-Every scaler has `fit(X, y=None, qid=None)`, `transform(X, qid=None)`, `per_query` (does transform need qid?), and goes
-into a model file through `to_state` and back through `scaler_from_state`. float32 stays float32, CSR stays CSR.
+Every scaler has `fit(X, y=None, qid=None)`, `transform(X, qid=None)` and `per_query`, which says whether transform
+needs qid. `to_state` gives what a model file stores, and `scaler_from_state` restores the scaler from it. float32 stays
+float32, CSR stays CSR.
 """
 
 from collections.abc import Callable
@@ -31,26 +32,28 @@ from hingerank.registry import did_you_mean
 ROWS_PER_SHARD = 4096
 SAMPLED_ROWS, QUANTILES = 1 << 14, 65
 State = tuple[Facts, dict[str, np.ndarray]]
-Figures = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]  # what `column_figures` gives
+Figures = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]  # the result of `column_figures`
 
 
 class Scaler(TransformerMixin, BaseEstimator):
-    """x' = x: the scaler called "none", and what the others share."""
+    """x' = x: the scaler "none", and the base class of the others."""
 
     name: ClassVar[str] = "none"
     per_query: ClassVar[bool] = False
-    of_sample: ClassVar[bool] = False  # whether it learns from SAMPLED_ROWS rows, figures of the columns not telling
+    of_sample: ClassVar[bool] = False  # whether it needs SAMPLED_ROWS rows, because `Figures` are not enough
 
     @property
     def factor(self) -> np.ndarray | None:
-        """What scores of weights w need of this scaler, but for a constant: Σ_j w_j x'_j = Σ_j (factor_j w_j) x_j + c.
-        None where x' is no linear function of x, the same for all rows."""
+        """Factors that can replace this scaler in linear scores: Σ_j w_j x'_j = Σ_j (factor_j w_j) x_j + constant.
+
+        None if x' is not the same linear function of x for all rows.
+        """
         return None
 
     def fit(
         self, X: Matrix, y: object = None, qid: ArrayLike | None = None, sample_weight: np.ndarray | None = None
     ) -> Self:
-        """Learn from training rows; y and qid are ignored, weights count where a scaler takes means."""
+        """Learn from training rows. y and qid are ignored. Weights are used by scalers that compute means."""
         matrix = check_matrix(X, missing="nan")
         self.n_features_in_ = matrix.shape[1]
         self._learn(matrix, sample_weight)
@@ -62,18 +65,23 @@ class Scaler(TransformerMixin, BaseEstimator):
         if not hasattr(self, "n_features_in_"):
             raise DataError(f"the scaler {self.name!r} is not fitted: call fit first")
         if matrix.shape[1] != self.n_features_in_:
-            raise DataError(f"X has {matrix.shape[1]} features, the scaler was fitted on {self.n_features_in_}")
+            raise DataError(
+                f"X has {matrix.shape[1]} features, but the scaler was fitted on {self.n_features_in_}: pass the same "
+                "features"
+            )
         return self._scale(matrix, qid)
 
     def fit_figures(self, figures: Figures, sample: Matrix) -> Self:
-        """Learn from figures of all columns, and from some rows where figures do not tell: for rows that are never all
-        at hand. It is what `fit` would learn, but for rounding and for the rows sampled."""
+        """Learn from statistics of the columns and a sample of rows, for data larger than memory.
+
+        The result is that of `fit`, except for rounding and, if the scaler needs rows, for the choice of the sample.
+        """
         self.n_features_in_ = sample.shape[1]
         self._learn_figures(figures, sample)
         return self
 
     def scale_rows(self, X: Matrix, query: ArrayLike | None) -> Matrix:
-        """`transform` of rows that were checked before; query: the number of each row's query."""
+        """`transform` for rows that were checked before. `query` has the number of each row's query."""
         return self._scale(X, query)
 
     def fit_transform(self, X: Matrix, y: object = None, qid: ArrayLike | None = None) -> Matrix:
@@ -81,14 +89,14 @@ class Scaler(TransformerMixin, BaseEstimator):
         return self.fit(X, y).transform(X, qid)
 
     def to_state(self) -> State:
-        """(what JSON can hold, arrays): all that `scaler_from_state` needs."""
+        """All that `scaler_from_state` needs: (values for JSON, arrays)."""
         arrays = {key: getattr(self, f"{key}_") for key in self._arrays}
         return {"name": self.name, "n_features": self.n_features_in_}, arrays
 
     _arrays: ClassVar[tuple[str, ...]] = ()
 
     def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        """Nothing to learn."""
+        """Learn from rows; this class has nothing to learn."""
 
     def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         self._learn(sample, None)
@@ -98,10 +106,10 @@ class Scaler(TransformerMixin, BaseEstimator):
 
 
 class QueryMinMaxScaler(Scaler):
-    """x' = (x − min)/(max − min) over the rows of x's own query, 0 where max = min: LETOR's QueryLevelNorm.
+    """x' = (x − min)/(max − min) over the rows of x's own query, 0 if max = min: LETOR's QueryLevelNorm.
 
-    In CSR an absent entry is the number 0 and counts as such. It stays absent as long as no value of the column is
-    negative in that query; otherwise it would have to become a positive number, and a DataError asks for a dense X.
+    In CSR an absent entry counts as 0. It stays 0 if no value of the column is negative in that query. Otherwise it
+    would become a positive number, which is a DataError: use a dense X.
 
     Examples
     --------
@@ -119,10 +127,10 @@ class QueryMinMaxScaler(Scaler):
 
 
 class QueryStandardScaler(Scaler):
-    """x' = (x − mean)/sd over the rows of x's own query (sd with divisor n), 0 where sd = 0.
+    """x' = (x − mean)/sd over the rows of x's own query (sd with divisor n), 0 if sd = 0.
 
-    In CSR an absent entry counts as 0 in mean and sd, and nothing is centred: x' = x/sd, so that zeros stay zeros. The
-    scores of a linear ranker then differ by one constant per query, which changes no order within the query.
+    In CSR an absent entry counts as 0 in mean and sd. CSR is not centred: x' = x/sd, so that zeros stay zeros. The
+    scores of a linear ranker then differ by one constant per query, which does not change the order within the query.
     """
 
     name = "query-standard"
@@ -145,7 +153,7 @@ class ColumnScaler(Scaler):
         if sp.issparse(X):
             if self.centre_.any():
                 raise DataError(
-                    f"the scaler {self.name!r} was fitted on dense rows and would fill a CSR matrix; use dense"
+                    f"the scaler {self.name!r} was fitted on dense rows and would fill a CSR matrix: pass dense rows"
                 )
             data = (X.data / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
@@ -167,7 +175,7 @@ class MinMaxScaler(ColumnScaler):
         self.width_ = 1 / learner.scale_.astype(np.float64)
 
     def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        self._learn(sample[:1], None)  # refuses CSR
+        self._learn(sample[:1], None)  # raises an error for CSR
         low, high = figures[0].astype(np.float64), figures[1].astype(np.float64)
         self.centre_, self.width_ = low, np.where(high > low, high - low, 1.0)
 
@@ -204,9 +212,9 @@ class MaxAbsScaler(ColumnScaler):
 
 
 class DeviationScaler(ColumnScaler):
-    """x' = x/sd of the column over the training rows: not centred, so zeros stay zeros and CSR equals dense.
+    """x' = x/sd of the column over the training rows. It is not centred, so zeros stay zeros, and CSR equals dense.
 
-    Distances, and so the kernels made of them, are those of "standard". It is what ``scale="auto"`` means.
+    Distances, and kernels computed from them, are the same as with "standard". ``scale="auto"`` means this scaler.
 
     Examples
     --------
@@ -225,9 +233,9 @@ class DeviationScaler(ColumnScaler):
 
 
 class LogScaler(Scaler):
-    """x' = sign(x) · log(1 + |x|)/width, the width being the sd of the logarithms: for counts and other long tails.
+    """x' = sign(x) · log(1 + |x|)/width, for counts and other columns with long tails.
 
-    Zeros stay zeros. The widths come from at most SAMPLED_ROWS rows, evenly spaced.
+    The width is the sd of the logarithms in at most SAMPLED_ROWS evenly spaced rows. Zeros stay zeros.
 
     Examples
     --------
@@ -255,10 +263,10 @@ class LogScaler(Scaler):
 
 
 class QuantileScaler(Scaler):
-    """x' = the fraction of training rows below x, from 0 to 1: of a column only its order counts. Dense only.
+    """x' = the fraction of training rows below x, from 0 to 1. Only the order of a column's values matters. Dense only.
 
-    Between QUANTILES quantiles of at most SAMPLED_ROWS rows, evenly spaced, it is linear; a value that many rows share
-    gets the middle of their places.
+    It is linear between QUANTILES quantiles of at most SAMPLED_ROWS evenly spaced rows. A value that many rows share
+    gets the middle of their fractions.
 
     Examples
     --------
@@ -297,8 +305,10 @@ SCALERS: dict[str, type[Scaler]] = {
 
 
 def make_scaler(name: str | None) -> Scaler:
-    """A new scaler by name: "none", "query-minmax", "query-standard", "minmax", "standard", "maxabs", "deviation",
-    "log" or "quantile"; "auto" is "deviation", which suits every ranker and CSR too.
+    """A new scaler by name.
+
+    The names are "none", "query-minmax", "query-standard", "minmax", "standard", "maxabs", "deviation", "log" and
+    "quantile". "auto" is "deviation", which works with every ranker and with CSR.
 
     Examples
     --------
@@ -308,7 +318,7 @@ def make_scaler(name: str | None) -> Scaler:
     name = {None: "none", "auto": "deviation"}.get(name, name)
     if name not in SCALERS:
         raise DataError(
-            f"no scaler is called {name!r}; choose from {', '.join(SCALERS)}{did_you_mean(str(name), SCALERS)}"
+            f"there is no scaler {name!r}; choose from {', '.join(SCALERS)}{did_you_mean(str(name), SCALERS)}"
         )
     return SCALERS[name]()
 
@@ -326,14 +336,14 @@ def scaler_from_state(state: State) -> Scaler:
             raise DataError(f"{key} of the scaler {scaler.name!r} must hold {scaler.n_features_in_} finite numbers")
         setattr(scaler, f"{key}_", np.ascontiguousarray(array, np.float64))
     if "width" in arrays and not (scaler.width_ > 0).all():
-        raise DataError(f"a width of the scaler {scaler.name!r} is not positive")
+        raise DataError(f"the widths of the scaler {scaler.name!r} must be positive: the model is damaged")
     if "quantiles" in arrays and (scaler.quantiles_.shape[1] < 2 or (np.diff(scaler.quantiles_) < 0).any()):
-        raise DataError(f"the quantiles of the scaler {scaler.name!r} do not rise")
+        raise DataError(f"the quantiles of the scaler {scaler.name!r} must not fall: the model is damaged")
     return scaler
 
 
 def _deviation(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """sd of each column, 1 where it is 0; to seven digits, so that weight 2 and a row given twice are the same."""
+    """The sd of each column, or 1 if it is 0. It has seven digits, so that weight 2 and a repeated row are the same."""
     return _to_seven_digits(_moments(X, weight)[1])
 
 
@@ -342,7 +352,7 @@ def _to_seven_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _moments(X: Matrix, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of each column, 1 in place of an sd of 0: on all cores, or with weights by scikit-learn."""
+    """Mean and sd of each column, with 1 instead of an sd of 0. With weights scikit-learn computes them."""
     if weight is None:
         _, _, mean, spread, _, _ = column_figures(X)
         return mean, np.where(spread > 0, spread, 1.0)
@@ -359,7 +369,7 @@ def signed_log(x: np.ndarray) -> np.ndarray:
 
 
 def _by_shards(X: np.ndarray, work: Callable[[int, int, np.ndarray], object]) -> np.ndarray:
-    """work(first, last, out) over all rows of a dense X."""
+    """Call work(first, last, out) for ranges that cover all rows of a dense X. Returns out."""
     out = np.empty_like(X)
     edges = np.arange(0, len(X) + ROWS_PER_SHARD, ROWS_PER_SHARD).clip(max=len(X))
     run_shards(lambda s: work(s[0], s[1], out), list(zip(edges[:-1].tolist(), edges[1:].tolist())))
@@ -379,7 +389,7 @@ def _scale_queries(X: Matrix, qid: ArrayLike | None, dense: Callable[..., None],
     for query in run_shards(lambda shard: csr(*where, *shard, data), shards):
         if query >= 0:
             raise DataError(
-                f"query {blocks.ids[query]} has negative values in a column with absent entries: scaled, those would "
-                "not stay 0. Make X dense, or use 'query-standard' or 'maxabs'"
+                f"query {blocks.ids[query]} has negative values in a column with absent entries, and scaling would not "
+                "keep these at 0: make X dense, or use 'query-standard' or 'maxabs'"
             )
     return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)

@@ -1,7 +1,7 @@
-"""Sparse matrices of any SciPy format -> CSR that kernels may trust.
+"""Conversion of sparse matrices of any SciPy format to CSR, with checks.
 
-SciPy's conversions and our kernels follow indices without looking where they lead, so these are looked at first: one
-pass over them, before anything else is done with the matrix.
+SciPy's conversions and our kernels do not check that indices are within bounds. One pass checks them, before anything
+else is done with the matrix.
 """
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 
-CONVERSION = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)  # of what was forged
+CONVERSION = (ValueError, TypeError, IndexError, KeyError, OverflowError, AttributeError)  # errors of invalid matrices
 
 
 def plain_csr(X: Matrix) -> sp.csr_matrix:
-    """CSR with sorted indices, no duplicates, int32 indices where they fit; the user's own matrix is not changed.
+    """X as CSR with sorted indices and no duplicates. Indices are int32 if they fit. The user's X is not changed.
 
     >>> plain_csr(sp.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3))).toarray().tolist()
     [[0.0, 3.0, 0.0]]
@@ -42,11 +42,11 @@ def plain_csr(X: Matrix) -> sp.csr_matrix:
 
 def _invalid(X: Matrix, why: str) -> DataError:
     kind = f"{X.format.upper()} of shape {X.shape}"
-    return DataError(f"X is no valid sparse matrix: {why} ({kind}); build it again from its entries")
+    return DataError(f"X is not a valid sparse matrix: {why} ({kind}); build it again from its entries")
 
 
 def _look_at_compressed(X: Matrix) -> None:
-    """CSR, CSC and BSR: borders that rise from 0, and indices within the shape."""
+    """Check CSR, CSC and BSR: indptr must rise from 0, and indices must be within the shape."""
     height, width = X.data.shape[1:] if X.format == "bsr" and np.ndim(X.data) == 3 else (1, 1)
     if np.ndim(X.data) != (3 if X.format == "bsr" else 1) or 0 in (height, width):
         raise _invalid(X, f"data has shape {np.shape(X.data)}")
@@ -64,7 +64,7 @@ def _look_at_compressed(X: Matrix) -> None:
 
 
 def _look_at_coordinates(X: Matrix) -> None:
-    """COO: a row and a column within the shape for each value."""
+    """Check COO: each value needs a row and a column within the shape."""
     for name, coordinates, size in zip(("row", "col"), X.coords, X.shape):
         numbers = _whole(X, name, coordinates)
         if numbers.shape != np.shape(X.data):
@@ -73,7 +73,7 @@ def _look_at_coordinates(X: Matrix) -> None:
 
 
 def _look_at_lists(X: Matrix) -> None:
-    """LIL: as many columns as values in each row; what becomes of this and other formats is looked at as CSR."""
+    """Check LIL, DOK and DIA: the lists must have the right lengths. Their indices are checked again as CSR."""
     if X.format == "dok":
         keys = np.array([*X.keys()]).reshape(-1, 2)
         for name, numbers, size in zip(("row", "column"), keys.T, X.shape):

@@ -1,4 +1,4 @@
-"""Text files as streams of plain bytes, unpacked a little at a time, and the lines of delimited text.
+"""Text files as streams of bytes, which are decompressed piece by piece, and the lines of delimited text.
 
 A compressed file is recognised by its first bytes. Nothing here needs NumPy.
 """
@@ -28,11 +28,11 @@ _OTHER = {
     b"\xfe\xff": "UTF-16 text: save it as UTF-8",
 }
 MOST_TIMES, MOST_BYTES = 200, 1 << 26  # a file may unpack to at most this multiple of its size plus this many bytes
-_MOST_MEMORY = 1 << 29  # that a file may ask of xz
+_MOST_MEMORY = 1 << 29  # bytes that decompressing an xz file may use
 
 
 class TextSource:
-    """A file that can be read from the start more than once (a pipe is kept in memory)."""
+    """A file that can be read from the start more than once. The content of a pipe is kept in memory."""
 
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)
@@ -51,9 +51,10 @@ class TextSource:
 
 
 class ByteStream:
-    """The plain bytes of a file; `kind` is "plain" or the name of its compression. Damage raises a DataError.
+    """The decompressed bytes of a file. `kind` is "plain" or the name of its compression.
 
-    So does a file that unpacks to far more than ranking text ever does, before it can fill the memory.
+    A damaged file is a DataError. So is one that unpacks to far more than ranking text does, before it can fill the
+    memory.
     """
 
     def __init__(self, path: str, raw: BinaryIO, size: int) -> None:
@@ -69,7 +70,7 @@ class ByteStream:
         self._room = MOST_TIMES * size + MOST_BYTES
 
     def fill(self, view: memoryview) -> int:
-        """Read until `view` is full or the file ends; returns the number of bytes."""
+        """Read until `view` is full or the file ends. Returns the number of bytes read."""
         done = 0
         try:
             while done < len(view):
@@ -86,20 +87,20 @@ class ByteStream:
         if self._room < 0 and self.kind != "plain":
             raise DataError(
                 f"{self.path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; "
-                "unpack it yourself if that is right"
+                "if you trust it, unpack it yourself"
             )
         return done
 
     def position(self) -> int:
-        """Bytes of the file itself read so far."""
+        """The number of bytes of the file itself (compressed, if it is) that were read so far."""
         return self._raw.tell()
 
 
 class _Unpacked:
-    """The frames (members, streams) of a compressed file one after the other.
+    """The frames (members, streams) of a compressed file, one after the other.
 
-    Unlike the libraries' own readers this one takes neither a truncated frame nor a damaged next one for the end, and
-    unpacks a few kilobytes of the file at a time: the most extreme become 130 MB.
+    Unlike the libraries' own readers, this one does not treat a truncated or damaged frame as the end of the file. It
+    decompresses a few kilobytes of the file at a time, which become at most 130 MB.
     """
 
     def __init__(self, kind: str, raw: BinaryIO) -> None:
@@ -110,7 +111,7 @@ class _Unpacked:
             "zstd": lambda: zstd_library().ZstdDecompressor().decompressobj(),
         }
         self._new, self._raw = new[kind], raw
-        self._piece = 1 << 16 if kind == "gzip" else 1 << 12  # gzip packs 1000 times at most, others far more
+        self._piece = 1 << 16 if kind == "gzip" else 1 << 12  # gzip compresses at most 1000-fold, others far more
         self._padded = kind in ("gzip", "xz")  # zeros may follow a frame
         self._failure: Any = zstd_library().ZstdError if kind == "zstd" else zlib.error
         self._frame: Any = None
@@ -145,9 +146,9 @@ class _Unpacked:
 
 
 def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
-    """The content of a file, unpacked if it is compressed.
+    """The content of a file, decompressed if necessary.
 
-    by_name=True refuses plain text in a file whose name says that it is compressed.
+    by_name=True: plain text in a file whose name says that it is compressed is an error.
     """
     content, view = bytearray(), memoryview(bytearray(1 << 20))
     with TextSource(path).open() as stream:
@@ -159,7 +160,10 @@ def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
 
 
 def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytearray]]:
-    """(lines left out after the first, the first line and about `size` bytes of whole lines), one after the other."""
+    """The file in pieces: each has the first line of the file and then about `size` bytes of whole lines.
+
+    With each piece comes the number of lines of the file that are left out between the two.
+    """
     first, rest, before, view = b"", bytearray(), 0, memoryview(bytearray(size))
     with TextSource(path).open() as stream:
         if stream.kind == "plain" and endings(path)[1]:
@@ -179,7 +183,7 @@ def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytearray]
 
 
 def refuse_zeros(path: PathLike, content: bytearray, left_out: int = 0) -> None:
-    """A DataError that names the line of the first zero byte; left_out: lines of the file that are not in `content`."""
+    """Raise a DataError with the line of the first zero byte. `left_out` lines of the file are not in `content`."""
     zero = content.find(b"\0")
     if zero >= 0:
         line = content.count(b"\n", 0, zero) + 1 + left_out
@@ -187,7 +191,7 @@ def refuse_zeros(path: PathLike, content: bytearray, left_out: int = 0) -> None:
 
 
 def whole_text(path: PathLike, encodings: Sequence[str] = ("utf-8-sig",), by_name: bool = False) -> str:
-    """The text of a file (see `whole_bytes`), in the first of the encodings that fits it; every line ends in "\\n"."""
+    """The text of a file (see `whole_bytes`) in the first of the encodings that fits it. All lines end in "\\n"."""
     content, why = whole_bytes(path, by_name), ""
     refuse_zeros(path, content)
     for encoding in encodings:
@@ -200,10 +204,10 @@ def whole_text(path: PathLike, encodings: Sequence[str] = ("utf-8-sig",), by_nam
 
 
 def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of every line of `text` that is not blank; `path` is for errors.
+    """The number and the fields of every line of `text` that is not blank. `path` is for errors.
 
-    A blank as delimiter means any number of them. Quotes may hold a delimiter that is a comma or a semicolon, and close
-    on the line that they open on.
+    The delimiter " " means any number of blanks and tabs. If the delimiter is a comma or a semicolon, fields in quotes
+    may contain it. A quote must close on its own line.
 
     >>> list(split_lines("x.csv", '1,"a, b"\\n\\n2,c\\n', ","))
     [(1, ['1', 'a, b']), (3, ['2', 'c'])]
@@ -232,12 +236,12 @@ _WORD = re.compile(r"[^ \t\n\r\f\v]+")
 
 
 def _words(line: str) -> list[str]:
-    """What stands between blanks and tabs; signs that Unicode calls blank, such as U+2028, belong to their word."""
+    """The words between blanks and tabs. Characters that are blank only in Unicode, such as U+2028, belong to words."""
     return line.split() if line.isascii() else _WORD.findall(line)
 
 
 def open_quote(path: PathLike, line: int) -> DataError:
-    """The error for a quote that does not close on its line: the lines after it would become a part of its field."""
+    """The error for a quote that does not close on its line. The following lines would become a part of its field."""
     return DataError(
         f'{os.fspath(path)}, line {line}: a quote (") is opened and not closed on this line; close it, take it out, or '
         'double it ("") inside quotes'
@@ -245,7 +249,7 @@ def open_quote(path: PathLike, line: int) -> DataError:
 
 
 def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line of a file, unpacked a little at a time; the last may lack its end of line."""
+    """The number and bytes of every line of a file, without the newline. The file is decompressed piece by piece."""
     view, kept, number = memoryview(bytearray(1 << 20)), b"", 0
     with TextSource(path).open() as stream:
         while got := stream.fill(view):

@@ -1,7 +1,7 @@
-"""Tables in files: Parquet, Feather and CSV, by pyarrow. The name says which kind.
+"""Files of tables: Parquet, Feather and CSV, read and written with pyarrow. The ending of the name says which kind.
 
-Parquet and Feather files carry a checksum of every column in their schema, Parquet files one of every page too. The
-pages' own leave out names, types and the file's directory; a column's is of what is read in the end.
+Parquet and Feather files have a checksum of every column in their schema. Parquet files also have one of every page,
+but these do not cover names, types and the file's directory. A column's checksum is of the values that are read.
 """
 
 import json
@@ -28,20 +28,20 @@ from hingerank.data.memory import check_room
 from hingerank.data.streams import open_quote, pieces_of_lines, refuse_zeros, whole_bytes
 from hingerank.kernels.threads import run_shards
 
-_CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # in the schema, twice: {column: checksum} as JSON
-_FORMULA = r"^'*[=+\-@\t\r]"  # how a text begins that a spreadsheet would run, or that was kept from it
-_PIECE = 1 << 24  # bytes of a CSV file in which quotes are counted at a time
+_CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # keys in the schema; both have {column: checksum} as JSON
+_FORMULA = r"^'*[=+\-@\t\r]"  # the start of a text that a spreadsheet would run as a formula, or that is escaped
+_PIECE = 1 << 24  # bytes of a CSV file that are checked for quotes at a time
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def table_kind(path: PathLike) -> str:
-    """ "parquet", "feather", "csv" or "tsv"."""
+    """The kind of a table's file, by its name: "parquet", "feather", "csv" or "tsv"."""
     holds, packed = endings(path)
     kind = TABLES.get(holds)
     if kind is None or (packed and kind not in ("csv", "tsv")):
         raise DataError(
-            f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}, the last two "
-            f"perhaps with {', '.join(COMPRESSIONS)}"
+            f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}; only .csv and .tsv "
+            f"may be compressed ({', '.join(COMPRESSIONS)})"
         )
     return kind
 
@@ -49,18 +49,18 @@ def table_kind(path: PathLike) -> str:
 def read_table(
     path: PathLike, columns: list[str] | None = None, ids: Collection[str] = (), verify: bool = True
 ) -> Frame:
-    """A pyarrow table.
+    """Read a file as a pyarrow table.
 
     Parameters
     ----------
     path : path
         Parquet, Feather, or CSV, plain or compressed.
     columns : list of str, optional
-        All that is needed; of a Parquet file only these are read, if all of them are there.
+        The columns that are needed. From a Parquet file that has all of them, only these are read.
     ids : collection of str
-        Columns of ids, which a CSV file may write with digits and yet not as numbers: 007 is not 7.
+        Columns of ids. In a CSV file they may consist of digits without being numbers: 007 is not 7.
     verify : bool
-        Compare the checksums that a Parquet or Feather file carries.
+        Compare the checksums in a Parquet or Feather file.
     """
     path, kind = Path(path), table_kind(path)
     pa = need("pyarrow", f"reading {path.name}")
@@ -73,7 +73,7 @@ def read_table(
             from pyarrow import feather
 
             table = feather.read_table(path)
-            table.validate(full=True)  # places outside the file's arrays would be followed
+            table.validate(full=True)  # pyarrow would follow offsets that lead outside the file's arrays
         else:
             return _read_delimited(path, kind, ids)
         if verify:
@@ -88,16 +88,16 @@ def read_table(
 def read_batches(
     path: PathLike, columns: list[str] | None, ids: Collection[str] = (), size: int = 1 << 20
 ) -> Iterator[Frame]:
-    """Tables one after the other, so that only one of them is in memory.
+    """Read a file as several pyarrow tables, of which only one at a time is in memory.
 
-    Parquet files come in tables of at most `size` rows, and the checksums of their pages are compared. CSV comes in
-    pieces of some megabytes; if there are several, ids are text. A Feather file is read whole first.
+    A Parquet file gives tables of at most `size` rows, and the checksums of its pages are compared. A CSV file gives
+    pieces of some megabytes. If there are several pieces, ids are text. A Feather file is read as a whole first.
 
     Parameters
     ----------
     path : path
     columns, ids : as in `read_table`
-        Of Parquet files, columns of ids that are text come as dictionaries.
+        From Parquet files, columns of ids that are text are read as dictionaries.
     size : int
     """
     path, kind = Path(path), table_kind(path)
@@ -116,7 +116,7 @@ def read_batches(
 
     try:
         how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
-        with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep all that was read
+        with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep everything in memory
             for batch in file.iter_batches(size, columns=columns):
                 yield pa.Table.from_batches([batch])
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
@@ -124,7 +124,7 @@ def read_batches(
 
 
 def column_names(path: PathLike) -> list[str] | None:
-    """The columns of a Parquet file, by its directory alone; None for other tables."""
+    """The column names of a Parquet file, without reading its rows; None for other tables."""
     if table_kind(path) != "parquet":
         return None
     from pyarrow import parquet
@@ -136,7 +136,7 @@ def column_names(path: PathLike) -> list[str] | None:
 
 
 def write_table(table: Frame, path: PathLike) -> None:
-    """Write a pyarrow table, the whole file or none of it."""
+    """Write a pyarrow table. The file appears only when it is complete."""
     kind = table_kind(path)
     if kind in ("csv", "tsv"):
         from pyarrow import csv
@@ -177,14 +177,14 @@ def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Frame:
 
 
 def has_checksums(path: PathLike) -> bool:
-    """Whether a Parquet or Feather file carries checksums of its columns."""
+    """Whether a Parquet or Feather file has checksums of its columns."""
     from pyarrow import dataset
 
     return _carried(dataset.dataset(path, format=table_kind(path)).schema) is not None
 
 
 def _carried(schema: Frame) -> dict[str, int] | None:
-    """The checksums that a file carries; damage to one of their two names must not pass for a file without any."""
+    """The checksums in a file; None if it has none. They are there twice, so that damage to a key is noticed."""
     first, again = ((schema.metadata or {}).get(name) for name in _CHECKSUMS)
     if first != again:
         raise DataError("the checksums themselves do not match: the file is damaged")
@@ -205,8 +205,10 @@ def _checksums(table: Frame) -> dict[str, int]:
 
 
 def _column_checksum(column: Frame) -> int:
-    """CRC-32 of the type and the values, however they are cut into pieces: of lists their numbers, of text its bytes
-    and their lengths."""
+    """CRC-32 of a column's type and values. It does not depend on the column's chunks.
+
+    The values of lists are their numbers, those of text are its bytes and the lengths.
+    """
     import pyarrow.types as kinds
 
     crc, chunks = 0, column.chunks
@@ -234,7 +236,7 @@ def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Frame:
 
 
 def _delimited_pieces(path: Path, kind: str, ids: Collection[str]) -> Iterator[Frame]:
-    """Some megabytes of lines at a time, each under the names of the first line."""
+    """Tables from some megabytes of lines each, with the column names of the first line."""
     import pyarrow as pa
 
     for before, content in pieces_of_lines(path, _PIECE):
@@ -251,14 +253,14 @@ def _delimited_pieces(path: Path, kind: str, ids: Collection[str]) -> Iterator[F
 
 
 def _without_apostrophes(table: Frame) -> Frame:
-    """Texts as they were before `_without_formulas`."""
+    """The inverse of `_without_formulas`."""
     import pyarrow.compute as pc
 
     return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
 
 
 def _checked_csv(path: Path, content: bytearray, kind: str, before: int = 0) -> Frame:
-    """The table of a text; before: lines of the file that were left out after its first one."""
+    """The table from a text, after checks. `before` lines of the file are left out after its first line."""
     import pyarrow as pa
 
     refuse_zeros(path, content, before)
@@ -268,13 +270,13 @@ def _checked_csv(path: Path, content: bytearray, kind: str, before: int = 0) -> 
     for name in table.column_names:
         if pa.types.is_binary(table[name].type):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
-    if b"0x" in content or b"0X" in content:  # which pyarrow takes for a number
+    if b"0x" in content or b"0X" in content:  # pyarrow would read it as a number
         _refuse_hexadecimal(table, path, content, kind)
     return table
 
 
 def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
-    """The table, or some of its columns as text."""
+    """The table, or only the columns `texts`, as text."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -286,7 +288,7 @@ def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> 
 
 
 def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
-    """Refuse a quote left open, which pyarrow would let swallow the lines after it."""
+    """Raise an error for a quote that does not close on its line. pyarrow would add the next lines to its field."""
     first, inside = content.find(b'"'), 0
     for start in range(first, len(content), _PIECE) if first >= 0 else ():
         letters = np.frombuffer(content, np.uint8, min(_PIECE, len(content) - start), start)
@@ -301,11 +303,11 @@ def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
 
 
 def _check_header(path: Path, names: list[str]) -> None:
-    """Refuse a first line that is data, or that gives two columns the same name."""
+    """Raise an error if the first line is data, or gives two columns the same name."""
     if sum(decimal(name) is not None for name in names) > len(names) // 2:
         start = ",".join(names[:4]) + (",…" if len(names) > 4 else "")
         raise DataError(
-            f"{path}: the first line ({start}) holds numbers where names were expected; write a line such as "
+            f"{path}: the first line ({start}) has numbers, expected the names of the columns; write a line such as "
             "label,qid,f1,f2,… above it"
         )
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -329,12 +331,12 @@ def _refuse_hexadecimal(table: Frame, path: Path, content: bytearray, kind: str)
 
 
 def _with_ids(table: Frame, content: bytearray, kind: str, ids: Collection[str]) -> Frame:
-    """The table with those columns of ids as text that are not the numbers which pyarrow takes them for."""
+    """The table with columns of ids as text, if reading them as numbers would change them (007) or join two ids."""
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 
     numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
-    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # a column of 1 and true is one of truths
+    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # pyarrow reads 1 and true as booleans
     numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
     written = _read_csv(content, kind, numeric) if numeric else table
     for name in numeric:
@@ -348,7 +350,7 @@ def _with_ids(table: Frame, content: bytearray, kind: str, ids: Collection[str])
 
 
 def _without_formulas(table: Frame) -> Frame:
-    """Texts and names that a spreadsheet would run begin with an apostrophe, as it asks for; reading takes it off."""
+    """Put an apostrophe before texts and names that a spreadsheet would run as formulas. Reading removes it."""
     import pyarrow.compute as pc
 
     def kept(texts: Frame) -> Frame:
@@ -359,7 +361,7 @@ def _without_formulas(table: Frame) -> Frame:
 
 
 def _with_texts(table: Frame, change: Callable[[Frame], Frame]) -> Frame:
-    """The table with its columns of text, and its names, changed."""
+    """The table with `change` applied to its columns of text and to the column names."""
     import pyarrow as pa
 
     for place, name in enumerate(table.column_names):

@@ -1,4 +1,4 @@
-"""Figures of the columns of rows that are never all held, by one reading that also finds what is not finite."""
+"""Statistics of the columns of rows that are never all in memory. The same pass finds values that are not finite."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ from hingerank.kernels.threads import run_shards
 
 
 def look_through(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> Figures:
-    """The columns' figures; a value that is not finite is a DataError that names its feature and rows."""
+    """The columns' statistics. A value that is not finite is a DataError that names its feature and block of rows."""
     return merge_figures(_of_blocks(view, weight, names))
 
 
 def figures_of(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None = None) -> BlockFigures:
-    """As `look_through`, as those of one block, to be merged with those of other rows."""
+    """The statistics of `look_through` as those of a single block, which can be merged with those of other rows."""
     found = _of_blocks(view, weight, names)
-    if not found:  # every row weighs 0
+    if not found:  # every row has weight 0
         nothing = np.zeros(view.shape[1])
         return BlockFigures(nothing + np.inf, nothing - np.inf, nothing, nothing, nothing, 0, 0)
     low, high, mean, spread, nonzero, missing = merge_figures(found)
@@ -41,5 +41,5 @@ def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Sequence[str] |
             try:
                 check_finite(view.block(a, b), False, names)
             except DataError as error:
-                raise DataError(f"among rows {a}:{b} {error}") from None
+                raise DataError(f"in the block of rows {a}:{b} {error}") from None
     return found
