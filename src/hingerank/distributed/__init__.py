@@ -1,6 +1,7 @@
-"""Data over many machines: parts of whole queries, each held by a worker, and rankers that learn from sums over parts.
+"""Training on several machines: each worker has parts of the data, and rankers learn from sums over the parts.
 
-`read` returns data for ``ranker.fit(data)``, ``ranker.predict(data)``, ``hingerank.tune(ranker, data)`` and `evaluate`.
+A part has whole queries. `read` returns data for ``ranker.fit(data)``, ``ranker.predict(data)``,
+``hingerank.tune(ranker, data)`` and `evaluate`.
 """
 
 from hingerank.distributed.checkpoint import Checkpoint

@@ -1,4 +1,4 @@
-"""The weights of a fit on disk, from which it can be resumed."""
+"""The weights of a fit in a file, from which it can be resumed."""
 
 import os
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from hingerank.data.files import DataError, PathLike, draft_of
 
 
 class Checkpoint:
-    """A callback that stores the weights of every iteration in a file, atomically.
+    """A callback that stores the weights of every iteration in a file. The file is always complete.
 
     Parameters
     ----------
     path : the file, .npy
-    also : another callback to call with each entry
+    also : another callback, which is called with each entry too
 
     Examples
     --------
@@ -41,4 +41,6 @@ class Checkpoint:
         try:
             return np.asarray(np.load(self.path, allow_pickle=False), np.float64)
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.path}: no weights are stored here ({error}); fit with it first") from None
+            raise DataError(
+                f"{self.path}: no weights are stored here ({error}); fit with callback= this checkpoint first"
+            ) from None

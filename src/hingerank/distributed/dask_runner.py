@@ -1,8 +1,8 @@
 """Parts on the workers of a Dask cluster: one task per worker and round, and recovery when workers die.
 
-Each part stays with its worker, which keeps it in its process; a task contains the parts' paths and the function to
-call, so a worker that restarted loads the parts it lacks. Tasks are bound to their workers and never stolen. When a
-worker dies its parts, and only these, move to the others.
+Each part stays in the memory of its worker. A task contains the parts' paths and the function to call, so a worker that
+restarted can load its parts again. Tasks are bound to their workers and never stolen. If a worker dies, its parts, and
+only these, move to the others.
 """
 
 import os
@@ -22,7 +22,7 @@ from hingerank.distributed.parts import LOADED, Answers, Arguments, Part, Questi
 
 LOOK = 0.5  # seconds between checks of which workers are alive, during a round
 PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker
-MOST_DEATHS = 3  # workers that may die over the same parts
+MOST_DEATHS = 3  # number of workers that may die while working on the same parts
 LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError")
 ENDED = ("closed", "closing", "newly-created")
 
@@ -30,8 +30,11 @@ ENDED = ("closed", "closing", "newly-created")
 class DaskRunner(Runner):
     """Calls functions of parts on the workers of a client.
 
-    rounds, sent, received : number of calls of all parts, and the bytes of arrays sent and received
-    loads : number of parts read by workers
+    Attributes
+    ----------
+    rounds : number of calls, each for all parts
+    sent, received : number of bytes sent and received
+    loads : number of parts that workers have read
     """
 
     def __init__(self, client: Client):
@@ -71,7 +74,8 @@ class DaskRunner(Runner):
         return [found[k] for k in range(len(parts))]
 
     def forget(self, parts: Sequence[Part]) -> None:
-        """Send the request from the client's own loop: this is called by the garbage collector, in any thread."""
+        """Release the parts. The request is sent from the client's own event loop, because the garbage collector calls
+        this in any thread."""
         at = {address for part in parts if (address := self.place.pop(part.key, None)) is not None}
         at &= self._seen
         if at and self.client.status == "running":
@@ -83,7 +87,7 @@ class DaskRunner(Runner):
         return "weights stored by callback=hingerank.distributed.Checkpoint(path) can be passed as init= to a new fit"
 
     def _batches(self, parts: Sequence[Part], todo: list[int]) -> dict[str, list[int]]:
-        """The parts of each worker; parts without a live worker go to the workers with the fewest."""
+        """The parts of each worker. Parts whose worker died go to the workers with the fewest parts."""
         known = {self.place.get(parts[k].key) for k in todo}
         if None in known or not known <= self._seen:
             workers = self._workers()
@@ -103,7 +107,7 @@ class DaskRunner(Runner):
     _seen: frozenset[str] = frozenset()
 
     def _workers(self) -> list[str]:
-        """Addresses of the live workers, sorted; waits a while if there is none."""
+        """The sorted addresses of the live workers. If there is none, this waits for one."""
         until = time.monotonic() + PATIENCE
         while True:
             found = sorted(self._info())
@@ -133,7 +137,7 @@ class DaskRunner(Runner):
         }
 
     def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, object]) -> int:
-        """Collect the results of live workers; returns how many died meanwhile."""
+        """Collect the results of live workers. Returns how many workers died meanwhile."""
         lost, waiting = 0, dict(futures)
         while waiting:
             with suppress(TimeoutError):
@@ -151,7 +155,7 @@ class DaskRunner(Runner):
         return lost
 
     def _check_scheduler(self) -> None:
-        """Raise a ClusterError if the scheduler is gone, after waiting for a lost connection to recover."""
+        """Raise a ClusterError if the scheduler is lost. A lost connection gets some time to recover."""
         until = time.monotonic() + 2 * LOOK
         while self.client.status != "running":
             if self.client.status in ENDED or time.monotonic() > until:
@@ -170,13 +174,13 @@ class DaskRunner(Runner):
 
 
 async def _tell(client: Client, parts: list[Part], addresses: list[str]) -> None:
-    with suppress(Exception):  # a worker that is gone, or a cluster that ends, holds no parts
+    with suppress(Exception):  # a worker that died, or a closed cluster, has no parts to release
         await client._run(forget, parts, workers=addresses, on_error="ignore")
 
 
 def _answer(parts: list[Part], content: bytes, driver: int) -> tuple[bytes, int]:
-    """The results of some parts, pickled, and how many parts had to be read."""
-    if os.getpid() != driver:  # in a worker process: use as many threads as the worker was given
+    """The results of some parts, pickled, and the number of parts that had to be read."""
+    if os.getpid() != driver:  # in a worker process: use as many threads as the worker has
         os.environ.setdefault("HINGERANK_NUM_THREADS", str(get_worker().state.nthreads))
     before, (question, arguments) = LOADED[0], pickle.loads(content)
     with np.errstate(over="ignore"):

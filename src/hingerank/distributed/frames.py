@@ -1,4 +1,4 @@
-"""The partitions of a Dask data frame as parts: rows are shuffled so that queries are whole, and written once."""
+"""Dask data frames as parts. Rows are shuffled so that each partition has whole queries, and written to files once."""
 
 import tempfile
 from pathlib import Path
@@ -10,12 +10,12 @@ from hingerank.data.ranking_data import RankingData
 
 
 def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> list[str]:
-    """Write the partitions of a Dask data frame as binary folders of whole queries; returns the non-empty ones."""
+    """Write the partitions of a Dask data frame as binary folders of whole queries. Returns those that have rows."""
     try:
         import dask
         from dask.dataframe import DataFrame
     except ImportError:
-        raise DataError("a data frame in partitions needs Dask: pip install 'hingerank[dask]'") from None
+        raise DataError("reading a Dask data frame needs Dask: pip install 'hingerank[dask]'") from None
     if not isinstance(frame, DataFrame):
         raise DataError(f"paths must be files, folders, or a Dask data frame, not {type(frame).__name__}")
     query = options.get("qid", "qid")

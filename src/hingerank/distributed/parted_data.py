@@ -1,4 +1,4 @@
-"""Data in parts, with the interface for rankers, searches and users."""
+"""`PartedData`: data in parts, for rankers, `tune` and users."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -35,14 +35,14 @@ from hingerank.rankers.sources import RowsInParts
 
 
 class PartedData(RowsInParts):
-    """Rows in parts of whole queries, which rankers learn from instead of `RankingData`.
+    """Ranking data in parts of whole queries. Rankers learn from it as from `RankingData`.
 
     Parameters
     ----------
-    parts : Parts; all sums are in their order
+    parts : sequence of Part; all sums are in their order
     runner : calls functions of the parts
-    facts : of the parts, if known
-    leases : of these parts, if other data share them, and of the parts that these are folds of
+    facts : facts about the parts, if they are known
+    leases : keep parts loaded that these data share with others, or that they are folds of
     """
 
     def __init__(
@@ -62,10 +62,12 @@ class PartedData(RowsInParts):
         if len(wide) > 1:
             raise DataError(
                 f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; pass n_features= "
-                "if the last features may be absent from text files"
+                "if the last features are absent from some text files"
             )
         if len(names) > 1 or len({f.sparse for f in self.facts}) > 1:
-            raise DataError("the parts differ in their feature names, or some are sparse and some dense: use one form")
+            raise DataError(
+                "the parts differ in their feature names, or some are sparse and some dense: make them the same in all"
+            )
         self.n_features, self.feature_names = wide.pop(), names.pop()
         self.n_rows = sum(f.n_rows for f in self.facts)
         self.n_queries = sum(len(f.ids) for f in self.facts)
@@ -80,26 +82,26 @@ class PartedData(RowsInParts):
         return other
 
     def graded(self, values: np.ndarray) -> "PartedData":
-        """The same rows with a grade each, part after part."""
+        """The same rows with other grades, one per row, part after part."""
         borders = np.cumsum([facts.n_rows for facts in self.facts])[:-1]
         parts = [part.graded(own) for part, own in zip(self.parts, np.split(values, borders))]
         return PartedData(parts, self.runner, self.facts, [Lease(self.runner, parts), *self.leases])
 
     def without_features(self) -> RankingData:
-        """Queries and documents of all rows, part after part; features and grades are 0."""
+        """The query and document ids of all rows, part after part. Features and grades are 0."""
         found = self.ask(ids_of)
         if any(docid is None for _, docid in found):
-            raise DataError("the rows of a part have no document ids to find the log's documents by")
+            raise DataError("the rows of a part have no document ids, which are needed to find the log's documents")
         qid, docid = (np.concatenate(column) for column in zip(*found))
         X = csr_matrix((self.n_rows, self.n_features))
         return RankingData(X, np.zeros(self.n_rows), qid, docid, self.feature_names)
 
     def ask(self, question: Question, *arguments: object) -> Answers:
-        """question(loaded part, *arguments) of every part, in part order."""
+        """Call question(loaded part, *arguments) for every part. The results are in part order."""
         return self.runner.run(question, self.parts, arguments)
 
     def close(self) -> None:
-        """Release the memory of the parts, which are read again when they are next used."""
+        """Release the memory of the parts. They are read again when they are next used."""
         self.runner.forget(self.parts)
 
     def __len__(self) -> int:
@@ -121,19 +123,19 @@ class PartedData(RowsInParts):
         return merge_figures([figures for figures, _ in found]), fingerprint
 
     def figures(self) -> Figures:
-        """The columns' statistics, as in `column_figures`; a value that is not finite is a DataError."""
+        """The columns' statistics, as in `column_figures`. A value that is not finite is a DataError."""
         return self._looked[0]
 
     def fingerprint(self) -> Facts:
-        """What a model was trained on: sizes, and a hash of evenly spaced rows of every part."""
+        """The sizes of the data and a hash of evenly spaced rows of every part, to be stored in a model."""
         return dict(self._looked[1])
 
     def sample(self, most: int) -> Matrix:
-        """Evenly spaced rows, about `most` of them."""
+        """About `most` evenly spaced rows."""
         return self.weighted_sample(most)[0]
 
     def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]:
-        """Evenly spaced rows, about `most` of them, without those of weight 0; and their weights."""
+        """About `most` evenly spaced rows, without those of weight 0, and their weights."""
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
@@ -152,7 +154,7 @@ class PartedData(RowsInParts):
         return PartedData(parts, self.runner, facts, [*self.leases, *other.leases])
 
     def fold(self, k: int, folds: int, chosen: bool) -> "PartedData":
-        """The queries whose number in their part is k modulo folds, or all others."""
+        """The queries whose number in their part is k modulo `folds` (chosen=True), or all others."""
         counts = [len(range(k, len(facts.ids), folds)) for facts in self.facts]
         counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
         some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]

@@ -1,8 +1,8 @@
-"""Data in parts of whole queries, each of which is loaded where it is needed: in this process or on a worker.
+"""Data in parts of whole queries. Each part is loaded in this process or on a worker.
 
-A question is a function of a loaded part; `PartedData.ask` calls it for every part and returns the results in part
-order, so that sums over parts have the same bits wherever the parts are. What is loaded belongs to the data object that
-it was loaded for, and is released with it (`Lease`); a file that was replaced meanwhile is an error.
+A question is a function of a loaded part. `PartedData.ask` calls it for every part and returns the results in part
+order, so that sums over parts have the same bits wherever the parts are. A loaded part is released together with the
+data object that it was loaded for (`Lease`). A file that was replaced after it was loaded is an error.
 """
 
 import hashlib
@@ -26,24 +26,24 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
 from hingerank.data.view_figures import figures_of
 
-MOST_MADE = 2  # problems that a loaded part keeps
+MOST_MADE = 2  # number of problems that a loaded part keeps
 
 
 @dataclass(frozen=True)
 class Part:
-    """Whole queries of a data set, as the path that they are read from; that is all a pickle contains.
+    """A part of a data set: the path from which it is read. It has whole queries. A pickle contains no rows.
 
     Parameters
     ----------
-    path : a file or folder that `hingerank.read` takes, with the same path on every machine
-    options : of `hingerank.read`
-    rows : first:last rows of a binary folder, None for all
-    without : ids of queries that belong to another part
-    more : (part, ids) of queries that this part takes over from others
-    fold : (k, folds, chosen): the queries whose number in the part is k modulo folds (chosen), or all others
+    path : a file or folder that `hingerank.read` can read, with the same path on every machine
+    options : options of `hingerank.read`
+    rows : (first, last) rows of a binary folder; None for all
+    without : ids of queries in the file that belong to another part
+    more : (part, ids) of queries in other parts that belong to this one
+    fold : (k, folds, chosen): only the queries whose number in the part is k modulo folds (chosen), or all others
     owner : distinguishes parts of the same path that were made at different times
-    content : of the files when the part was first read, from `content_of`; None before
-    grades : replace those of the file, in a part that `graded` makes; the rows are those loaded for the other part
+    content : `content_of` the files when the part was first read; None before
+    grades : (part, grades) replace the grades of the file, see `graded`; the rows are those loaded for that part
     """
 
     path: str
@@ -71,7 +71,7 @@ class Part:
 
     @property
     def whole(self) -> "Part":
-        """The part that this is a fold of."""
+        """The part of which this is a fold."""
         return replace(self, fold=None)
 
     def load(self) -> Any:
@@ -107,7 +107,7 @@ class Part:
 def written(path: str) -> tuple[int, int] | None:
     """Size and modification time of a file, or of the header of a binary folder; None if it does not exist now.
 
-    It is called before every question, and costs microseconds.
+    This is called before every question and takes microseconds.
     """
     with suppress(OSError):
         status = os.stat(os.path.join(path, BINARY_HEADER) if os.path.isdir(path) else path)
@@ -116,7 +116,7 @@ def written(path: str) -> tuple[int, int] | None:
 
 
 def content_of(path: str) -> str:
-    """What a copy of the file on another machine has in common: the checksums of a binary folder, else the size."""
+    """A value that copies of the file share on all machines: a hash of a binary folder's header, else the size."""
     header = os.path.join(path, BINARY_HEADER)
     if os.path.isfile(header):
         with open(header, "rb") as file:
@@ -129,7 +129,7 @@ def _changed(path: str) -> DataError:
 
 
 class LoadedPart:
-    """A part loaded in this process, and what was computed from it."""
+    """A part that is loaded in this process, and values computed from it."""
 
     def __init__(self, part: Part):
         self.part, self.written = part, [written(path) for path in part.paths]
@@ -141,14 +141,14 @@ class LoadedPart:
         self.made: OrderedDict[Any, Any] = OrderedDict()
 
     def check(self) -> None:
-        """Raise a DataError if a file was replaced since; a missing file does no harm."""
+        """Raise a DataError if a file was replaced after loading. A file that was deleted is not an error."""
         for path, before in zip(self.part.paths, self.written):
             now = written(path)
             if now is not None and now != before:
                 raise _changed(path)
 
     def keep(self, key: object, make: Callable[[], Any]) -> Any:
-        """The value stored under this key, or computed now; the least recently used are dropped."""
+        """The value stored under this key, which is computed now if necessary. Values not used lately are dropped."""
         if key not in self.made:
             self.made[key] = make()
             while len(self.made) > MOST_MADE:
@@ -159,11 +159,11 @@ class LoadedPart:
 
 _AT_HAND: dict[str, LoadedPart] = {}
 _LOCK = threading.RLock()
-LOADED = [0]  # parts that this process has read so far
+LOADED = [0]  # number of parts that this process has read so far
 
 
 def held(part: Part) -> LoadedPart:
-    """The part as loaded in this process, read if necessary."""
+    """The part as it is loaded in this process. It is read now if necessary."""
     with _LOCK:
         known = _AT_HAND.get(part.key)
         if known is not None:
@@ -175,18 +175,18 @@ def held(part: Part) -> LoadedPart:
 
 
 def forget(parts: Sequence[Part]) -> None:
-    """Release parts loaded in this process; safe to call at any time."""
+    """Release parts that are loaded in this process. This can be called at any time."""
     for part in parts:
         _AT_HAND.pop(part.key, None)
 
 
-Question = Callable[..., Any]
-Arguments = tuple[Any, ...]  # of a question
-Answers = list[Any]  # one of every part
+Question = Callable[..., Any]  # a function of a loaded part and more arguments
+Arguments = tuple[Any, ...]  # the further arguments of a question
+Answers = list[Any]  # a result for every part
 
 
 class AskedParts(Protocol):
-    """What problems need of data in parts (`PartedData`)."""
+    """What problems need from data in parts. `PartedData` has all of it."""
 
     n_rows: int
     n_queries: int
@@ -203,24 +203,24 @@ class AskedParts(Protocol):
 
 
 def answers(question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
-    """question(loaded part, *arguments) of some parts, one after the other."""
+    """The results of question(loaded part, *arguments) for some parts, one after the other."""
     return [question(held(part), *arguments) for part in parts]
 
 
 class Runner:
-    """Calls questions of parts, and releases parts that are no longer needed."""
+    """Calls questions for parts, and releases parts that are no longer needed."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         """The results in part order."""
         raise NotImplementedError
 
     def forget(self, parts: Sequence[Part]) -> None:
-        """Release the parts where they are loaded; this may be called at any time, and does not wait."""
+        """Release the parts where they are loaded. This can be called at any time and does not wait."""
         raise NotImplementedError
 
 
 class InThisProcess(Runner):
-    """Runs everything in this process, one part after the other."""
+    """Calls questions in this process, one part after the other."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         return answers(question, parts, arguments)
@@ -230,12 +230,12 @@ class InThisProcess(Runner):
 
 
 class Lease:
-    """Keeps parts loaded as long as something refers to it.
+    """Keeps parts loaded as long as something refers to this object.
 
     Parameters
     ----------
     runner : calls functions of the parts
-    parts : Parts
+    parts : the parts to keep
     """
 
     def __init__(self, runner: Runner, parts: Sequence[Part]):
@@ -265,12 +265,12 @@ def facts_of(part: LoadedPart) -> PartFacts:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """A weight for each row of data in parts; it is sent to the parts with the questions that need it.
+    """A weight for each row of data in parts. Questions that need weights send them to the parts.
 
     Parameters
     ----------
-    values : one for each row, part after part
-    starts : index of a part's first weight, by the part's key
+    values : one weight for each row, part after part
+    starts : the index of each part's first weight, by the part's key
     """
 
     values: np.ndarray
@@ -283,7 +283,7 @@ class RowWeights:
 
 
 def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
-    """The query and the document of each row."""
+    """The query id and the document id of each row."""
     return part.data.qid, part.data.docid
 
 
@@ -293,7 +293,7 @@ def let_go(part: LoadedPart) -> None:
 
 
 def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
-    """Statistics of a part's columns and a hash of evenly spaced rows; rows of weight 0 do not count.
+    """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
 
     A value that is not finite is a DataError that names the part.
     """
@@ -314,7 +314,7 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
 
 
 def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """The weights of all parts, None if rows have none."""
+    """The weights of all parts; None if rows have no weights."""
     given = [weight for weight in parts if weight is not None]
     return np.concatenate(given) if given else None
 

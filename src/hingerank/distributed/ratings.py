@@ -1,8 +1,9 @@
-"""Ratings in parts of whole users, and a factorised model learned from them: U is here, V stays with its users.
+"""Ratings in parts of whole users, and the fit of a factorised model on them.
 
-A part has its users' ratings and weights, and executes steps; sums over users are returned and added in part order, so
-the bits do not depend on where the parts are. Steps that change a part are recorded: a worker that restarts loads its
-parts and repeats the same steps, with the same bits.
+The solver has the basis U. The users' weights V stay with the parts. A part has its users' ratings and weights and
+executes steps. Each step returns sums over users, which are added in part order, so the bits do not depend on where the
+parts are. Steps that change a part are recorded: a worker that restarts loads its parts and repeats the same steps,
+with the same bits.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -38,11 +39,11 @@ from hingerank.personal.problem import (
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
 from hingerank.problem.problem import add_up
 
-ROWS_FOR_PRIOR = 300_000  # ratings of evenly spaced users from which the prior of new users is learned
+ROWS_FOR_PRIOR = 300_000  # number of ratings, by evenly spaced users, from which the prior of new users is learned
 
 
 class RatingsPart(Part):
-    """Ratings of whole users, as the path of a file that `read_ratings` takes."""
+    """Ratings of whole users, as the path of a file that `read_ratings` can read."""
 
     def load(self) -> Ratings:
         try:
@@ -57,11 +58,11 @@ class RatingParts:
 
     Attributes
     ----------
-    parts : in the order of the users
+    parts : the parts, in the order of the users
     runner : calls functions of the parts
-    users : ids, part after part
+    users : ids of the users, part after part
     n_rows : number of ratings
-    item_ids : of the rows of the item features; None if the files name items by row numbers
+    item_ids : ids for the rows of the item features; None if the files name items by row numbers
     lease : keeps the parts loaded
     """
 
@@ -91,13 +92,13 @@ def read_rating_parts(
     Parameters
     ----------
     paths : path or sequence of paths
-        Files with the same path on every worker, or one folder of them; each is a part.
+        Files with the same path on every worker, or one folder of such files. Each file is a part.
     client : dask.distributed.Client, or None
-        Its workers hold the parts, as in `hingerank.distributed.read`.
+        The cluster whose workers hold the parts, as in `hingerank.distributed.read`.
     item_ids : sequence, optional
-        Ids of all items in the order of the item features; default: the files name items by row numbers.
+        Ids of all items in the order of the item features. By default the files name items by row numbers.
     **options
-        Of `read_ratings`: user, item, rating, delimiter, duplicates.
+        Parameters of `read_ratings`: user, item, rating, delimiter, duplicates.
 
     Examples
     --------
@@ -125,7 +126,8 @@ def read_rating_parts(
             if seen.setdefault(user, k) != k:
                 raise DataError(
                     f"user {user!r} is in several parts ({parts[seen[user]].path}, {parts[k].path}); a part must have "
-                    "whole users: sort the ratings by user before splitting, or give the users of every file new ids"
+                    "all ratings of its users: sort the ratings by user before splitting, or give the users of every "
+                    "file new ids"
                 )
     ids = None if item_ids is None else np.array(item_ids)
     return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)
@@ -138,7 +140,7 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class PartRatings:
-    """Makes a part's preferences from its ratings; it is sent to the part."""
+    """Makes a part's preferences from its ratings. It is sent to the part."""
 
     ranker: Ranker
     n_items: int
@@ -156,7 +158,7 @@ class PartRatings:
 
 
 class UsersOfPart:
-    """A part's users. Its methods are the steps that it can execute; `steps`: how many have changed it so far."""
+    """A part's users. The methods are the steps that it can execute. `steps` counts those that changed it so far."""
 
     users: LocalUsers
 
@@ -168,7 +170,7 @@ class UsersOfPart:
         return p.users, p.pairs, p.notes, np.unique(p.item)
 
     def features(self, X: Matrix, number: np.ndarray | None) -> None:
-        """Set the items' features, where item j is now number[j]; items that nobody here rated are left out."""
+        """Set the items' features. Item j becomes item number[j]. Items that no user here rated are left out."""
         p = self.preferences if number is None else self.preferences.with_items(number)
         self.X, number = items_in_use(X, p.item)
         self.preferences = p if number is None else p.with_items(number)
@@ -216,12 +218,12 @@ class UsersOfPart:
         return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
-CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # steps that change a part
+CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # names of steps that change a part
 Step = tuple[str, tuple[Any, ...]]
 
 
 class PartedPreferences:
-    """The preferences of users in parts: the part of `UserPreferences` that a fit needs, and steps for all parts."""
+    """The preferences of users in parts: what a fit needs of `UserPreferences`, and steps for all parts."""
 
     def __init__(self, data: RatingParts, meeting: PartRatings):
         self.data, self.meeting, self.token, self.done = data, meeting, new_token(), list[Step]()
@@ -242,7 +244,7 @@ class PartedPreferences:
         return int(self.pairs.sum())
 
     def tell(self, name: str, *arguments: object) -> Answers:
-        """The results of a step from all parts; parts that lost their state repeat all steps so far."""
+        """Execute a step in all parts and return the results. Parts that lost their state repeat all steps first."""
         step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
         found = run(_take, parts, (self.token, len(self.done), step))
         lost = [k for k, answer in enumerate(found) if isinstance(answer, Unknown)]
@@ -255,7 +257,7 @@ class PartedPreferences:
         return found
 
     def features(self, X: Matrix) -> tuple[Matrix, np.ndarray | None]:
-        """Send the features of the items in use to the parts: (these, the columns kept or None for all)."""
+        """Send the features of the rated items to the parts. Returns them, and the columns kept (None: all)."""
         X, self.number = items_in_use(X, self.used)
         columns = columns_in_use(X)
         X = X if columns is None else X[:, columns]
@@ -268,16 +270,16 @@ class PartedPreferences:
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
     def begin(self, C: float, rank: int, fixed: int, width: float) -> "UsersInParts":
-        """Users without weights yet, for a fit."""
+        """The users at the start of a fit."""
         self.tell("begin", C, rank, fixed, width)
         return UsersInParts(self, C, rank, fixed, width)
 
     def right(self, U: np.ndarray) -> float:
-        """Number of pairs in the right order."""
+        """The number of pairs in the right order."""
         return float(sum(self.tell("right", U)))
 
     def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
-        """(numbers of some users, their preferences): all, or evenly spaced ones of every part."""
+        """The numbers of some users and their preferences: of all users, or of evenly spaced ones in every part."""
         stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
         users, items, ratings = (np.concatenate(column) for column in zip(*self.tell("sample", stride)))
         some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
@@ -286,7 +288,7 @@ class PartedPreferences:
 
 
 class UsersInParts:
-    """The users' side of f if V is with the parts (see hingerank.personal.alternating)."""
+    """The users' part of the objective if V is with the parts; see hingerank.personal.alternating."""
 
     def __init__(self, rated: PartedPreferences, C: float, rank: int, fixed: int, width: float):
         self.rated, self.C, self.rank, self.free, self.width = rated, C, rank, rank - fixed, width
@@ -324,7 +326,7 @@ def _summed(parts: Sequence[StepSums]) -> StepSums:
 
 
 def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
-    """Execute a step, if the part has executed all before it."""
+    """Execute a step if the part has executed all steps before it; else return `Unknown`."""
     users = part.made.get(token)
     if users is None or users.steps != steps:
         return Unknown()
@@ -332,7 +334,7 @@ def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
 
 
 def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> object:
-    """Restart, repeat all steps so far, and execute one more."""
+    """Start again, repeat all steps so far, and execute one more."""
     part.made.pop(token, None)
     users = part.keep(token, lambda: meeting(part))
     for before in done:

@@ -1,4 +1,4 @@
-"""From paths, or a Dask data frame, to data in parts of whole queries."""
+"""Reading files, or a Dask data frame, as data in parts of whole queries."""
 
 import os
 import sys
@@ -45,20 +45,20 @@ def read(
     Parameters
     ----------
     paths : path, sequence of paths, or Dask data frame
-        Files and folders with the same path on every worker: LETOR text, Parquet and other tables, binary folders; or
-        one folder of such files. Each is a part; a binary folder may be split into several. The partitions of a data
-        frame are shuffled so that queries are whole, and written to `folder` as parts.
+        Files and folders with the same path on every worker (LETOR text, Parquet and other tables, binary folders), or
+        one folder of such files. Each is a part. A binary folder may be split into several. The rows of a data frame
+        are shuffled so that each partition has whole queries, and written to `folder` as parts.
     client : dask.distributed.Client, or None
-        The cluster whose workers hold the parts. None: this process, part after part. Any object with a method
-        ``run(question, parts, arguments)`` works as well.
+        The cluster whose workers hold the parts. None: this process handles one part after the other. Any object with a
+        method ``run(question, parts, arguments)`` works as well.
     parts : int, optional
-        Number of parts into which a single binary folder is split; by default each has about a million rows.
+        Number of parts into which a binary folder is split. By default each has about a million rows.
     spanning : {"error", "join"}
-        A query id in several parts is refused, since ids often start again in every file; "join" means that the same id
-        is the same query, whose rows then go to the first of these parts.
+        "error": a query id in several parts is an error, since ids often start again in every file. "join": the same id
+        is the same query, and all of its rows go to the first of these parts.
     folder : path, optional
-        For a data frame: where its parts are written, on a disk that all workers share; required with workers on other
-        machines.
+        The folder in which the parts of a data frame are written. If workers are on other machines, it is required and
+        must be on a disk that all of them share.
     **options
         Options of `hingerank.read`, or of `RankingData.from_frame` for a data frame.
 
@@ -107,11 +107,11 @@ def read(
 def evaluate(
     ranker: Ranker, data: PartedData, measures: str | Iterable[str] = "ndcg@10", per_query: bool = False
 ) -> Facts:
-    """Measures of a fitted ranker on data in parts, computed where the parts are.
+    """Measures of a fitted ranker on data in parts. The workers that hold the parts compute them.
 
     Parameters
     ----------
-    ranker : fitted
+    ranker : a fitted ranker
     data : PartedData
     measures : a name such as "ndcg@10", or several
     per_query : return the values of every query, part after part, instead of means
@@ -122,7 +122,7 @@ def evaluate(
 
 
 def runner_of(client: object) -> Runner:
-    """The runner for a Dask client, for anything with a method run, or (None) for this process."""
+    """The runner for a Dask client, for any object with a method run, or for this process (None)."""
     if client is None:
         return InThisProcess()
     dask = sys.modules.get("distributed")  # imported already if there is a client
@@ -133,12 +133,14 @@ def runner_of(client: object) -> Runner:
     if isinstance(client, Runner):
         return client
     if not callable(getattr(client, "run", None)):
-        raise ValueError(f"client must be a dask.distributed.Client, an object with a run method, or None: {client!r}")
+        raise ValueError(
+            f"client must be a dask.distributed.Client, an object with a run method, or None, not {client!r}"
+        )
     return _Other(client)
 
 
 class _Other(Runner):
-    """A runner from any object with a method run."""
+    """A runner that uses any object with a method run."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -151,7 +153,7 @@ class _Other(Runner):
 
 
 def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
-    """Absolute paths of the parts: for a folder all of its files, sorted by name."""
+    """The absolute paths of the parts. For a folder these are all of its files, sorted by name."""
     if not isinstance(paths, str | os.PathLike):
         return [os.path.abspath(path) for path in paths]
     top = Path(os.path.abspath(paths))
@@ -164,7 +166,7 @@ def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
-    """Row ranges of the parts of one path, None for all rows: binary folders are split between queries."""
+    """The row ranges of the parts of one path; None means all rows. Only binary folders are split, between queries."""
     if not os.path.exists(path) or not is_binary(Path(path)):
         return [None]
     data = load_binary(path, verify=False)
@@ -189,7 +191,7 @@ def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
 
 
 def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
-    """Parts in which every query of several parts belongs to the first of them."""
+    """The parts after joining: every query that is in several parts belongs to the first of them."""
     taken: dict[int, dict[int, list[Hashable]]] = {}
     lost: dict[int, list[Hashable]] = {}
     for query, (first, *others) in spread.items():

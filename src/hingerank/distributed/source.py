@@ -1,4 +1,4 @@
-"""Rows in parts as a training source: a ranker's problem is the sum of its problems on the parts."""
+"""Data in parts as training data: a ranker's problem is the sum of its problems on the parts."""
 
 from collections.abc import Callable
 from copy import copy
@@ -28,7 +28,7 @@ from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, SeenRows, Source
 
 
 def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | None) -> TrainingRows:
-    """A part's rows in block order, scaled, without those of weight 0."""
+    """The scaled rows of a part in block order, without those of weight 0."""
     taken, blocks = kept_rows(data.blocks, weight)
     y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
     if is_mapped(data.X):
@@ -43,7 +43,7 @@ def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | N
 
 @dataclass(frozen=True)
 class PartProblem:
-    """Makes a design and preferences from the scaled rows of a part; it is sent to the part."""
+    """Makes a design and preferences from the scaled rows of a part. It is sent to the part."""
 
     make: Callable[[Matrix], Design]
     scaler: Scaler | None
@@ -56,7 +56,7 @@ class PartProblem:
 
 
 class PartsSource(Source):
-    """The rows of data in parts, scaled by a ranker's scaler; preferences are made at the parts."""
+    """The rows of data in parts, scaled by a ranker's scaler. The parts make their own preferences."""
 
     kind = PARTS
 
@@ -79,7 +79,7 @@ class PartsSource(Source):
         return rows if self.scaler is None else self.scaler.transform(rows), weight
 
     def see(self):
-        """The same sample that would be taken on one machine."""
+        """The same sample that a fit on one machine would use."""
         seen = see_parts(self.scaler, self.data, SAMPLED_ROWS)
         spread = np.sqrt(seen.figures.square / np.maximum(seen.figures.known, 1e-300))
         width = np.where(seen.figures.high > seen.figures.low, spread, 1.0)
@@ -102,8 +102,7 @@ class SampledRows(NamedTuple):
 
 
 def see_parts(scaler: Scaler | None, data: AskedParts, most: int) -> SampledRows:
-    """About `most` rows of data in parts, the same ones as on one machine: every n-th of all rows, and those of every
-    n-th query."""
+    """A sample of about `most` rows, the same as on one machine: every n-th row, and the rows of every n-th query."""
     kept = [facts.n_rows for facts in data.facts]
     if data.weights is not None:
         borders = np.concatenate(([0], np.cumsum(kept)))
@@ -133,7 +132,7 @@ def see_part(
     wanted: np.ndarray,
     stride: int,
 ) -> SampledRows:
-    """The part of the sample of `see_parts` in one part; starts: the indices of its first row and query among all."""
+    """One part's rows in the sample of `see_parts`. `starts` has the indices of its first row and query among all."""
     X, _, blocks, weight = scaled_rows(part.data, None if weights is None else weights.of(part), scaler)
     first_row, first_query = starts[part.part.key]
     m = np.ones(X.shape[0]) if weight is None else weight
@@ -152,7 +151,7 @@ def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
 
 
 def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
-    """Every query's measures in a part, for each of some rankers."""
+    """The measures of every query in a part, for each of the rankers."""
     from hingerank.metrics import evaluate  # a fit needs no measures
 
     data = part.data
@@ -160,12 +159,12 @@ def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) ->
 
 
 def unfitted(ranker: Ranker) -> Ranker:
-    """A ranker with the same parameters, except those that only steer training here."""
+    """A new ranker with the same parameters, except those that only the solver's process needs."""
     return type(ranker)(**ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only))
 
 
 def lightened(ranker: Ranker) -> Ranker:
-    """A copy of a fitted ranker without what only its own fit needs."""
+    """A copy of a fitted ranker without the attributes that only fitting needs."""
     light = copy(ranker)
     vars(light).update(dict.fromkeys(ranker._training_only))
     vars(light).pop("trace_", None)

@@ -1,7 +1,7 @@
-"""Problems over data in parts: loss, gradient and Hessian are sums over queries, and so over parts of whole queries.
+"""Problems over data in parts. Loss, gradient and Hessian are sums over queries, and therefore sums over parts.
 
-Solvers see an ordinary problem. Every evaluation asks all parts once and adds their results in part order: the bits of
-a fit do not depend on where the parts are, nor on the number of workers.
+For a solver it is an ordinary problem. Every evaluation asks all parts once and adds their results in part order. The
+bits of a fit therefore depend neither on where the parts are nor on the number of workers.
 """
 
 import hashlib
@@ -27,16 +27,16 @@ from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, LossPoint, Pass, add_up
 
-SAMPLE_BYTES = 1 << 28  # largest sample of queries that is fetched, and solved where the solver is
-STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # of samples that problems ask for
+SAMPLE_BYTES = 1 << 28  # largest sample of queries that is fetched and solved in the solver's process
+STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # strides of the samples that solvers use
 
 _numbers = count()
 
 
 class MakeProblem(Protocol):
-    """Makes a problem from the rows of a part; it is pickled and sent to where the part is.
+    """Makes a problem from the rows of a part. It is pickled and sent to the part.
 
-    weights: of the rows of all parts, or None.
+    `weights` are those of the rows of all parts, or None.
     """
 
     @property
@@ -46,25 +46,25 @@ class MakeProblem(Protocol):
 
 
 class PartsDesign(Design):
-    """The rows of data in parts, as designs that `make` makes of every part."""
+    """The rows of data in parts. `make` makes a design from each part."""
 
     def __init__(self, data: AskedParts, make: MakeProblem, width: int):
         self.data, self.make, self.shape = data, make, (data.n_rows, width)
         self.numbers = data.n_rows * width
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        raise ValueError("scores of data in parts are not gathered in one place: sweep them")
+        raise ValueError("scores of data in parts are not collected in one place: use sweep")
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        raise ValueError("the rows of parts are swept where they are")
+        raise ValueError("rows of data in parts are not collected in one place: use sweep")
 
     def sweep(self, loss: Loss, preferences: Any) -> Pass:
-        """The sum over parts, with preferences that `make` makes at the parts."""
+        """The sum over parts. Each part makes its preferences with `make`."""
         return PartsPass(self.data, self.make, self.shape[1], preferences, loss)
 
 
 class PartsQueries:
-    """What problems need of preferences, as sums over parts; width: weights of the problem."""
+    """What problems need from preferences, as sums over parts. `width` is the number of the problem's weights."""
 
     pairs_differ, item_weight, query_weight = False, None, None
 
@@ -80,26 +80,26 @@ class PartsQueries:
         return self.weight_of(1)
 
     def weight_of(self, stride: int) -> float:
-        """Sum of the weights of the pairs of every stride-th query of every part."""
+        """The sum of the weights of the pairs of every stride-th query of every part."""
         if stride not in self._weights:
             self._weights[stride] = float(sum(self.data.ask(_weight, self.token, self.make, stride)))
         return self._weights[stride]
 
 
 class PartsPass(Pass):
-    """The sum of the parts' passes. `latest`: the last evaluated weights, from which a fit can be resumed."""
+    """The sum of the parts' passes. `latest` are the weights evaluated last, from which a fit can be resumed."""
 
     def __init__(
         self, data: AskedParts, make: MakeProblem, width: int, queries: "PartsQueries", loss: Loss, stride: int = 1
     ):
         self.data, self.make, self.width, self.stride, self.queries = data, make, width, stride, queries
         self.loss, self.key = loss, hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest()
-        swept = isinstance(loss, WindowLoss)  # swept by query, so that a part can leave some out
+        swept = isinstance(loss, WindowLoss)  # evaluated query by query, so that a part can leave some out
         self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
         self.latest: np.ndarray | None = None
 
     def _bytes(self, stride: int) -> int:
-        """Bytes of a sample of the rows."""
+        """The number of bytes of a sample of the rows."""
         return self.data.n_rows * self.data.n_features * self.data.dtype.itemsize // stride
 
     def at(self, w: np.ndarray) -> LossPoint:
@@ -117,7 +117,7 @@ class PartsPass(Pass):
         return add_up([part.copy() for part in self._ask(_hessian, w, stride)])
 
     def every(self, stride: int) -> Pass:
-        """The loss of every stride-th query of every part: fetched if that is little, else computed at the parts."""
+        """The loss of every stride-th query of every part. A small sample is fetched, a large one is not."""
         if self._bytes(stride) > SAMPLE_BYTES:
             return PartsPass(self.data, self.make, self.width, self.queries, self.loss, stride)
         found = self.data.ask(queries_of, stride, self.make.weights)
@@ -134,7 +134,7 @@ class PartsPass(Pass):
 
 
 class Unknown:
-    """The result of a part that does not have the problem yet, or has lost it."""
+    """The result of a part that has not received the problem yet, or has lost it."""
 
 
 def new_token() -> str:
@@ -142,11 +142,11 @@ def new_token() -> str:
     return f"{uuid4().hex}-{next(_numbers)}"
 
 
-About = tuple[str, Loss, int]  # the key of the loss, the loss, and the stride of its queries
+About = tuple[str, Loss, int]  # the key of a loss, the loss, and the stride of the queries
 
 
 class _Kept:
-    """A part's design and preferences; for the last loss, its pass and the last point evaluated."""
+    """A part's design and preferences, the pass of the loss used last, and the point evaluated last."""
 
     def __init__(self, design: Design, preferences: QueryPreferences):
         self.design, self.preferences = design, preferences
@@ -172,14 +172,14 @@ class _Kept:
 
 
 def _kept(part: LoadedPart, token: str, make: MakeProblem | None) -> _Kept | None:
-    """The part's design and preferences; None if it neither has the problem nor was sent it."""
+    """The part's design and preferences; None if the part does not have the problem and `make` is None."""
     if make is None:
         return part.made.get(token)
     return _made(part, token, make)
 
 
 def _made(part: LoadedPart, token: str, make: MakeProblem) -> _Kept:
-    """The part's design and preferences, made now if necessary."""
+    """The part's design and preferences, which are made now if necessary."""
     weights = make.weights
     kept: _Kept = part.keep(token, lambda: _Kept(*make(part.data, None if weights is None else weights.of(part))))
     return kept
@@ -226,5 +226,5 @@ def _hessian(
         return Unknown()
     passed = kept.passed(about)
     if kept.point is not None and np.array_equal(kept.point[1], w):
-        w = kept.point[1]  # the same array, by which the pass recognises its last point
+        w = kept.point[1]  # this array object, by which the pass recognises its last point
     return passed.hessian(w, often)
