@@ -1,1 +1,1 @@
-"""Feature maps: kernel functions, landmarks (Nyström) and random Fourier features, all applied to rows in blocks."""
+"""Feature maps: kernel functions, landmarks (Nyström), random Fourier features, and curves of single columns."""

@@ -1,4 +1,4 @@
-"""Within-query context: ranks or z-scores of columns among the rows of their query, appended to the columns."""
+"""Context within queries: the ranks or z-scores of columns among the rows of a query, as further columns."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ SPREAD = np.sqrt(12.0)  # 1 / the standard deviation of evenly spaced ranks from
 
 
 def check_context(context: object) -> None:
-    """Raise a ValueError unless it is None or a known context."""
+    """Raise a ValueError unless `context` is None or a known name."""
     if context is not None and (not isinstance(context, str) or context not in CONTEXTS):
         raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
 

@@ -1,7 +1,7 @@
-"""Piecewise-linear curves of single columns: where their knots are, and their values.
+"""Piecewise-linear curves of single columns: their knots and their values.
 
-score(x) = Σ_f h_f(x_f) with h_f linear between knots at quantiles of the training rows, and with a slope of its own
-beyond the outermost knots. Compiled parts: kernels/curves.py.
+score(x) = Σ_f h_f(x_f). Each h_f is linear between knots at quantiles of the training rows, and has a slope of its own
+beyond the outermost knots. The compiled part is in kernels/curves.py.
 """
 
 from typing import NamedTuple
@@ -17,14 +17,16 @@ from hingerank.data.scaling import make_scaler
 from hingerank.kernels.curves import add_curves
 from hingerank.kernels.threads import cut_shards, run_shards
 
-SAMPLED_ROWS = 1 << 14  # evenly spaced rows from which knots are taken
-RUG = 25  # quantiles of each column that are stored for plots
+SAMPLED_ROWS = 1 << 14  # number of evenly spaced rows from which knots are computed
+RUG = 25  # number of quantiles of each column that are stored for plots
 NUMBERS_PER_SHARD = 1 << 18
 
 
 class Knots(NamedTuple):
-    """Knots of column c are values[starts[c]:starts[c + 1]], ascending, at least one; width is its standard deviation
-    (1 where that is 0), and rug a few of its quantiles."""
+    """The knots of all columns. Those of column c are values[starts[c]:starts[c + 1]], ascending, at least one.
+
+    `width` is the standard deviation of each column (1 if it is 0), and `rug` has a few of its quantiles.
+    """
 
     values: Floats
     starts: Integers
@@ -37,7 +39,7 @@ class Knots(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """h_c(x): heights at knots, linear between them, with the slope of column c outside."""
+    """h_c(x): it has these heights at the knots, is linear between them, and has the slope of column c outside."""
 
     knots: Floats
     heights: Floats
@@ -53,7 +55,7 @@ class Curves(NamedTuple):
         return self._added(X, apart=True)
 
     def of(self, column: int) -> tuple[Floats, Floats]:
-        """The knots of a column, and the heights there."""
+        """The knots of a column, and the heights at them."""
         own = slice(self.starts[column], self.starts[column + 1])
         return self.knots[own], self.heights[own]
 
@@ -93,9 +95,9 @@ class Curves(NamedTuple):
 def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:
     """At most `count` knots for each column, at evenly spaced quantiles of its values from the least to the largest.
 
-    A quantile is the least value x such that at least that fraction of the rows, by weight, is at most x, so a row of
-    weight 2 is the same as the row given twice. Of many rows, SAMPLED_ROWS evenly spaced ones are used; equal quantiles
-    make one knot. width: the columns' standard deviations, if X is only a part of the rows.
+    A quantile is the least value x such that at least that fraction of the rows, by weight, is at most x. A row of
+    weight 2 is therefore the same as two equal rows. If there are more than SAMPLED_ROWS rows, evenly spaced ones are
+    used. Equal quantiles make one knot. `width` has the columns' standard deviations, if X is only a part of the rows.
 
     Examples
     --------
@@ -109,7 +111,7 @@ def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floa
         with np.errstate(over="ignore", invalid="ignore"):
             width = make_scaler("standard").fit(X, sample_weight=weight).width_
     if not np.isfinite(width).all():
-        raise DataError("squares of the features overflow: divide the features first (scale=...)")
+        raise DataError("squares of the features overflow: scale the features first (scale=...)")
     asked = np.linspace(0, 1, count)
     found = _quantiles(sample, mass, np.concatenate((asked, np.linspace(0, 1, RUG))))
     columns = [np.unique(found[c, :count]) for c in range(d)]
@@ -137,7 +139,7 @@ def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
 
 
 def _column(X: Matrix, by_column: Matrix, c: int, mass: Floats) -> tuple[Floats, Floats]:
-    """The values of a column with their weights; for CSC, a single 0 has the weight of all absent entries."""
+    """The values of a column and their weights. For CSC, a single 0 has the weight of all absent entries."""
     if by_column is None:
         return np.asarray(X[:, c], np.float64), mass
     entries = slice(by_column.indptr[c], by_column.indptr[c + 1])

@@ -1,4 +1,4 @@
-"""Random Fourier features: cosines in random directions whose inner products approach a shift-invariant kernel."""
+"""Random Fourier features: cosines in random directions. Their inner products approximate a shift-invariant kernel."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +17,9 @@ class FourierMap(FeatureMap):
     n_components : number m of cosines
     gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
     orthogonal : how the columns of Ω, each from N(0, 2γ I), are drawn
-        False: all independently, b uniform on [0, 2π) (Rahimi & Recht). True: in groups of d mutually orthogonal ones
-        with the same distribution of lengths (Yu et al. 2016), each used with b = 0 and with b = −π/2, as a cosine and
-        as a sine: the error is smaller for the same m.
+        False: all are independent, and b is uniform on [0, 2π) (Rahimi & Recht). True: they are drawn in groups of d
+        mutually orthogonal ones with the same distribution of lengths (Yu et al. 2016). Each is used with b = 0 and
+        with b = −π/2, as a cosine and as a sine. The error is then smaller for the same m.
     random_state : a seed
 
     Examples
@@ -37,7 +37,7 @@ class FourierMap(FeatureMap):
         self.random_state = random_state
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
-        """Draw directions for the features of X; the values only matter to gamma."""
+        """Draw random directions for the features of X. The values of X only affect gamma."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")
         self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
@@ -47,18 +47,18 @@ class FourierMap(FeatureMap):
         return self.place(np.sqrt(2 * self.gamma_) * directions, phases)
 
     def place(self, frequencies: np.ndarray, phases: np.ndarray) -> "FourierMap":
-        """Set frequencies Ω (features × components) and phases b drawn before."""
+        """Set the frequencies Ω (features × components) and the phases b, which were drawn before."""
         self.frequencies_, self.phases_ = frequencies, phases
         self.n_features_in_, self.width_ = frequencies.shape
         self.kernel_ = Waves(self.width_)
         waves = np.vstack([frequencies, phases]).T
-        with np.errstate(over="ignore"):  # frequencies that overflow float32 meet features that are 0
+        with np.errstate(over="ignore"):  # if frequencies overflow float32, the features are 0 in float32
             self.right_ = {t: np.ascontiguousarray(waves, t) for t in (np.float32, np.float64)}
         return self
 
 
 class Waves(Kernel):
-    """√(2/m) cos(<x, ω> + b) for rows x and waves (ω, b): the product includes the phases as one more feature."""
+    """√(2/m) cos(<x, ω> + b) for rows x and waves (ω, b). The phase b is one more feature of the product."""
 
     name = "waves"
 

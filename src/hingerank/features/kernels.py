@@ -1,9 +1,9 @@
 """Kernel functions κ(x, y), evaluated on blocks of rows.
 
-Most kernels are one matrix product and one function of its entries: ``left(X)`` and ``right(Y)`` give factors A and B,
-and ``finish`` turns A Bᵀ into κ in place, while it is in cache. The same three steps run on a GPU. (On 20,000 rows × 46
-features against 2,000 rows this is about ten times as fast as scikit-learn's rbf_kernel, which makes several passes
-over memory.) Kernels without such a form call scikit-learn. ``choose_gamma`` derives their width from the data.
+Most kernels are one matrix product and one function of its entries. ``left(X)`` and ``right(Y)`` return factors A and
+B, and ``finish`` turns A Bᵀ into κ in place, while it is in cache. The same three steps run on a GPU. For 20,000 rows ×
+46 features against 2,000 rows this is about ten times as fast as scikit-learn's rbf_kernel, which makes several passes
+over memory. Other kernels call scikit-learn. ``choose_gamma`` computes a kernel's width from the data.
 """
 
 import re
@@ -16,15 +16,15 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 
-SAMPLED_PAIRS = 20_000  # pairs of rows from which gamma="median" is computed
-FAR = 1e3  # γ‖x − centre‖² from which rounding could push an exponent of float32 noticeably above 0
+SAMPLED_PAIRS = 20_000  # number of pairs of rows from which gamma="median" is computed
+FAR = 1e3  # beyond this γ‖x − centre‖², rounding in float32 could make an exponent noticeably positive
 
 
 class Kernel:
     """κ(x, y) = <x, y>, and the base class of the other kernels."""
 
     name = "linear"
-    by_product = True  # κ comes from one matrix product
+    by_product = True  # whether κ is computed from one matrix product
 
     def __init__(self, gamma: float = 1.0, degree: int = 3, coef0: float = 1.0):
         self.gamma, self.degree, self.coef0 = float(gamma), degree, float(coef0)
@@ -61,7 +61,7 @@ class Kernel:
         return out[:, 0]
 
     def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
-        """κ between all rows of X and all of Y, in double precision: for small matrices and tests."""
+        """κ between all rows of X and all of Y, in double precision. This is for small matrices and tests."""
         out = np.empty((X.shape[0], Y.shape[0]))
         self.between(self.left(X, np.float64), self.right(Y, np.float64), out)
         return out
@@ -70,9 +70,9 @@ class Kernel:
 class RBF(Kernel):
     """κ(x, y) = exp(−γ‖x − y‖²).
 
-    ‖x − y‖² = ‖x‖² + ‖y‖² − 2<x, y> is one product: two more columns hold the norms. Subtracting a centre first keeps
-    the cancellation small, so that single precision loses at most about 1e-7 · γ‖x − centre‖². Sparse rows are not
-    centred but computed in double precision.
+    ‖x − y‖² = ‖x‖² + ‖y‖² − 2<x, y> is one product, because two more columns hold the norms. Subtracting a centre first
+    keeps the cancellation small, so that single precision loses at most about 1e-7 · γ‖x − centre‖². Sparse rows are
+    not centred; they are computed in double precision.
     """
 
     name = "rbf"
@@ -112,7 +112,7 @@ class RBF(Kernel):
             np.minimum(Z, 0, out=Z)
             np.exp(Z, out=Z)
         else:
-            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # doubles exceed 0 only by rounding
+            (Z if Z.element_size() == 8 else Z.clamp_(max=0.0)).exp_()  # rounding is harmless in double precision
 
 
 class Polynomial(Kernel):
@@ -167,7 +167,7 @@ class Laplacian(_Paired):
 
 
 class ChiSquared(_Paired):
-    """κ(x, y) = exp(−γ sum_k (x_k − y_k)² / (x_k + y_k)), for non-negative features; sparse rows are made dense."""
+    """κ(x, y) = exp(−γ sum_k (x_k − y_k)² / (x_k + y_k)), for non-negative features. Sparse rows become dense."""
 
     name = "chi2"
 
@@ -249,17 +249,17 @@ _RULE = re.compile(r"(?:([0-9.eE+-]+) *\* *)?(scale|median|auto)")
 
 
 def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None, seed: int = 0) -> float:
-    """The width γ of a kernel for rows X: a number is kept, a rule is evaluated on the data.
+    """The parameter γ of a kernel for rows X. A number is used as it is, a rule is evaluated on the data.
 
     Parameters
     ----------
     gamma : a positive number, a rule, or a rule times a number, such as "0.25*scale"
-        "scale": 1 / (sum of the columns' variances), which equals scikit-learn's if all columns have the same mean, and
-        does not change when a constant is added to a column; "median": 1 / median of ‖x − y‖² over sampled pairs of
-        rows; "auto": 1 / features.
+        "scale": 1 / (sum of the columns' variances). It equals scikit-learn's "scale" if all columns have the same
+        mean, and does not change if a constant is added to a column. "median": 1 / median of ‖x − y‖² over sampled
+        pairs of rows. "auto": 1 / number of features.
     X : rows, dense or CSR
     weight : a weight per row, used by "scale"
-    seed : of the pairs that "median" samples
+    seed : seed of the sample of pairs for "median"
 
     Examples
     --------
@@ -278,7 +278,7 @@ def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None
 
 
 def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
-    """(number, rule or None) of a parameter gamma.
+    """The number and the rule (or None) in a parameter gamma.
 
     >>> gamma_rule("0.25*scale"), gamma_rule("median"), gamma_rule(2)
     ((0.25, 'scale'), (1.0, 'median'), (2.0, None))
@@ -290,8 +290,8 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
         number = None
     if not isinstance(number, Real) or isinstance(number, bool) or not 0 < float(number) < np.inf:
         raise ValueError(
-            f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these times a number, such as "
-            f"'0.25*scale', not {gamma!r}"
+            f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these three times a number, such "
+            f"as '0.25*scale', not {gamma!r}"
         )
     return float(number), match[2] if match else None
 
@@ -303,7 +303,7 @@ def _by_variance(X: Matrix, weight: np.ndarray | None) -> float:
 
 
 def _variances(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """Variance of each column, in double precision, with row weights."""
+    """The variance of each column with row weights, in double precision."""
     weight = np.ones(X.shape[0]) if weight is None else weight
     total, width = weight.sum(), X.shape[1]
     if sp.issparse(X):

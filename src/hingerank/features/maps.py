@@ -1,8 +1,8 @@
-"""The base of all feature maps: rows are mapped in blocks small enough to stay in cache, and never stored twice.
+"""The base class of all feature maps.
 
-Blocks run on all cores, with the same result on any number of them, in single precision if that is accurate enough.
-Factors of kernel matrices turn kernel values into features with the same inner products. Any scikit-learn transformer
-can be a feature map.
+Rows are mapped in blocks that are small enough to stay in cache, and never stored twice. Blocks run on all cores, with
+the same result for any number of cores, in single precision if that is accurate enough. Factors of kernel matrices turn
+kernel values into features with the same inner products. Any scikit-learn transformer can be a feature map.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 
 BLOCK_BYTES = 1 << 21
 SMALL_BYTES = 1 << 25
-SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative, by the precision of kernel values
+SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative tolerances of kernel values
 
 
 def storage_type(rows: int, columns: int, given: object) -> type:
-    """float64 for double-precision input if that takes at most 32 MiB, where it costs nothing; else float32."""
+    """float64 if the input is float64 and the result takes at most 32 MiB, which costs no time; else float32."""
     return np.float64 if given == np.float64 and 8 * rows * columns <= SMALL_BYTES else np.float32
 
 
 def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsize: int = 4) -> None:
-    """Call work(a, b) for ranges that cover the rows; a range of rows of ``width`` numbers fits a cache."""
+    """Call work(a, b) for ranges of rows that cover all of them. A range of rows of ``width`` numbers fits in cache."""
     height = max(1, BLOCK_BYTES // (itemsize * max(1, width)))
 
     def shard(borders: tuple[int, int]) -> None:
@@ -45,11 +45,11 @@ def over_rows(rows: int, width: int, work: Callable[[int, int], object], itemsiz
 
 
 def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
-    """(rows kept, T) with T Tᵀ = W[kept, kept]⁻¹: kernel values with the kept rows, times T, are features of W's space.
+    """(rows kept, T) with T Tᵀ = W[kept, kept]⁻¹. Kernel values with the kept rows, times T, are features for W.
 
-    A pivoted Cholesky factorisation W = L Lᵀ leaves out rows whose squared distance from the span of the kept ones is
-    below ``smallest`` times the largest diagonal entry, such as repeated rows, and T = L⁻ᵀ. It spans the same space as
-    the eigenvectors, at a tenth of their cost.
+    A pivoted Cholesky factorisation W = L Lᵀ gives T = L⁻ᵀ. It leaves out rows whose squared distance from the span of
+    the kept ones is below ``smallest`` times the largest diagonal entry, such as repeated rows. The features span the
+    same space as the eigenvectors, at a tenth of their cost.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def factorise(W: np.ndarray, smallest: float = 1e-12) -> tuple[np.ndarray, np.nd
 
 
 def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndarray:
-    """T = U Σ^{-½} of W's ``rank`` largest eigenvalues, without those below ``smallest`` times the largest."""
+    """T = U Σ^{-½} for the ``rank`` largest eigenvalues of W, without those below ``smallest`` times the largest."""
     n = len(W)
     values, vectors = scipy.linalg.eigh(W, subset_by_index=[max(0, n - rank), n - 1])
     keep = values > max(smallest * values.max(initial=0.0), np.finfo(np.float64).tiny)
@@ -77,40 +77,40 @@ def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndar
 
 
 class FeatureMap(TransformerMixin, BaseEstimator):
-    """φ(x) = Mᵀ ψ(x), a scikit-learn transformer; M is the matrix ``mixing_``, or None if φ = ψ.
+    """φ(x) = Mᵀ ψ(x), as a scikit-learn transformer. M is the matrix ``mixing_``, or None if φ = ψ.
 
-    Scores <w, φ(x)> are <M w, ψ(x)>, so training and prediction need only ψ, which ``write`` computes; only
+    Scores <w, φ(x)> are <M w, ψ(x)>. Training and prediction therefore need only ψ, which ``write`` computes. Only
     ``transform`` computes φ itself.
     """
 
     mixing_: np.ndarray | None = None
     width_: int  # length of ψ(x)
-    kernel_: Kernel  # ψ(x) = its values between x and the rows of the factors `right_`
-    right_: dict[type, Matrix]  # by dtype, float32 and float64
+    kernel_: Kernel  # ψ(x) = the kernel's values between x and the rows of the factor `right_`
+    right_: dict[type, Matrix]  # that factor by dtype, float32 and float64
 
     @property
     def n_outputs(self) -> int:
-        """Length of φ(x)."""
+        """The length of φ(x)."""
         return self.width_ if self.mixing_ is None else self.mixing_.shape[1]
 
     def write(self, X: Matrix, out: np.ndarray) -> None:
-        """out = ψ of the rows X, a small block."""
+        """Write ψ of the rows X, a small block, into out."""
         dtype = out.dtype.type
         self.kernel_.between(self.kernel_.left(X, dtype), self.right_[dtype], out)
 
     def stored_bytes(self, X: Matrix) -> int:
-        """Bytes that ``rows(X)`` takes."""
+        """The number of bytes of ``rows(X)``."""
         dtype = storage_type(X.shape[0], self.width_, X.dtype)
         return X.shape[0] * self.width_ * np.dtype(dtype).itemsize
 
     def rows(self, X: Matrix) -> Matrix:
-        """ψ of all rows, C-ordered; float64 only if X is float64 and the result is small."""
+        """ψ of all rows, C-ordered. It is float64 only if X is float64 and the result is small."""
         out = np.empty((X.shape[0], self.width_), storage_type(X.shape[0], self.width_, X.dtype))
         over_rows(len(out), self.width_, lambda a, b: self.write(X[a:b], out[a:b]), out.itemsize)
         return out
 
     def scores(self, X: Matrix, weights: np.ndarray) -> np.ndarray:
-        """<weights, ψ(x)> for every row, a block of ψ at a time, in X's precision and summed in double.
+        """<weights, ψ(x)> for every row. ψ is computed one block at a time in X's precision; sums are in float64.
 
         The weights may be a matrix with one column for each of several rankers.
         """
@@ -129,11 +129,11 @@ class FeatureMap(TransformerMixin, BaseEstimator):
         return out
 
     def names(self, given: Sequence[str]) -> list[str]:
-        """Names of the outputs φ(x), given the names of the features."""
+        """The names of the outputs φ(x), given the names of the features."""
         return [f"map {number}" for number in range(1, self.n_outputs + 1)]
 
     def unmixed(self, w: np.ndarray) -> np.ndarray:
-        """Weights of ψ that correspond to weights w of φ."""
+        """The weights of ψ that correspond to weights w of φ."""
         return w if self.mixing_ is None else self.mixing_ @ w
 
     def transform(self, X: Matrix) -> np.ndarray:
@@ -164,7 +164,7 @@ def rows_like(X: Matrix, n_features: int | None = None) -> Matrix:
 
 @runtime_checkable
 class Transformer(Protocol):
-    """Anything that fits and transforms rows as scikit-learn's transformers do."""
+    """Any object that fits and transforms rows, like a scikit-learn transformer."""
 
     def fit(self, X: Matrix, y: object = None) -> object: ...
 
@@ -172,7 +172,7 @@ class Transformer(Protocol):
 
 
 class TransformerMap(FeatureMap):
-    """φ(x) = transformer.transform(x), in float32, a block of rows at a time; sparse results stay CSR.
+    """φ(x) = transformer.transform(x) in float32, one block of rows at a time. Sparse results stay CSR.
 
     Examples
     --------
@@ -191,7 +191,7 @@ class TransformerMap(FeatureMap):
         return self.place(clone(self.transformer).fit(X), X[:1])
 
     def place(self, transformer: Any, row: Matrix) -> "TransformerMap":
-        """Set a fitted transformer; transforming one row shows the form of its results."""
+        """Set a fitted transformer. Transforming one row shows the width and type of its results."""
         self.transformer_, first = transformer, transformer.transform(row)
         self.n_features_in_, self.width_, self.sparse_ = row.shape[1], first.shape[1], sp.issparse(first)
         return self
@@ -220,7 +220,7 @@ class TransformerMap(FeatureMap):
 
 
 def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> None:
-    """Raise a ValueError unless a fitted map, or none, has this number of features and one output per weight."""
+    """Raise a ValueError unless a fitted map (or None) has this number of features and one output per weight."""
     if mapped is not None and mapped.n_features_in_ != n_features:
         raise ValueError(f"features_ maps {mapped.n_features_in_} features, expected {n_features}")
     width = n_features if mapped is None else mapped.n_outputs
@@ -229,5 +229,5 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
 
 
 def as_feature_map(features: object) -> FeatureMap:
-    """An unfitted feature map for anything with fit and transform."""
+    """An unfitted feature map from any object with fit and transform."""
     return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)

@@ -1,4 +1,4 @@
-"""Feature maps by name, as the command line and files of settings have them."""
+"""Feature maps by name, for the command line and for files of settings."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,9 @@ MAPS: dict[str, Callable[..., FeatureMap]] = {"nystroem": NystroemMap, "fourier"
 
 
 def feature_map(features: object) -> FeatureMap:
-    """An unfitted feature map: that of a name, alone or with its number of outputs (its degree), or of a transformer.
+    """An unfitted feature map, from a name or from a transformer.
+
+    After the name there may be a colon and a number: the number of outputs, or the degree for "polynomial".
 
     >>> feature_map("nystroem:200"), feature_map("fourier")
     (NystroemMap(n_components=200), FourierMap())
@@ -30,7 +32,7 @@ def feature_map(features: object) -> FeatureMap:
     number = whole_decimal(text) if colon else None
     if name not in MAPS or (colon and (number is None or number < 1)):
         raise ValueError(
-            f"features is {features!r}, expected one of {', '.join(MAPS)}, or with a number as in "
-            f"nystroem:200; in Python also a transformer with fit and transform{did_you_mean(name, MAPS)}"
+            f"features is {features!r}, expected one of {', '.join(MAPS)}, also with a number such as "
+            f"nystroem:200; in Python a transformer with fit and transform works too{did_you_mean(name, MAPS)}"
         )
     return MAPS[name]() if number is None else MAPS[name](number)

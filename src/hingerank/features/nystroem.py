@@ -8,26 +8,27 @@ from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
 from hingerank.kernels.rows import row_keys
 
-PILOT = 200  # landmarks from which leverage is estimated
+PILOT = 200  # number of landmarks from which leverage is estimated
 LEAST_RIDGE = 1e-6
-SAMPLE_FOR_MEANS = 50  # rows per centre that k-means uses
+SAMPLE_FOR_MEANS = 50  # number of rows per centre that k-means uses
 
 
 def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int) -> Matrix:
-    """Landmarks of the rows X: rows drawn uniformly, centres of k-means, or rows drawn by leverage.
+    """Choose landmarks for the rows X: random rows, centres of k-means, or rows drawn by leverage.
 
     Repeated rows count once, and the order of rows does not matter.
 
     Parameters
     ----------
     how : "uniform", "kmeans" or "leverage"
-        "uniform": rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are not training
-        rows. "leverage": rows without replacement, in proportion to their ridge leverage φᵀ(ΦᵀΦ + λI)⁻¹φ, estimated
-        from a pilot set of landmarks, with λ such that the leverages of these add up to half their number.
+        "uniform": random rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are not
+        training rows. "leverage": random rows without replacement, with probabilities proportional to their ridge
+        leverage φᵀ(ΦᵀΦ + λI)⁻¹φ. It is estimated from a pilot set of landmarks. λ is such that the leverages of these
+        add up to half their number.
     X : rows, dense or CSR
     count : number of landmarks; all rows if there are fewer
-    kernel : in whose feature space leverage is measured
-    seed : of the random draws
+    kernel : the kernel in whose feature space leverage is measured
+    seed : seed of the random draws
     """
     if how not in ("uniform", "kmeans", "leverage"):
         raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")
@@ -44,7 +45,7 @@ def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int)
 
 
 def distinct_rows(X: Matrix) -> np.ndarray:
-    """One row number for every distinct row, in an order that depends only on the rows' values."""
+    """The number of one row for every distinct row, in an order that depends only on the rows' values."""
     keys = np.empty(X.shape[0], np.uint64)
     row_keys((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,), keys)
     return np.unique(keys, return_index=True)[1]
@@ -61,7 +62,7 @@ def _means(X: Matrix, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
-    """The rows' estimated leverages, divided by their sum."""
+    """The estimated leverages of the rows, divided by their sum."""
     chosen = X[np.sort(rng.choice(X.shape[0], pilot, replace=False))]
     kept, mixing = factorise(kernel.matrix(chosen, chosen))
     chosen, total = chosen[kept], np.zeros((mixing.shape[1],) * 2)
@@ -74,7 +75,7 @@ def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -
     ridge = _ridge(values, 0.5 * len(values))
     weights = vectors / np.sqrt(values + ridge)
     leverage = np.concatenate([np.square(block @ weights).sum(axis=1) for block in blocks])
-    # the part of a row outside the span of the pilot set is divided by the same ridge
+    # add the part of each row outside the span of the pilot set, divided by the same ridge
     seen = np.concatenate([np.square(block).sum(axis=1) for block in blocks])
     whole = kernel.diagonal(kernel.left(X, np.float64), kernel.right(X, np.float64))
     leverage += np.maximum(whole - seen, 0.0) / ridge
@@ -83,7 +84,7 @@ def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -
 
 
 def _ridge(values: np.ndarray, target: float) -> float:
-    """The λ at which sum of v / (v + λ) is the target, by bisection."""
+    """The λ for which the sum of v / (v + λ) is the target, found by bisection."""
     low, high = LEAST_RIDGE, max(float(values.sum()), 1.0)
     for _ in range(60):
         middle = np.sqrt(low * high)
@@ -92,12 +93,12 @@ def _ridge(values: np.ndarray, target: float) -> float:
 
 
 def dense_rows(X: Matrix) -> Matrix:
-    """Landmarks as they are stored: CSR stays CSR, dense rows are copied."""
+    """A copy of the landmarks for storage. CSR stays CSR."""
     return X.copy() if sp.issparse(X) else np.array(X)
 
 
 class Factors(dict[type, Matrix]):
-    """The landmarks' factor B of a kernel, computed for a dtype on first access."""
+    """The factor B of a kernel for the landmarks, by dtype. It is computed on first access."""
 
     def __init__(self, kernel: Kernel, landmarks: Matrix):
         super().__init__()
@@ -112,15 +113,15 @@ class NystroemMap(FeatureMap):
     """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
 
     Without ``rank``, T comes from a pivoted Cholesky factorisation, which also leaves out landmarks in the span of the
-    others; with it, from the ``rank`` leading eigenvectors, as in the papers. Any such T gives the same inner products
-    (at full rank) and so the same ranker.
+    others. With ``rank``, T comes from that many leading eigenvectors, as in the papers. At full rank all such T give
+    the same inner products, and therefore the same ranker.
 
     Parameters
     ----------
     n_components : number m of landmarks; all rows if there are fewer
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear" or a function of two arrays
     gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
-    degree, coef0 : of "polynomial"
+    degree, coef0 : parameters of the kernel "polynomial"
     rank : largest number of features, or None
     landmarks : "uniform", "kmeans" or "leverage"
     random_state : a seed
@@ -147,7 +148,7 @@ class NystroemMap(FeatureMap):
         self.random_state = random_state
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
-        """Choose the landmarks; y is ignored, and sample_weight only affects gamma="scale"."""
+        """Choose the landmarks. y is ignored, and sample_weight only affects gamma="scale"."""
         X = rows_like(X)
         count = _positive(self.n_components, "n_components")
         self.n_features_in_ = X.shape[1]

@@ -12,7 +12,7 @@ MOST_COLUMNS = 200  # columns among which the best pairs are searched
 
 
 class SurfaceGrid(NamedTuple):
-    """The knots of two columns, numbered first and second."""
+    """A grid over two columns: x are knots of column `first`, y are knots of column `second`."""
 
     first: int
     second: int
@@ -24,7 +24,10 @@ class SurfaceGrid(NamedTuple):
         return len(self.x), len(self.y)
 
     def cells(self, X: Matrix) -> tuple[Integers, Floats, Floats]:
-        """The cell of every row, numbered along y, and the row's position in it in x and in y, from 0 to 1."""
+        """The cell of every row, and the row's position in the cell in x and in y, from 0 to 1.
+
+        The cells are numbered along y first.
+        """
         i, p = _places(column_of(X, self.first), self.x)
         j, q = _places(column_of(X, self.second), self.y)
         return i * (len(self.y) - 1) + j, p, q
@@ -47,7 +50,7 @@ def _places(values: Floats, knots: Floats) -> tuple[Integers, Floats]:
 
 
 def corners(heights: Floats) -> Floats:
-    """Coefficients a, b, c, d of every cell, whose value at position (p, q) is a + b p + c q + d p q."""
+    """The coefficients a, b, c, d of every cell. Its value at position (p, q) is a + b p + c q + d p q."""
     low, right, up, both = heights[:-1, :-1], heights[1:, :-1], heights[:-1, 1:], heights[1:, 1:]
     return np.stack((low, right - low, up - low, both - right - up + low), axis=-1).reshape(-1, 4)
 
@@ -59,12 +62,12 @@ def looked_up(table: Floats, cell: Integers, p: Floats, q: Floats) -> Floats:
 
 
 def coarse(knots: Floats, count: int) -> Floats:
-    """At most `count` of the knots, evenly spaced and including the outermost."""
+    """At most `count` of the knots, evenly spaced, with the outermost ones."""
     return knots[np.unique(np.linspace(0, len(knots) - 1, min(count, len(knots))).round().astype(int))]
 
 
 def make_grid(knots: Knots, first: int, second: int, count: int) -> SurfaceGrid:
-    """The grid of two columns, at most count × count points of their knots."""
+    """The grid of two columns, with at most count × count points at their knots."""
     x, y = (coarse(knots.values[knots.starts[c] : knots.starts[c + 1]], count) for c in (first, second))
     return SurfaceGrid(first, second, x, y)
 
@@ -73,16 +76,16 @@ def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, co
     """The `most` pairs of columns whose surfaces have the steepest gradient of the loss.
 
     The steepness of a pair is ‖Σ over rows of z (τ_s - its mean)(τ_t - its mean)‖ over the ramps τ between knots of
-    both columns, where z is the gradient of the loss in scores at the curves' optimum. One matrix product.
+    both columns, where z is the gradient of the loss in scores at the curves' optimum. It costs one matrix product.
 
     Parameters
     ----------
     X : some rows
     z : the loss's gradient in their scores
-    knots : of all columns
-    weight : of each column; those of largest weight are considered, and none below 0
+    knots : the knots of all columns
+    weight : a weight for each column; the columns of largest weight are searched, without those of weight below 0
     most : number of pairs
-    count : knots of a surface in each direction
+    count : number of knots of a surface in each direction
     """
     able = np.flatnonzero((knots.counts > 1) & (weight >= 0))
     able = np.sort(able[np.argsort(-weight[able], kind="stable")[:MOST_COLUMNS]])
