@@ -4,7 +4,7 @@
 
 The limit is a control group's where one can be made (Linux, as root; version 1 or 2), else none and only the resident
 size is measured. The file is read from front to back before and after the fits, under the same limit; "times reading"
-is the seconds of a fit over those of reading the same bytes at that speed. "reckoned" is what the fit says beforehand
+is the seconds of a fit over those of reading the same bytes at that speed. "estimated" is what the fit says beforehand
 that it takes at most. The folder is made, and removed at the end unless --keep; --write keeps the table, which
 docs/scale.md shows (`hingerank reproduce --write-docs`). Some minutes a gigabyte.
 """
@@ -142,7 +142,7 @@ def fit(folder: Path, case: str) -> dict:
         "seconds": seconds,
         "read": figure("/proc/self/io", "read_bytes:") - before,
         "peak": peak[0] * 1024,
-        "reckoned": expected_bytes(data.n_rows, data.n_features, ROWS_PER_QUERY, ranker._bytes_a_row()),
+        "estimated": expected_bytes(data.n_rows, data.n_features, ROWS_PER_QUERY, ranker._bytes_a_row()),
         "objective": ranker.objective_,
         "status": ranker.certificate_.status,
         "gap": ranker.certificate_.value,
@@ -156,7 +156,7 @@ def figure(file: str, name: str) -> int:
 def table(reads: list[dict], fits: dict[str, dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows, the first about reading alone, at the mean speed of the readings."""
     size, once = reads[0]["bytes"], sum(read["seconds"] for read in reads) / len(reads)
-    header = ["", "seconds", "GB read", "readings", "times reading", "gap", "peak MB beside the file", "reckoned MB"]
+    header = ["", "seconds", "GB read", "readings", "times reading", "gap", "peak MB beside the file", "estimated MB"]
     rows = [["reading the file", f"{once:.1f}", f"{size / 1e9:.2f}", "1", "1", "–", "–", "–"]]
     for case, found in fits.items():
         if "problem" in found:
@@ -166,7 +166,7 @@ def table(reads: list[dict], fits: dict[str, dict]) -> tuple[list[str], list[lis
         ratio = found["seconds"] / max(once * readings, 1e-9)
         rows.append([
             case, f"{found['seconds']:.0f}", f"{found['read'] / 1e9:.1f}", f"{readings:.1f}", f"{ratio:.1f}",
-            f"{found['gap']:.0e}", f"{found['peak'] / 1e6:.0f}", f"{found['reckoned'] / 1e6:.0f}",
+            f"{found['gap']:.0e}", f"{found['peak'] / 1e6:.0f}", f"{found['estimated'] / 1e6:.0f}",
         ])  # fmt: skip
     return header, rows
 
