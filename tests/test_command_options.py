@@ -319,6 +319,13 @@ def test_formats_of_exports_are_suggested(call):
     assert "did you mean 'onnx'?" in call("export model/ --to onx -o m.onnx")[2]
 
 
+def test_engines_of_uploads_are_suggested(call):
+    call(MADE["model/"])
+    status, out, err = call("upload model/ --to slor --url http://localhost:1/products")
+    assert (status, out) == (1, "") and "onnx" not in err
+    assert "there is no upload to 'slor': choose solr, elasticsearch, opensearch; did you mean 'solr'?" in err
+
+
 def test_suggestions_are_few_and_near():
     assert did_you_mean("rank-svn", RANKERS) == "; did you mean 'rank-svm'?"
     assert did_you_mean("nonsense", RANKERS) == "" == did_you_mean("x", [])
@@ -349,6 +356,8 @@ def test_models_have_a_line_each(call):
         ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),
         ("clicks judgments log.csv --method em --grades 3 --level 0.9", "--level is for clicks propensities, not for"),
         ("clicks info log.csv --query x", "--query x names no column; the table has"),
+        ("clicks info events.txt --query foo", "--query foo names a column of a table, but events.txt is not a table"),
+        ("tune rows.txt --serve-only -o m/", "--serve-only needs a target: pass a format too, as in --serve solr"),
         ("fit ratings.csv -o m/", "if you name the items with --items, or a ranker of ratings"),
         ("fit log.csv -o m/", "this looks like a click log: name the file of its documents' features with --features"),
         ("info u.data", "this looks like ratings of users: fit, tune and compare"),
@@ -392,6 +401,15 @@ def test_measures_may_be_given_one_by_one_or_with_commas(call):
     with_commas = call("evaluate rows.txt scores.txt -m ndcg@5,map --json")
     assert with_commas == call("evaluate rows.txt scores.txt -m ndcg@5 -m map --json")
     assert list(json.loads(with_commas[1])["means"]) == ["ndcg@5", "map"]
+
+
+def test_a_setting_that_was_stopped_has_an_empty_cell_or_null(call, monkeypatch):
+    monkeypatch.setattr("hingerank.search.study.Study._hopeless", lambda self, found, k: set(list(found)[1:]))
+    line = "tune rows.txt --set C=0.01,0.1 --set scale=standard --folds 3 -o m/"
+    status, out, _ = call(line)
+    assert status == 0 and "stopped after 2 of 3 folds" in out and "nan" not in out
+    found = json.loads(call(f"{line} --force --json")[1])
+    assert any(trial["mean"] is None and "stopped after 2" in trial["problem"] for trial in found["trials"])
 
 
 def test_arguments_of_python_become_options():

@@ -1,5 +1,6 @@
 """`tune`: the best settings of one or several rankers, fitted and saved; `explain`: what made a score."""
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +143,9 @@ def tune(
     if out.json:
         print_json({"saved": saved, **found.to_dict()})
         return
-    print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", *found.table(out.top))
+    columns, lines = found.table(out.top)
+    shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
+    print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
     print(found)
     for name, setting in found.members.items():
         print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")

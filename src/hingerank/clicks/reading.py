@@ -109,7 +109,7 @@ def read_clicks(
         return showings.log(what)
     if any(name is not None for role, name in named.items() if role != "context"):
         role = next(role for role, name in named.items() if role != "context" and name is not None)
-        raise DataError(f"{role}= names a column of a table, and {what} is none")
+        raise DataError(f"{role}={named[role]!r} names a column of a table, but {what} is not a table: leave it out")
     first = next((record for part in paths if (record := first_record(part)) is not None), None)
     if first is None:
         for part in paths:

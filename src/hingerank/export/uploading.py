@@ -17,7 +17,7 @@ from hingerank.export.engine_client import Call, Client
 from hingerank.export.engine_features import entries_of
 from hingerank.export.engines import ENGINES, Engine, ScoredRow, Undo
 from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
-from hingerank.export.formats import format_name
+from hingerank.export.formats import ALIASES
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import shift_for
 from hingerank.registry import did_you_mean
@@ -75,7 +75,7 @@ def upload(
     An object with ``calls``, ``notes`` and ``check``, the differences between the engine's scores and the ranker's.
     """
     check_is_fitted(ranker)
-    to = format_name(to)
+    to = ALIASES.get(to, to)
     if to not in ENGINES:
         known = ", ".join(ENGINES)
         raise ExportError(f"there is no upload to {to!r}: choose {known}{did_you_mean(to, ENGINES)}")

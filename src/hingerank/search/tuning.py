@@ -124,7 +124,7 @@ def tune(
     measure = _checked_measure(measure, rankers, kind)
     target = None if serve is None else target_name(serve, kind == RATINGS)
     if serve_only and target is None:
-        raise ValueError("serve_only needs a target: name it by serve, as in serve='solr'")
+        raise ValueError("serve_only needs a target: pass a format too, as in serve='solr'")
     if blend:
         check_blend(names_of_rankers(rankers), kind == RATINGS, data)
     how: Facts = {"validation": validation, "folds": folds, "seed": random_state}
