@@ -271,7 +271,7 @@ def test_rows_without_the_last_features_can_be_ranked(call):
     call("fit", "data.txt", "-o", "model/")
     status, out, err = call("rank", "model/", "fewer.txt")
     assert status == 1 and out == ""
-    assert one_line(err) and "reaches feature 1 of the model's 3" in err and "--pad" in err
+    assert one_line(err) and "has features up to 1, but the model has 3" in err and "--pad" in err
     status, out, err = call("rank", "model/", "fewer.txt", "--pad")
     assert (status, err) == (0, "") and len(out.splitlines()) == 2
     status, _, err = call("rank", "model/", "more.txt")

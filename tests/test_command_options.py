@@ -350,7 +350,7 @@ def test_models_have_a_line_each(call):
         ("fit rows.txt -o m/ --model listnet --loss hinge", "listnet does not take --loss"),
         (
             "rerank run.txt --method xquad --clusters 2 -o out.txt",
-            "--clusters makes aspects of features: give --features",
+            "--clusters makes aspects from features: give --features",
         ),
         ("tune ratings.csv --items items.csv --hold-out all -o m/", "--hold-out all: choose one of ratings, items"),
         ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),

@@ -171,7 +171,7 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
         ("rerank run.txt --method mmr --features nan.txt --missing nan -o out.txt", "feature 1 of document q1-d2"),
         (
             "rerank run.txt --method xquad --clusters 3 -o out.txt",
-            "--clusters makes aspects of features: give --features",
+            "--clusters makes aspects from features: give --features",
         ),
         (
             "rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt",
@@ -217,7 +217,7 @@ def test_documents_without_features_are_counted_and_stay(call, files):
 def test_reranking_the_topics_of_training_says_so(call, files):
     learn = "rerank run.txt --method r-ltr --features features.txt --fit qrels.txt --save model"
     assert "learned from" not in call(learn)[2]
-    says = "the model learned from 8 of these 8 topics: measures of this run are of training, not of test"
+    says = "the model learned from 8 of these 8 topics: measures of this run are on training topics, not on test"
     assert "pass --force to replace it" in call(f"{learn} -o out.txt")[2]
     assert says in call(f"{learn} --force -o out.txt")[2]
     assert says in call("rerank run.txt --model model --features features.txt -o other.txt")[2]

@@ -217,7 +217,7 @@ def test_live_board_on_a_terminal(text_file, tmp_path):
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     assert "of 18 results" in text and "left" in text
     assert "baseline" in text.splitlines()[-3] or "baseline" in text.splitlines()[-2]
-    assert "makes a page of it" in text
+    assert "writes a page about it" in text
 
 
 def test_a_blend_is_tuned_compared_kept_and_explained(text_file, tmp_path, capsys):

@@ -479,7 +479,7 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
     monkeypatch.chdir(elsewhere)
     named = ["--data", str(place.data), "--workers", "1"]
     assert main(["reproduce", "--check", "toy-table1", *named]) == 1
-    assert "name a folder that does by --results" in capsys.readouterr().err
+    assert "name a folder that has some with --results" in capsys.readouterr().err
     assert main(["reproduce", "--check", "toy-table1", "--results", str(output), *named]) == 0
     assert "nothing changed" in capsys.readouterr().out and not list(elsewhere.iterdir())
     words = json.loads(before)

@@ -165,7 +165,7 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
     [
         (["recommend", "model/"], "--user ID, or --all"),
         (["report", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
-        (["add-users", "model/", "train.csv"], "known already: --replace"),
+        (["add-users", "model/", "train.csv"], "already in the model: pass --replace"),
         (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model: leave it out"),
         (["evaluate", "new.csv", "model/"], "new.csv has no user of the model"),
         (["evaluate", "train.csv", "model/", "--relevant", "4"], "--relevant is for the lists of a personal model"),
@@ -321,7 +321,7 @@ def test_times_in_milliseconds_are_recognised(call):
     assert call("fit", "s.csv", *FIT[2:], *more)[::2] == (0, "")
     seconds = call("recommend", "model/", "--user", "u3")[1]
     status, _, err = call("fit", "ms.csv", *FIT[2:], *more)
-    assert status == 0 and "are taken as milliseconds" in err
+    assert status == 0 and "are read as milliseconds" in err
     assert scores_of(call("recommend", "model/", "--user", "u3")[1]) == pytest.approx(scores_of(seconds))
 
 

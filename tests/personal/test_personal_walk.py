@@ -165,7 +165,7 @@ def test_models_without_histories_warn(call):
     Path("old.npz").replace("m.items.npz")
     status, out, err = call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json")
     assert status == 0 and json.loads(out)["baselines"] == {}
-    missing = "popularity and similar items are not shown beside the model: give the training ratings with --exclude"
+    missing = "lists by popularity and similar items are not shown: give the training ratings with --exclude"
     assert missing in err.replace("\n", " ")
     status, out, _ = call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--exclude", "r.csv", "--json")
     assert list(json.loads(out)["baselines"]) == ["popularity", "similar items"]

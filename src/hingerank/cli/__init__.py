@@ -1,4 +1,4 @@
-"""The command line. `main` is the entry point; each module here holds a group of commands that import what they use."""
+"""The command line. `main` is the entry point; each module has a group of commands, which import what they use."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     try:
         from hingerank.cli.app import run
-    except KeyboardInterrupt:  # before `run` is there to take it
+    except KeyboardInterrupt:  # `run`, which handles it, is not imported yet
         say("hingerank: interrupted")
         return 130
     return run(arguments)

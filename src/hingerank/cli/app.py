@@ -1,8 +1,8 @@
-"""The list of commands, and the one place where an exception becomes a line on stderr and an exit status.
+"""The list of commands, and the one function that turns an exception into a line on stderr and an exit status.
 
-Exit statuses: 0 for success, 1 for a user's mistake (ValueError, a file or a stream that cannot be read or written), 2
-for a wrong command line, 130 for an interruption, 70 for an error of this program's own. To add a command, write a
-function with `@command` in one of the modules below and name it in `PANELS`.
+Exit statuses: 0 for success; 1 for a user's mistake (ValueError, a file or stream that cannot be read or written); 2
+for a wrong command line; 130 for an interruption; 70 for a bug in this program. To add a command, write a function
+with `@command` in one of the modules below and name it in `PANELS`.
 """
 
 import errno
@@ -87,7 +87,7 @@ for _panel, _commands in PANELS.items():
 
 @runtime_checkable
 class CommandLineError(Protocol):
-    """A mistake in the command line itself, as click raises it (some versions of typer bring their own click along)."""
+    """A mistake in the command line itself, as click raises it. Some versions of typer have their own click."""
 
     exit_code: int
 
@@ -111,12 +111,12 @@ def _options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; every outcome is an exit status, and every mistake is one line on stderr."""
+    """Run the command line and return its exit status; every mistake is printed as one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    given = [word for word in given if word != "--debug"] or ["--help"]  # --debug may stand anywhere
+    given = [word for word in given if word != "--debug"] or ["--help"]  # --debug may be at any place
     with warnings.catch_warnings():
-        warnings.simplefilter("default")  # to be shown, whatever the environment makes of them
+        warnings.simplefilter("default")  # show warnings, whatever the environment says
         warnings.showwarning = _show_warning
         try:
             answer = app(given, prog_name="hingerank", standalone_mode=False)
@@ -136,15 +136,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Say what went wrong in one line and return the exit status."""
-    if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has seen enough
+    """Print what went wrong in one line and return the exit status."""
+    if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has closed the pipe
         return 1
     if isinstance(error, CommandLineError):
-        context = getattr(error, "ctx", None)  # only a mistake in the use of a command knows which
+        context = getattr(error, "ctx", None)  # only errors within a command have a context
         command = context.command_path if context else "hingerank"
         text, option = error.format_message().rstrip("."), getattr(error, "option_name", None)
-        known = getattr(error, "possibilities", None)  # of an option that does not exist
-        if option and known:  # in the same words with every version of click
+        known = getattr(error, "possibilities", None)  # click sets it for an option that does not exist
+        if option and known:  # the message is the same with every version of click
             text = f"No such option: {option}{did_you_mean(option, known)}"
         _say(f"{text} (see {command} --help)")
         return error.exit_code
@@ -170,7 +170,7 @@ def _report(error: Exception) -> int:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, *rest: object, **also: object
 ) -> None:
-    """Warnings for the user; not those that libraries have for whoever calls them."""
+    """Print warnings that are for the user, but not those of SciPy and not deprecations, which are for programmers."""
     of_scipy = "/scipy/" in filename.replace(os.sep, "/")
     if not of_scipy and not issubclass(category, DeprecationWarning | PendingDeprecationWarning):
         _say(f"warning: {message}")

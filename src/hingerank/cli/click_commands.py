@@ -1,4 +1,4 @@
-"""`clicks info`, `clicks propensities` and `clicks judgments`."""
+"""The command `clicks`: `clicks info`, `clicks propensities` and `clicks judgments`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WHAT = ("info", "propensities", "judgments")
 Log = Annotated[
     list[Path],
-    typer.Argument(metavar="LOG…", help="UBI, CSV, Parquet, session lines or feature logs; files of one log together."),
+    typer.Argument(metavar="LOG…", help="UBI, CSV, Parquet, session lines or feature logs; several files are one log."),
 ]
 
 
@@ -28,7 +28,7 @@ class ClickLogOptions(Group, panel="Log"):
     document: str | None = option("COLUMN", "Column of documents. Default: document, docid, …")
     place: str | None = option("COLUMN", "Column of positions. Default: place, position, rank, …")
     clicked: str | None = option("COLUMN", "Column of clicks: 0 and 1, weights or actions. Default: clicked, …")
-    session: str | None = option("COLUMN", "Column of lists: one id for one answer to a search. Default: session, …")
+    session: str | None = option("COLUMN", "Column of result lists: one id per answer to a search. Default: session, …")
     weight: str | None = option("COLUMN", "Column with the number of showings that a row stands for.")
     context: str | None = option("COLUMN", "Column, or field of UBI, that propensities may depend on.")
     action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
@@ -37,7 +37,7 @@ class ClickLogOptions(Group, panel="Log"):
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
     def read(self, paths: list[Path]) -> "ClickLog":
-        """The log."""
+        """Read the log from its files."""
         from hingerank.clicks.reading import read_clicks
 
         names = ("query", "document", "place", "clicked", "session", "weight", "context", "clicks", "first_place")
@@ -55,28 +55,28 @@ class ClickLogOptions(Group, panel="Log"):
             name, equals, value = text.partition("=")
             weight = decimal(value) if equals else 1.0
             if not name or weight is None:
-                raise ValueError(f"--action {text} is not of the form NAME=WEIGHT")
+                raise ValueError(f"--action {text} is not of the form NAME=WEIGHT, such as purchase=5")
             found[name] = weight
         return found or None
 
 
 class PropensityOptions(Group, panel="Propensities"):
-    """How propensities are estimated."""
+    """How to estimate propensities."""
 
-    method: str = choice("em|all-pairs|regression-em", "How propensities are estimated.", "em")
+    method: str = choice("em|all-pairs|regression-em", "How to estimate propensities.", "em")
     features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
-    by_context: bool = switch("Values for each context of the log.")
+    by_context: bool = switch("Estimate values for each context of the log.")
     level: float = option("P", "Level of the intervals.", 0.95)
     picture: Path | None = option("FILE", "Draw the values with their intervals (.png, .svg, .pdf).")
 
 
 class JudgmentOptions(Group, panel="Judgments"):
-    """How judgments are made."""
+    """How to grade documents by their clicks."""
 
-    model: str = choice("pbm|cascade|dcm|sdbn|dbn|ubm", "Click model that judges.", "pbm")
+    model: str = choice("pbm|cascade|dcm|sdbn|dbn|ubm", "Click model that grades documents.", "pbm")
     grades: int = option("N", "Number of grades.", 5, min=2)
     least_showings: float = option("N", "Leave out documents that were shown less often.", 1.0)
-    to: str = choice("qrels|opensearch|table", "TREC's lines, OpenSearch's import, or a table.", "qrels")
+    to: str = choice("qrels|opensearch|table", "TREC qrels, OpenSearch's import format, or a table.", "qrels")
     topics: Path | None = option("FILE", "Number the queries, and write number, tab, query here (qrels).")
 
 
@@ -139,7 +139,7 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     from hingerank.clicks.propensities import propensities
 
     if options.method == "regression-em" and options.features is None:
-        raise ValueError("--method regression-em takes the attraction of documents from features: give --features")
+        raise ValueError("--method regression-em needs the features of the documents: give --features")
     rows = None if options.features is None else open_data(options.features)
     with working("estimating"):
         found = propensities(log, options.method, data=rows, by_context=options.by_context)
@@ -164,10 +164,10 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
 
 
 def _caution(found: "Propensities", place: str) -> str:
-    """Why a value is unknown or uncertain."""
+    """Return why a value is unknown or uncertain, or an empty text."""
     few = found.few_clicks.get(place)
     return found.reasons.get(
-        place, "" if few is None else f"too few clicks to tell: {few:g} on documents shown elsewhere"
+        place, "" if few is None else f"too few clicks: {few:g} on documents shown at other positions too"
     )
 
 

@@ -19,7 +19,7 @@ class ClickOptions(
     panel="Clicks",
     kinds=("clicks",),
 ):
-    """How clicks on lists are corrected for the places at which documents were shown."""
+    """How to correct clicks for the positions at which documents were shown."""
 
     propensities: str | None = option(
         "FILE|P,P,…",
@@ -28,7 +28,7 @@ class ClickOptions(
     clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
 
     def given_propensities(self, log: "ClickLog") -> "Propensities | list[float] | None":
-        """What the library takes."""
+        """Return the value of --propensities as the library takes it."""
         from hingerank.clicks.propensities import propensities
 
         text = self.propensities
@@ -40,7 +40,7 @@ class ClickOptions(
         try:
             return [float(word) for word in text.split(",")]
         except ValueError:
-            raise ValueError(f"--propensities {text}: no such file, and not a list of numbers") from None
+            raise ValueError(f"--propensities {text}: neither a file nor numbers, such as 1,0.5,0.3") from None
 
 
 class ClickTraining(ClickOptions):
@@ -52,7 +52,7 @@ class ClickTraining(ClickOptions):
     around: Path | None = option("MODEL", "Linear model in production: stay near its weights.")
 
     def settings(self, log: "ClickLog") -> dict[str, Any]:
-        """The keywords of `fit_clicks`."""
+        """Return the keyword arguments of `fit_clicks`."""
         from hingerank.export.model_file import load
 
         return {
@@ -76,7 +76,7 @@ def is_log(rows: Rows) -> bool:
 
 
 def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
-    """(the log, its clicks joined with the features that --features names)."""
+    """Return the log, and its clicks joined with the features that --features names."""
     from hingerank.clicks.reading import read_clicks
     from hingerank.data.files import kind_to_read
 
@@ -89,13 +89,13 @@ def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
 
 
 def fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
-    """Fit a ranker to clicks and save it; the path of the model."""
+    """Fit a ranker to clicks, save it, and return the path of the model."""
     from hingerank.rankers.blend import Blend
     from hingerank.rankers.winners import WinnersRanker
 
     if not isinstance(ranker, WinnersRanker | Blend):
         raise ValueError(
-            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another one of pairs"
+            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another ranker of pairs"
         )
     log, joined = open_clicks(data, rows)
     with working("fitting"):
@@ -106,7 +106,7 @@ def fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, outpu
 def value_of_models(
     data: Path, models: list[Path], rows: Rows, how: ClickMeasuring, measure: str
 ) -> "tuple[ClickLog, ClickData, ClickValues]":
-    """(log, joined clicks, values of the models by name)."""
+    """Return the log, the joined clicks, and the estimated value of each model by name."""
     from hingerank.clicks.value import evaluate_clicks
     from hingerank.export.model_file import load
 
@@ -117,13 +117,13 @@ def value_of_models(
             joined, {name: load(path) for name, path in zip(names, models)},
             propensities=how.given_propensities(log), estimator=how.estimator, measure=measure, clip=how.clip,
         )  # fmt: skip
-    return log, joined, cast("ClickValues", values)  # of several models
+    return log, joined, cast("ClickValues", values)  # a mapping, since a mapping of models was given
 
 
 def evaluate_clicks_of(
     data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
 ) -> None:
-    """Print what models are worth by the clicks of a log."""
+    """Print the values of models, estimated from the clicks of a log."""
     answer: dict[str, object] = {}
     for measure in measures or ["dcg@10"]:
         values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
@@ -138,7 +138,7 @@ def evaluate_clicks_of(
 
 
 def as_facts(value: "ClickValue") -> dict[str, object]:
-    """A value as plain numbers."""
+    """Return a value and its intervals as plain numbers."""
     return {
         "value": value.value,
         "interval": list(value.interval),

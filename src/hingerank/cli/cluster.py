@@ -1,4 +1,4 @@
-"""Data in parts over a Dask cluster that the command line names."""
+"""Open data in parts on the Dask cluster that --dask names."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iterator[PartedData]":
-    """The data at a path in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
+    """Yield the data at `path` in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
     if not path.exists():
         raise DataError(no_such_file(path))
     try:

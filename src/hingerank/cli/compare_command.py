@@ -1,4 +1,4 @@
-"""`compare`."""
+"""The command `compare`."""
 
 import shlex
 from dataclasses import replace
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from hingerank.lab.methods import Method
     from hingerank.lab.results import Results
 
-OF_TOPICS = ("alpha-ndcg@20", "err-ia@20")  # both are in papers on diversity
-IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # measures in the leaderboard for LaTeX
-RATED = "popularity,item-mean,item-knn,ease,joint,mean-variance,personal-rank-svm"  # compared by default
+OF_TOPICS = ("alpha-ndcg@20", "err-ia@20")  # the measures that papers on diversity report
+IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # measures in leaderboard.tex
+RATED = "popularity,item-mean,item-knn,ease,joint,mean-variance,personal-rank-svm"  # compared by default for ratings
 RATED += ",shared=personal-rank-svm"
 RATED_SETTINGS = ["shared.shared=true"]
-LISTED = "popularity,item-knn,ease,list-ranker"  # compared by default by measures of lists, and what is installed
+LISTED = "popularity,item-knn,ease,list-ranker"  # the default for lists, with installed peers
 
 
 class Methods(Group, panel="Train"):
-    """What is compared, and the settings to try."""
+    """The methods to compare, and the settings to try."""
 
     methods: str | None = option(
         "A,B,…",
@@ -41,10 +41,10 @@ class Methods(Group, panel="Train"):
         "[METHOD.]NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
     search: str = choice("grid|random|optuna", "How to try settings: grid, random or optuna.", "grid")
-    trials: int = option("N", "Settings per fold for random and optuna.", 20, min=1)
+    trials: int = option("N", "Number of settings per fold for random and optuna.", 20, min=1)
 
     def made(self, fold: object = None) -> list["Method"]:
-        """The methods; with a fold, the settings to try suit its rows."""
+        """Return the methods. If a fold is given, the settings to try depend on its rows."""
         from hingerank.lab.methods import method_from_name, parse_settings
 
         given, names = parse_settings(self.settings or []), str(self.methods)
@@ -62,7 +62,7 @@ class Methods(Group, panel="Train"):
 
 
 class Experiment(Group, panel="Experiment"):
-    """Folds, measure and test."""
+    """The folds, the measure and the significance test."""
 
     measure: str | None = option(
         "NAME",
@@ -73,14 +73,14 @@ class Experiment(Group, panel="Experiment"):
     baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
     test: str = choice("randomisation|t|wilcoxon", "Significance test: randomisation, t or wilcoxon.", "randomisation")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
-    seeds: int = option("N", "Fits of each random ranker, averaged.", 1, min=1)
+    seeds: int = option("N", "Number of fits of each random ranker, averaged.", 1, min=1)
     sizes: str = option("10%,30%,…", "Also learn from these fractions of the queries (learning curves).", "100%")
     workers: int | None = option("N", "Number of processes. Default: one per core in long runs.", min=1)
     retry_failed: bool = switch("Retry what failed in an earlier run.")
 
 
 class ComparedRatings(RatingOptions):
-    """How ratings are cut."""
+    """How to split ratings."""
 
     hold_out: str | None = choice(
         "items|ratings|time",
@@ -94,7 +94,7 @@ class ComparedRatings(RatingOptions):
 
 
 class RunOutput(Output, fits={"keep": ("rows",), "force": ("rows",)}):
-    """Where results go."""
+    """Where to write results."""
 
     output: Path = option("FOLDER", "Folder of results; an interrupted run there resumes.", REQUIRED, short="-o")
     keep: str | None = option("PATH", "Also fit the winner on all rows and save it here.")
@@ -168,7 +168,7 @@ def compare(
         note(f"failed: {record['method']}, {record['fold']}: {record['error']}")
     if out.keep is not None:
         _keep_winner(results, methods, data, rows, out)
-    note(f"hingerank report {shlex.quote(str(out.output))} makes a page of it")
+    note(f"hingerank report {shlex.quote(str(out.output))} writes a page about it")
 
 
 def _with_defaults(what: Methods, kind: str, turns: list[Any] | None, lists: bool) -> Methods:
@@ -202,7 +202,7 @@ def _run(
 
 
 def _show(results: "Results", how: Experiment, out: RunOutput, kind: str) -> None:
-    """The leaderboard, printed and written."""
+    """Print the leaderboard, and write it as CSV and LaTeX."""
     from hingerank.lab.leaderboard import leaderboard
 
     table = leaderboard(results, baseline=how.baseline, test=how.test)
@@ -228,7 +228,7 @@ def _keep_winner(results: "Results", methods: list["Method"], data: Path, how: R
 
 
 def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
-    """Find out before the run, not after it, that a method cannot take part or the leaderboard cannot be made."""
+    """Raise an error before the run if a method cannot take part or the leaderboard cannot be made."""
     from hingerank.lab.rating_folds import PersonalRows
     from hingerank.lab.topics import Reranker
 
@@ -245,7 +245,7 @@ def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
 
 
 def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
-    """The folds of a folder that has some (as many as asked for), else folds over the queries."""
+    """Return the folds of a folder if it has as many as were asked for, else new folds over the queries."""
     from hingerank.data.files import has_folds
     from hingerank.data.read_write import read_folds
     from hingerank.lab.folds import query_folds
@@ -258,7 +258,7 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
 
 
 def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: bool) -> list[Any]:
-    """Folds to judge the order of rated items by, or lists over all items, which are then known each by itself."""
+    """Return folds for the order of rated items, or for lists; for lists each item has an indicator feature."""
     from hingerank.lab.rating_folds import list_folds, rating_folds
 
     hold_out = ratings.hold_out or ("ratings" if lists else "items")

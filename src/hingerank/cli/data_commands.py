@@ -1,4 +1,4 @@
-"""`info`, `convert` and `fetch`."""
+"""The commands `info`, `convert` and `fetch`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,7 @@ def info(
     from hingerank.cli.files import open_data, verify_path
 
     if verify and columns:
-        raise ValueError("--verify describes nothing: leave out --columns, or run the command once with each")
+        raise ValueError("--verify prints no description: leave out --columns, or run the command once with each")
     if verify:
         with working("reading"):
             verified = verify_path(data, rows)
@@ -54,11 +54,11 @@ def info(
 
 
 class LogOptions(Group, panel="Feature log"):
-    """Grades for features that a search engine has logged."""
+    """Judgments or clicks for features that a search engine has logged."""
 
-    judgments: Path | None = option("FILE", "IN is a feature log: join it with these judgments, lines of TREC's.")
+    judgments: Path | None = option("FILE", "IN is a feature log: join it with these judgments (TREC qrels).")
     clicks: Path | None = option("FILE", "IN is a feature log: join it with these clicks, lines of query and document.")
-    query: str = option("NAME", "Where the log has its query ids.", "qid")
+    query: str = option("NAME", "Field of the log with the query ids.", "qid")
     document: str = option("FIELD", "Field of Solr's document ids.", "id")
 
 
@@ -105,8 +105,8 @@ def convert(
         what = refusing_one_query(source)
         with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
             pieces = read_pieces(source, missing=rows.missing, dtype=dtype, progress=advance, **about)
-            save_binary(pieces, place, overwrite=force)  # piece by piece: the text may be larger than memory
-        data = load_binary(place, verify=False)  # just written
+            save_binary(pieces, place, overwrite=force)  # in pieces, because the text may be larger than memory
+        data = load_binary(place, verify=False)  # it was just written, so it needs no check
     else:
         data = open_data(source, rows, dtype=dtype)
         with working(f"writing {target}"):
@@ -118,7 +118,7 @@ def convert(
 
 
 def known_sets() -> list[str]:
-    """What `fetch` takes."""
+    """Return the names that `fetch` takes."""
     from hingerank.data.fetching import PUBLIC_SETS
 
     return sorted(PUBLIC_SETS)
@@ -145,7 +145,7 @@ def fetch(
         ),
     ] = None,
     list_sets: bool = switch("List the public data sets.", flag="--list"),
-    source: str | None = option("PATH|URL", "Take this archive, folder or mirror instead.", flag="--from"),
+    source: str | None = option("PATH|URL", "Use this archive, folder or mirror instead.", flag="--from"),
     cache: Path | None = option("FOLDER", "Where to keep data sets. Default: $HINGERANK_CACHE."),
     checksum: str | None = option("sha256:HEX", "Require this checksum."),
     json: bool = JSON,

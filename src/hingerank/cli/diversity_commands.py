@@ -1,4 +1,4 @@
-"""`rerank`, and `evaluate --diversity`: TREC runs in and out."""
+"""The command `rerank`, and `evaluate --diversity`; both work on TREC runs."""
 
 import warnings
 from pathlib import Path
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from hingerank.diversity.trec import RunLike
 
 MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
-KEPT = {"documents": "kept at the end of their topic's ranking", "topics": "kept, those without aspects by relevance"}
+KEPT = {
+    "documents": "kept at the end of their topic's ranking",
+    "topics": "kept; topics without aspects are ranked by relevance",
+}
 OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features", "words": "--texts"}
 
 
 class RunParts(TopicParts):
-    """The run and its documents."""
+    """The run and data about its documents."""
 
     features: Path | None = option("DATA", "LETOR data with document ids: features of the documents.")
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
@@ -31,7 +34,7 @@ class RunParts(TopicParts):
 
 
 class Diversifying(Group, panel="Method"):
-    """A method and its parameters, or a model."""
+    """A method and its parameters, or a saved model."""
 
     method: str = option("NAME", "mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div.", "mmr")
     model: Path | None = option("MODEL", "Saved model to use instead of --method.")
@@ -72,7 +75,7 @@ def rerank(
     _check_steps(how, out, ranker)
     if out.save is not None:
         check_target(out.save, run, out.force, "--save")
-    weights = getattr(ranker, "coef_", None)  # of a model that learned
+    weights = getattr(ranker, "coef_", None)  # only models that learn have weights
     width = len(weights) if weights is not None and len(weights) else None
     rows = None
     if parts.features is not None:
@@ -100,7 +103,7 @@ def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> N
     if out.output is None and out.save is None:
         raise ValueError("nothing to do: name the run to write with --output, or the model to write with --save")
     if (how.qrels is None) != (out.save is None):
-        raise ValueError("--fit and --save go together: learn from judgments, then save the model")
+        raise ValueError("--fit and --save go together: give both to learn from judgments and save the model")
     if how.qrels is None and not ranker.__sklearn_is_fitted__():
         raise ValueError(
             f"{how.method} learns from judgments: make a model with --fit QRELS --save MODEL, then --model MODEL"
@@ -108,11 +111,11 @@ def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> N
 
 
 def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, parts: TopicParts) -> "DiverseData":
-    """The topics of a run with the contents of the files; a warning counts what is missing."""
+    """Return the topics of a run, joined with the contents of the files; warn with counts of what is missing."""
     from hingerank.diversity.queries import join_run, read_aspects, read_texts
 
     if parts.clusters is not None and (rows is None or parts.aspects is not None):
-        raise ValueError("--clusters makes aspects of features: give --features, and not --aspects")
+        raise ValueError("--clusters makes aspects from features: give --features, and not --aspects")
     with in_command_words():
         data = join_run(
             run,
@@ -131,25 +134,25 @@ def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, p
 
 
 def _warn_of_training_topics(data: "DiverseData", topics: list[str]) -> None:
-    """A ranker looks better than it is on the topics that it learned from."""
+    """Warn if the run has topics that the model learned from: measures on them are too optimistic."""
     seen = set(topics) & {query.qid for query in data}
     if seen:
         warnings.warn(
-            f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are of training, "
-            "not of test; hingerank compare separates the two",
+            f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are on training "
+            "topics, not on test topics; hingerank compare separates the two",
             stacklevel=2,
         )
 
 
 def _check_parts(ranker: "DiverseRanker", queries: "DiverseData") -> None:
-    """Name the option that gives what the method needs and the run alone lacks."""
+    """Raise an error if the run lacks a part that the method needs; the message names the option that gives it."""
     for part, options in OPTIONS.items():
         if part in ranker._needs and any(getattr(query, part) is None for query in queries):
             raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
 
 
 def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
-    """The ranker, and what was noted with a saved one."""
+    """Return the ranker, and the metadata of its file if it was saved."""
     from hingerank.diversity.selection import DiverseRanker
     from hingerank.export.model_file import load, read_header
     from hingerank.registry import ranker_class, registered_name
@@ -168,7 +171,7 @@ def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
 def evaluate_run(
     qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool, complete: bool = False
 ) -> None:
-    """What `evaluate --diversity QRELS RUN` prints: means over the judged topics of the run, or the values of each."""
+    """Print what `evaluate --diversity QRELS RUN` measures: means over the judged topics, or values per topic."""
     import numpy as np
 
     from hingerank.diversity.measures import evaluate_diversity

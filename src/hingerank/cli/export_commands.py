@@ -1,4 +1,4 @@
-"""`export` and `upload`."""
+"""The commands `export` and `upload`."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from hingerank.cli.output import print_facts, print_json, print_table, read_sett
 
 
 def known_formats() -> list[str]:
-    """What --to takes."""
+    """Return the formats that --to takes."""
     from hingerank.export.exporting import FORMATS
 
     return sorted([*FORMATS, "vectors"])
@@ -19,11 +19,11 @@ def known_formats() -> list[str]:
 def export(
     model: Model,
     to: str = option(
-        "FORMAT", "Such as onnx or sql; an unknown one lists them.", REQUIRED, autocompletion=completing(known_formats)
+        "FORMAT", "Such as onnx or sql; an unknown name lists all.", REQUIRED, autocompletion=completing(known_formats)
     ),
     output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", folder=True),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
-    features: Path | None = option("FILE", "JSON: feature -> its name there, or the engine's own list of features."),
+    features: Path | None = option("FILE", "JSON: feature -> its name in the engine, or the engine's feature list."),
     define: bool = switch("Also write definitions of the features, for search engines that lack them."),
     settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
@@ -31,9 +31,9 @@ def export(
 ) -> None:
     """Write a model for a search engine, a database, ONNX, C, ….
 
-    With --check a program on this machine runs the export. The largest difference from the model's scores is printed,
-    with the number of queries ordered differently and of scores below 0. An export with other scores than the model's
-    is never written.
+    With --check, a program on this machine runs the export. The command prints the largest difference from the model's
+    scores, the number of queries that are ordered differently, and the number of scores below 0. An export whose scores
+    differ from the model's is never written.
 
     Example: hingerank export model/ --to onnx -o model.onnx --check test.txt
     """
@@ -60,15 +60,15 @@ def export(
 
 
 class Checked(Group, panel="Check"):
-    """What is scored in the engine."""
+    """Which rows to score in the engine."""
 
     log: Path | None = option("FILE", "Feature log of the engine: score rows of its first queries again.")
     params: list[str] | None = option(
-        "NAME=VALUE", "What features take from outside, such as text=lamp; repeatable.", flag="--param"
+        "NAME=VALUE", "External value that features use, such as text=lamp; repeatable.", flag="--param"
     )
-    rows: int = option("N", "Most rows to score for each query.", 10, min=1)
+    rows: int = option("N", "Largest number of rows to score per query.", 10, min=1)
     document: str = option("FIELD", "Field of Solr's document ids.", "id")
-    query: str = option("NAME", "Where the log has its query ids.", "qid")
+    query: str = option("NAME", "Field of the log with the query ids.", "qid")
 
 
 @command
@@ -84,16 +84,16 @@ def upload(
     settings: list[str] | None = option(
         "NAME=VALUE", "Option of the format, such as shift=5; repeatable.", flag="--set"
     ),
-    replace: bool = switch("Replace a model of this name, once the new one has scored well."),
+    replace: bool = switch("Replace a model of this name, after the new one has passed the check."),
     headers: list[str] | None = option("'NAME: VALUE'", "Header of every call; repeatable.", flag="--header"),
-    dry_run: bool = switch("Print the calls, and make none.", panel="Output"),
+    dry_run: bool = switch("Print the calls without making them.", panel="Output"),
     json: bool = JSON,
 ) -> None:
     """Put a model into a search engine and compare its scores there.
 
-    The model is read back, and a few rows are scored by it: their scores must be what the model makes of the features
-    that the engine gives them. If anything fails, what was sent is taken back. The engine's own features are never
-    changed.
+    The model is read back, and the engine scores a few rows with it. These scores must equal the scores that the model
+    computes from the features that the engine reports. If anything fails, everything that was sent is removed. The
+    features that the engine already had are never changed.
 
     Example: hingerank upload model/ --to solr --url http://localhost:8983/solr/products --log log.jsonl
 
@@ -120,7 +120,7 @@ def upload(
 
 
 def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:
-    """Name -> value of texts such as name=value."""
+    """Parse texts such as name=value into a mapping from names to values."""
     found = [text.partition(mark) for text in texts or []]
     for name, sign, _ in found:
         if not (name.strip() and sign):
@@ -129,7 +129,7 @@ def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:
 
 
 def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Options of an export to vectors, with the features of the items: those named, or those saved with the model."""
+    """Add the features of items to the options of an export to vectors: those named, or those saved with the model."""
     from numpy import load
 
     from hingerank.cli.files import open_data
@@ -146,7 +146,7 @@ def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_features(path: Path) -> Any:
-    """The JSON of a file: feature -> name or description, or an engine's own list of features."""
+    """Read a JSON file: a mapping from features to names or definitions, or an engine's own list of features."""
     from json import JSONDecodeError, loads
 
     try:

@@ -1,4 +1,4 @@
-"""Open a data set in any form, with a progress bar and errors in the command line's words."""
+"""Open a data set in any format, with a progress bar and errors that name options of the command line."""
 
 import warnings
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PLAIN = Rows()
 
 
 def read_options(rows: Rows, kind: str) -> dict[str, Any]:
-    """What `read` takes for data of this kind: columns of tables, and whether rows without query ids are one query."""
+    """Return the arguments of `read` for data of this kind: columns of tables, and `one_query`."""
     named = [name for name in ("label", "qid", "features") if getattr(rows, name) is not None]
     if kind == "table":
         found = {name: getattr(rows, name) or None for name in named}
@@ -35,7 +35,7 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
     return {"one_query": True} if rows.one_query and kind != "binary" else {}
 
 
-_REMEDIES = {  # the library's parameter -> what the command line says instead of naming it
+_REMEDIES = {  # parameter of the library -> advice that names options of the command line
     "columns": "name others with --label, --qid and --features",
     "ratings": "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with "
     "--items, or a ranker of ratings, such as list-ranker",
@@ -56,21 +56,20 @@ def open_data(
     dtype: str = "float64",
     index_base: int | None = None,
 ) -> "RankingData":
-    """The data at `path`.
+    """Read the data at `path`.
 
     Parameters
     ----------
     path : Path
     rows : Rows, optional
-        Options of the command; where they have --pad, text that lacks the last features of a model is an error
-        without it, and otherwise a warning.
+        Options of the command. If they include --pad, text without the last features of a model is an error unless
+        --pad is given. Commands without --pad only warn.
     n_features : int, optional
-        How many features a model expects; a text file whose rows never reach the last ones is read again with them as
-        zeros.
+        The number of features of the model. Text with fewer features is read again, with the missing ones as zeros.
     dtype : str
-        As `hingerank.read` takes it.
+        Passed to `hingerank.read`.
     index_base : {0, 1}, optional
-        The number of the first feature in the text that the model learned from, and so in this text.
+        The number of the first feature in the text that the model learned from, which this text should share.
     """
     pad = rows.pad if isinstance(rows, ModelRows) else None
     if not path.exists():
@@ -78,20 +77,20 @@ def open_data(
     with in_command_words():
         data, may_widen = _open(path, rows, dtype, index_base)
         if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
-            data, _ = _open(path, rows, dtype, None)  # a number too many to count from 0: converted
+            data, _ = _open(path, rows, dtype, None)  # too many features if the text counts from 0: it counts from 1
         if may_widen and n_features is not None and data.n_features < n_features:
-            short = f"{path} reaches feature {data.n_features} of the model's {n_features}"
+            short = f"{path} has features up to {data.n_features}, but the model has {n_features}"
             if pad is False:
-                raise DataError(f"{short}: is it the same data? Pass --pad if the features that are absent are zeros")
+                raise DataError(f"{short}: is it the same data? Pass --pad to read the missing features as 0")
             if pad is None:
-                warnings.warn(f"{short}: the others count as 0", stacklevel=2)
+                warnings.warn(f"{short}: the missing ones are read as 0", stacklevel=2)
             data, _ = _open(path, rows, dtype, index_base, n_features=n_features)
         return data
 
 
 @contextmanager
 def in_command_words() -> Iterator[None]:
-    """Errors of the library that name a parameter of it, with the command line's words for it."""
+    """Replace the advice in errors of the library, which names Python parameters, by advice that names options."""
     try:
         yield
     except DataError as error:
@@ -101,14 +100,14 @@ def in_command_words() -> Iterator[None]:
 
 
 def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: object) -> tuple["RankingData", bool]:
-    """The data, and whether it is text, whose number of features is only a guess."""
+    """Return the data, and whether it is text: its number of features may be too small."""
     with refusing_one_query(path):
         return _read(path, rows, dtype, index_base, options)
 
 
 @contextmanager
 def refusing_one_query(path: Path) -> Iterator[None]:
-    """Data without query ids are an error, unless --one-query says that it is meant."""
+    """Turn the warning about data without query ids into an error; --one-query accepts such data."""
     from hingerank.data.checks import OneQueryWarning
 
     with warnings.catch_warnings():
@@ -119,7 +118,7 @@ def refusing_one_query(path: Path) -> Iterator[None]:
             said = str(problem).removeprefix(f"{path}: ").partition(";")[0]
             raise DataError(
                 f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into "
-                f"{path.name}.query, or pass --one-query if it is meant"
+                f"{path.name}.query, or pass --one-query if all rows belong to one query"
             ) from None
 
 
@@ -145,7 +144,7 @@ def _read(
 
 
 def verify_path(path: Path, rows: Rows) -> str:
-    """Read all of a data set, model file or run folder; what was compared, or an error that names what is damaged."""
+    """Read all of a data set, model or run folder and return what was verified; an error names what is damaged."""
     from hingerank.export.model_file import FILE_NAME, is_model, load
     from hingerank.lab.results import load_arrays, load_results
 
@@ -167,7 +166,7 @@ def verify_path(path: Path, rows: Rows) -> str:
 
 
 def _carries_checksum(path: Path) -> bool:
-    """Whether damage to the file would be noticed: compressed text, and tables that say so in their schema."""
+    """Whether damage to the file would be noticed: it is compressed text, or a table with checksums in its schema."""
     from hingerank.data.streams import TextSource
     from hingerank.data.tables import has_checksums
 
@@ -178,7 +177,7 @@ def _carries_checksum(path: Path) -> bool:
 
 
 def check_target(output: str, data: Path, force: bool = False, option: str = "--output") -> None:
-    """Find out before the fit, not after it, that its model could not be saved; nothing is made or changed here."""
+    """Raise an error before the fit if its model could not be saved; nothing is written or changed here."""
     from hingerank.export.model_file import is_model
 
     target = Path(output)
@@ -195,21 +194,21 @@ def check_target(output: str, data: Path, force: bool = False, option: str = "--
 
 
 def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
-    """The two, whichever was given first."""
+    """Return (data, model), whichever of the two was given first."""
     from hingerank.export.model_file import is_model
 
     return (model, data) if is_model(data) and not is_model(model) else (data, model)
 
 
 def scored(ranker: "BaseRanker", model: Path, data: Path, rows: Rows) -> "tuple[RankingData, np.ndarray]":
-    """The data, read with the features that the model has, and its scores of them."""
+    """Read the data with the features of the model, and return the data and the model's scores."""
     found = open_for(ranker, model, data, rows)
     with working("scoring"):
         return found, ranker.predict(found)
 
 
 def open_for(ranker: "BaseRanker", model: Path, data: Path, rows: Rows = PLAIN) -> "RankingData":
-    """The data, read with the features that the model has."""
+    """Read the data with the features of the model."""
     from hingerank.export.model_file import read_header
 
     return open_data(data, rows, ranker.n_features_in_, index_base=read_header(model)["metadata"].get("index_base"))

@@ -1,4 +1,4 @@
-"""The arguments and groups of options that several commands share."""
+"""Arguments and groups of options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +17,11 @@ PersonalModel = Annotated[
 ]
 RANKER_NAMES = completing(lambda: RANKERS)  # what a shell offers for --model and the like
 AS_JSON = "Print JSON instead of text."
-JSON = switch(AS_JSON, panel="Output")  # the default of a command's parameter
+JSON = switch(AS_JSON, panel="Output")  # for commands without a group of output options
 
 
 class Output(Group, panel="Output"):
-    """What is printed."""
+    """What to print."""
 
     json: bool = switch(AS_JSON)
 
@@ -64,7 +64,7 @@ class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", 
     separator: str | None = option("TEXT", "Separator of columns, such as :: or tab. Default: detected.")
 
     def reading(self, *, rating: bool = True) -> dict[str, Any]:
-        """What `read_ratings` takes; rating: whether there is a column of ratings."""
+        """Return the arguments of `read_ratings`; rating: whether the file has a column of ratings."""
         named = {"user": self.user_column, "item": self.item_column}
         named |= {"rating": self.rating_column} if rating else {}
         columns: dict[str, Any] = {name: column_of(text) for name, text in named.items()}
@@ -73,7 +73,7 @@ class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", 
 
 
 def column_of(text: str) -> str | int:
-    """A column as `read_ratings` takes it: a name, or a number, which the command line counts from 1."""
+    """Return a column as `read_ratings` takes it: a name, or a number from 0 (the command line counts from 1)."""
     from hingerank.data.checks import whole_decimal
 
     number = whole_decimal(text)
@@ -83,7 +83,7 @@ def column_of(text: str) -> str | int:
 
 
 class RatingOptions(RatingColumns, kinds=("ratings",)):
-    """How to read ratings and the items that they are about."""
+    """How to read ratings and the rated items."""
 
     items: Path | None = option(
         "TABLE", "DATA holds ratings; this table holds the items: ids first, then features. Default: ids alone."
@@ -92,7 +92,7 @@ class RatingOptions(RatingColumns, kinds=("ratings",)):
 
 
 class TopicParts(Group, panel="Topics"):
-    """What is known of the documents of topics."""
+    """Data about the documents of topics."""
 
     aspects: Path | None = option("FILE", "Lines of topic, aspect, document, probability.")
     texts: Path | None = option("FILE", "Lines of document, tab, text (svm-div covers the words).")
@@ -107,7 +107,7 @@ class TopicParts(Group, panel="Topics"):
 
 
 class ModelOutput(Output):
-    """Where a model goes."""
+    """Where to save the model."""
 
     output: str = option("PATH", "Where to save the model: folder/ or file.safetensors.", REQUIRED, short="-o")
     force: bool = switch("Replace what is there.")

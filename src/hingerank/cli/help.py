@@ -1,4 +1,4 @@
-"""Help pages: options in panels, examples that can be copied, no line that breaks inside a word; suggestions."""
+"""Help pages with options in panels and examples to copy; no line breaks inside a word. Unknown commands get a hint."""
 
 import re
 import textwrap
@@ -10,16 +10,16 @@ from typer.core import TyperCommand, TyperGroup
 from hingerank.registry import did_you_mean
 
 EXAMPLE = "Example: "
-WIDEST = 26  # columns for the names of options
+WIDEST = 26  # width of the column of option names
 OTHERS = (
     "predict=rank score=rank train=fit learn=fit test=evaluate eval=evaluate optimise=tune optimize=tune search=tune "
     "benchmark=compare analyze=analyse describe=info download=fetch diversify=rerank rankers=models save=export"
 )
-MEANT = dict(pair.split("=") for pair in OTHERS.split())  # what other programs call these commands
+MEANT = dict(pair.split("=") for pair in OTHERS.split())  # names of such commands in other programs -> names here
 
 
 def wrapped(text: str, width: int, start: str = "", rest: str | None = None) -> list[str]:
-    """Lines of a text that break at spaces only."""
+    """Wrap a text into lines that break only at spaces."""
     rest = start if rest is None else rest
     return textwrap.wrap(
         text, width, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
@@ -27,14 +27,14 @@ def wrapped(text: str, width: int, start: str = "", rest: str | None = None) -> 
 
 
 def example(text: str, width: int) -> list[str]:
-    """A command line, continued with backslashes where it is too long; options keep their values."""
+    """Wrap a command line, with a backslash at the end of each line but the last; an option stays with its value."""
     joined = re.sub(r"(?<= )(--?[\w-]+) (?=[^-\s])", "\\1\0", text)
     lines = [line.replace("\0", " ") for line in wrapped(joined, width - 2, "  ", "      ")]
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
 def section(formatter: Any, title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """A heading, and below it names on the left and what they mean on the right."""
+    """Write a heading, and below it names on the left and their meanings on the right."""
     rows = list(rows)
     column = 4 + max((len(name) for name, _ in rows if len(name) <= WIDEST), default=WIDEST)
     formatter.write(f"\n{title}:\n")
@@ -48,7 +48,7 @@ def section(formatter: Any, title: str, rows: Iterable[tuple[str, str]]) -> None
 
 
 class CommandPage(TyperCommand):
-    """A command with such a page."""
+    """A command with a help page in panels."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         words = [_shown(argument) for argument in self.params if argument.param_type_name == "argument"]
@@ -74,7 +74,7 @@ class CommandPage(TyperCommand):
                 name, text = record
                 panels.setdefault(panel, []).append(
                     (name, text.replace("\\[", "["))
-                )  # some versions of typer escape it
+                )  # some versions of typer escape brackets
         panels["Output"] = panels.pop("Output")  # at the end
         for title, rows in panels.items():
             section(formatter, title, rows)
@@ -89,7 +89,7 @@ def _shown(argument: Any) -> str:
 
 
 class CommandsPage(TyperGroup):
-    """The list of commands in panels; a command that does not exist is answered with those that are like it."""
+    """The list of commands in panels. The error for an unknown command suggests similar ones."""
 
     def format_commands(self, ctx: object, formatter: object) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}

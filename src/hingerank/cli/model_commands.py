@@ -1,4 +1,4 @@
-"""`fit`, `rank` and `evaluate`."""
+"""The commands `fit`, `rank` and `evaluate`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +49,7 @@ class Training(Group, panel="Train"):
         autocompletion=RANKER_NAMES,
     )
     rank: int | None = option("N", "Rank of rankers that have one, such as personal-rank-svm.", min=1)
-    C: float | None = option("X", "Weight of the loss against the penalty; --set C=none follows the data.")
+    C: float | None = option("X", "Weight of the loss relative to the penalty; --set C=none follows the data.")
     loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
     tol: float | None = option("X", "Stop at this certified accuracy.")
     seed: int | None = option("N", "Seed of random rankers.")
@@ -57,7 +57,7 @@ class Training(Group, panel="Train"):
     settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
 
     def ranker(self, usual: str) -> tuple[str, Any]:
-        """The registered name, and the ranker; usual: where none is named."""
+        """Return the registered name and the ranker; usual: the name of the ranker if --model is not given."""
         from hingerank.registry import ranker_class, registered_name
 
         options = {"C": self.C, "loss": self.loss, "tol": self.tol, "random_state": self.seed, "scale": self.scale}
@@ -66,27 +66,27 @@ class Training(Group, panel="Train"):
         flags = {name: f"--{name}" for name in parameters} | {"random_state": "--seed"}
         for name, value in map(read_setting, self.settings or []):
             if name in parameters:
-                raise ValueError(f"{name} is given twice: {parameters[name]!r} and {value!r}")
+                raise ValueError(f"{name} is given twice, as {parameters[name]!r} and {value!r}: leave out one")
             parameters[name] = value
         name = registered_name(self.model or usual)
         return name, make_ranker(ranker_class(name), name, parameters, flags)
 
 
 class FitRows(Rows, fits={"validation": ("rows",)}):
-    """Rows to learn from."""
+    """How to read rows, and rows to validate on."""
 
     validation: Path | None = option("DATA", "Measure the fitted model on these rows (mean NDCG@10).")
 
 
 class Cluster(Group, panel="Dask cluster", kinds=("parts",)):
-    """Where parts of the rows are."""
+    """The Dask cluster, and how to cut the rows into parts."""
 
     dask: str | None = option("CLUSTER", "tcp://HOST:PORT, or local:N for N processes here.")
     parts: int | None = option("N", "Cut a binary folder into N parts.", min=1)
 
 
 class FitRatings(RatingOptions):
-    """How `fit` takes ratings."""
+    """How `fit` uses ratings."""
 
     clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
     half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
@@ -131,7 +131,7 @@ def fit(
     check_kind(kind, rows, logged, cluster, ratings)
     name, ranker = train.ranker(CLICKED if ratings.clicks else LISTS if personal else ROWS)
     if personal and isinstance(ranker, BaseRanker):
-        raise ValueError(f"{data} is ratings: use a personal ranker, such as --model personal-rank-svm")
+        raise ValueError(f"{data} holds ratings: use a personal ranker, such as --model personal-rank-svm")
     if not personal and not isinstance(ranker, BaseRanker):
         raise ValueError(not_from_rows(name, type(ranker)))
     check_target(out.output, data, out.force)
@@ -141,8 +141,8 @@ def fit(
         else:
             how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
             saved = how(name, ranker, data, rows, cluster, ratings, out.output)
-    except TypeError as error:  # a value of a type that the parameter cannot be
-        raise ValueError(f"{name} cannot use its settings: {error}") from error
+    except TypeError as error:  # a parameter has a value of a wrong type
+        raise ValueError(f"{name} does not accept these settings: {error}") from error
     _report_fit(name, ranker, saved, out.json)
 
 
@@ -215,7 +215,7 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
     """Score data with a saved model, one score per line or ranked.
 
     Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and
-    score, separated by tabs. A TREC run orders documents of equal score by falling id, as trec_eval does. For a
+    score, separated by tabs. A TREC run orders documents of equal score by decreasing id, as trec_eval does. For a
     personal model DATA is a table of users and items. MODEL and DATA may be given in either order.
 
     Example: hingerank rank model/ test.txt -o scores.txt
@@ -251,7 +251,7 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
 def _ranked(
     rows: "RankingData", scores: "np.ndarray", top: int | None, falling_docid: bool = False
 ) -> "Iterator[tuple[object, list, np.ndarray]]":
-    """For each query its id, the ids of its best documents (row numbers from 1 where there are none), their scores.
+    """Yield for each query its id, the ids of its best documents (or their row numbers from 1), and their scores.
 
     Rows of equal score stay in row order, or are ordered by falling document id.
     """
@@ -273,7 +273,7 @@ def _plain_lines(query: object, documents: list, scores: "np.ndarray") -> Iterat
 
 
 def _trec_lines(query: object, documents: list, scores: "np.ndarray") -> Iterator[str]:
-    """Scores in all their digits: equal ones stay equal, and every reader orders them by a rule of its own."""
+    """Yield the lines of a run. Scores have all their digits, so equal scores stay equal for programs that read it."""
     for place, (document, score) in enumerate(zip(documents, scores.tolist(), strict=True), 1):
         if len(f"{query} {document}".split()) != 2:
             raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
@@ -301,13 +301,13 @@ class Measuring(
 
     @property
     def measures(self) -> list[str] | None:
-        """The names of the measures; None: the usual ones of the data."""
+        """The names of the measures, or None for the default ones."""
         names = [name.strip() for text in self.measure or [] for name in text.split(",")]
         return [name for name in names if name] or None
 
 
 class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
-    """How `evaluate` judges the lists of a personal model."""
+    """How `evaluate` measures the lists of a personal model."""
 
     top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
     exclude: Path | None = option("RATINGS", "Training ratings, whose items are not recommended again.")
@@ -387,7 +387,7 @@ def _evaluate_rows(data: Path, scores: Path, ranker: object, how: Measuring, row
     if ranker is not None:
         found, given = scored(ranker, scores, data, rows)
     elif scores.is_dir():
-        raise ValueError(f"{scores} holds neither a model nor scores")
+        raise ValueError(f"{scores} is a folder without a model: name a model, or a file of scores")
     else:
         found, given = open_data(data, rows), read_scores(scores)
         if len(given) != found.n_rows:
@@ -402,7 +402,7 @@ def _evaluate_rows(data: Path, scores: Path, ranker: object, how: Measuring, row
 
 
 def _evaluate_run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
-    """A TREC run against judgments, or against data with document ids."""
+    """Measure a TREC run with judgments, or with data that has document ids."""
     from hingerank.diversity.trec import read_run
     from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
 
@@ -422,7 +422,7 @@ def _evaluate_run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool)
 def _print_measures(
     title: str, counts: dict[str, int], means: Any, word: str, queries: list, values: Any, how: Measuring, json: bool
 ) -> None:
-    """Means, and with --per-query the values of each query or topic."""
+    """Print the means, and with --per-query also the values of each query or topic."""
     title += f", preset {how.preset}" if how.preset else ""
     if json:
         found: dict[str, object] = {**counts, "preset": how.preset, "means": means}

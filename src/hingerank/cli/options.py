@@ -1,8 +1,9 @@
 """Options in groups: a group is a panel of a help page and says which kinds of data its options are for.
 
-A command takes groups as arguments. `command` turns groups into options and the options given into groups, checks those
-that have a fixed list of values, adds --force where a place to write is named and asks for it where something is, and
-lets errors name options instead of Python arguments. `check_kind` refuses options that do not fit the data.
+A command takes groups as arguments. `command` turns the groups into options for typer, and the options that a user
+gives back into groups. It checks options with a fixed list of values. If an option names a file to write, it adds
+--force and requires it to replace an existing file. Errors name options instead of Python arguments. `check_kind`
+refuses options that do not fit the data.
 """
 
 import inspect
@@ -18,7 +19,7 @@ import typer
 
 from hingerank.registry import did_you_mean
 
-KINDS = {  # what DATA can be: what it is called, and what would make it that
+KINDS = {  # kind of data -> its name in messages, and how to give such data
     "rows": ("graded rows", ""),
     "parts": ("rows on a Dask cluster", "name the cluster with --dask"),
     "clicks": ("a click log", "name the file of its documents' features with --features"),
@@ -32,40 +33,40 @@ KINDS = {  # what DATA can be: what it is called, and what would make it that
     "comparison": ("a comparison", ""),
     "personal model": ("a personal model", ""),
 }
-IN_PYTHON = {"random_state": "--seed", "held_out": "--hold-out"}  # arguments that the command line calls otherwise
+IN_PYTHON = {"random_state": "--seed", "held_out": "--hold-out"}  # Python argument -> option of another name
 
 
-REQUIRED = MISSING  # as the default of an option
+REQUIRED = MISSING  # the default of an option that must be given
 
 
 def option(
     metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "", **more: object
 ) -> Any:
-    """An option with a value: a field of a group, or the default of a command's parameter.
+    """Define an option with a value, as a field of a group or as the default of a command's parameter.
 
     Parameters
     ----------
     metavar, help : str
-        As the help page has them.
+        Placeholder of the value and description on the help page.
     default : value, optional
     flag, short : str, optional
-        The option as it is typed, where it is not --name, and in one letter.
+        The name on the command line if it is not --name, and a short name.
     panel : str, optional
-        The heading on the help page, where it is not that of the group.
+        The heading on the help page, if it is not that of the group.
     **more
-        As `typer.Option` takes it.
+        Passed to `typer.Option`.
     """
     about = {"metavar": metavar, "help": help, **more}
     return field(default=default, metadata={"flag": flag, "short": short, "panel": panel, "about": about})
 
 
 def switch(help: str, *, flag: str = "", panel: str = "") -> Any:
-    """An option without a value."""
+    """Define an option without a value."""
     return field(default=False, metadata={"flag": flag, "short": "", "panel": panel, "about": {"help": help}})
 
 
 def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """What a shell offers for a value that is begun: the known words, also after a comma.
+    """Return a function that completes a value for the shell: with the known words, also after a comma.
 
     >>> completing(lambda: ["rank-svm", "ranknet", "listnet"])("listnet,rank")
     ['listnet,rank-svm', 'listnet,ranknet']
@@ -79,13 +80,13 @@ def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
 
 
 def choice(values: str, help: str, default: str | None) -> Any:
-    """An option with one of the values "a|b|c"; None: the command decides where it is not given."""
+    """Define an option with one of the values "a|b|c"; with the default None the command chooses."""
     made = option(values, help, default, autocompletion=completing(lambda: values.split("|")))
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
 
 def target(metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False) -> Any:
-    """An option that names a file to write, or also a folder; what is there is not replaced without --force."""
+    """Define an option that names a file or folder to write; an existing one is not replaced without --force."""
     made = option(metavar, help, default, short=short, panel="Output")
     return field(default=default, metadata={**made.metadata, "writes": ["file", "folder"] if folder else ["file"]})
 
@@ -98,15 +99,15 @@ class Group:
     panel : str
         The heading on the help page.
     kinds : sequence of str
-        The kinds of data that the options are for; empty: all.
+        The kinds of data that the options are for; all kinds if it is empty.
     fits : mapping, optional
-        The kinds of single options that differ from those of the group.
+        The kinds of data of single options, if they differ from those of the group.
     """
 
     panel: ClassVar[str] = "Options"
     kinds: ClassVar[Sequence[str]] = ()
     fits: ClassVar[Mapping[str, Sequence[str]]] = {}
-    if TYPE_CHECKING:  # what `dataclass` adds
+    if TYPE_CHECKING:  # attributes that `dataclass` adds
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
         def __init__(self, **options: object) -> None: ...
@@ -119,18 +120,18 @@ class Group:
 
     @classmethod
     def options(cls) -> list["Option"]:
-        """The options, in order."""
+        """Return the options, in order."""
         hints = get_type_hints(cls)
         return [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
 
     def given(self) -> dict[str, object]:
-        """Option -> value, of those that are not at their default."""
+        """Return a mapping from options to values, for the options that are not at their default."""
         values = {one: getattr(self, one.name) for one in self.options()}
         return {one.flag: value for one, value in values.items() if value != one.default}
 
 
 class Option:
-    """An option: its name and type in Python, and how it is typed."""
+    """An option: its name and type in Python, and its name on the command line."""
 
     def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options") -> None:
         self.name, self.kind, self.default, about = name, kind, made.default, made.metadata
@@ -142,7 +143,7 @@ class Option:
 
     @property
     def parameter(self) -> inspect.Parameter:
-        """The keyword of a function, as typer reads it."""
+        """The option as a keyword parameter of a function, as typer reads it."""
         default = inspect.Parameter.empty if self.default is REQUIRED else self.default
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(self.name, kind, default=default, annotation=Annotated[self.kind, self.typer])
@@ -154,19 +155,19 @@ class Option:
             raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
 
     def check_free(self, place: str | Path | None) -> None:
-        """Refuse to write where something is: a file that is not empty, or a folder with something in it."""
+        """Raise an error if `place` is a file that is not empty, or a folder that is not empty."""
         path = Path(place or "")
         if "folder" in self.writes and path.is_dir() and place and any(path.iterdir()):
             raise ValueError(f"{place} is not empty: pass --force to write there, or give another {self.flag}")
-        if path.is_file() and path.stat().st_size > 0:  # and not a pipe or a device
+        if path.is_file() and path.stat().st_size > 0:  # false for pipes and devices
             raise ValueError(f"{place} exists: pass --force to replace it, or give another {self.flag}")
 
 
-FORCE = switch("Replace what is there.", panel="Output")  # of every command that has a target
+FORCE = switch("Replace what is there.", panel="Output")  # added to every command that has a target
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose groups are spread out into options, as typer reads them."""
+    """Turn a function that takes groups into a command whose options typer can read."""
     groups: dict[str, type[Group]] = {}
     options: list[Option] = []
     arguments = []
@@ -179,10 +180,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             arguments.append(one)
     targets = [one for one in options if one.writes]
-    asks = bool(targets) and all(one.name != "force" for one in options)  # a command may use --force itself
+    asks = bool(targets) and all(one.name != "force" for one in options)  # some commands use --force themselves
     if asks:
         options.append(Option("force", bool, FORCE))
-    options.sort(key=lambda one: one.name == "json")  # the last one
+    options.sort(key=lambda one: one.name == "json")  # put --json last
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
 
@@ -190,7 +191,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         bound = signature.bind(*positional, **given)
         bound.apply_defaults()
         values = bound.arguments
-        typed_words = {str(value) for value in values.values()}  # such as a folder that is called model
+        typed_words = {str(value) for value in values.values()}  # for example a folder named model
         for one in options:
             one.check(values[one.name])
         for one in targets if not values.get("force") else []:
@@ -211,7 +212,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def naming_options(flags: Mapping[str, str]) -> Iterator[None]:
-    """Errors that name an argument of Python's, with the option of the command line in its place.
+    """Replace names of Python arguments in errors by options of the command line.
 
     >>> with naming_options({"hold_out": "--hold-out", "C": "--C"}):
     ...     raise ValueError("hold_out must be one of 'ratings', 'items'; pass hold_out='items'")
@@ -228,7 +229,7 @@ def naming_options(flags: Mapping[str, str]) -> Iterator[None]:
 
 
 def _set_names(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, str]:
-    """Parameter -> how it was given, of those that came by --set."""
+    """Return a mapping from parameters to "--set NAME", for the parameters given by --set."""
     texts = [text for one in options if one.flag == "--set" for text in given.get(one.name) or []]
     names = [text.partition("=")[0].strip().rpartition(".")[2] for text in texts]
     return {name: f"--set {name}" for name in names if name}
@@ -238,9 +239,10 @@ VERBS = "must|is|are|has|needs|takes|cannot"
 
 
 def in_options(text: str, flags: Mapping[str, str]) -> str:
-    """A message in which `name=value` anywhere, and `name` before a verb at the start, are options.
+    """Replace `name=value` anywhere in a message, and `name` before a verb at its start, by the option.
 
-    A name elsewhere may be an ordinary word, such as items; messages that begin with one are about the argument.
+    A name elsewhere may be an ordinary word, such as items. A message that begins with a name and a verb is about the
+    argument.
 
     >>> in_options("no items are saved", {"items": "--items"}), in_options("items must be a file", {"items": "--items"})
     ('no items are saved', '--items must be a file')
@@ -255,18 +257,18 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
 
 
 def check_kind(kind: str, *groups: Group) -> None:
-    """Refuse an option that is given and does not fit data of this kind."""
+    """Raise an error for an option that is given but does not fit data of this kind."""
     for group in groups:
         for one in group.options():
             kinds = group.fits.get(one.name, group.kinds)
             if kinds and kind not in kinds and getattr(group, one.name) != one.default:
-                words = f"{one.flag} is for {KINDS[kinds[0]][0]}, not for {KINDS[kind][0]}"  # the first says enough
+                words = f"{one.flag} is for {KINDS[kinds[0]][0]}, not for {KINDS[kind][0]}"  # the first kind is enough
                 remedy = KINDS[kinds[0]][1]
                 raise ValueError(f"{words}: {remedy}" if remedy else words)
 
 
 def typed(name: str, arguments: Iterable[object], *groups: Group, leave_out: Sequence[str] = ()) -> str:
-    """The command line that asks for the same again."""
+    """Return the command line that would run the same command again."""
     words = ["hingerank", name, *map(str, arguments)]
     for group in groups:
         for option, value in group.given().items():

@@ -1,6 +1,6 @@
-"""How commands speak: results on stdout as tables or JSON, progress on stderr for people only, files written whole.
+"""Output of commands: results on stdout as tables or JSON, progress on stderr if it is a terminal, files written whole.
 
-With them, the parameters of rankers as the command line gives them.
+This module also parses parameters of rankers that are given on the command line.
 """
 
 import json
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def print_json(value: object, stream: IO[str] | None = None) -> None:
-    """One JSON document on `stream` (default: stdout); NaN and infinity, which JSON lacks, become null.
+    """Print one JSON document to `stream` (default: stdout). NaN and infinity, which JSON lacks, become null.
 
-    A terminal gets it indented, a pipe or a file on one line.
+    The document is indented on a terminal, and one line in a pipe or a file.
     """
     stream = stream or sys.stdout
     print(json.dumps(plain(value), indent=2 if stream.isatty() else None, allow_nan=False), file=stream)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table on stdout: words to the left, numbers to the right; without column names, a list of facts."""
+    """Print a table to stdout: text aligned left, numbers aligned right; without column names it is a list of facts."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -47,7 +47,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def print_facts(title: str, facts: Mapping[str, object], json: bool = False) -> None:
-    """Names and values: as JSON, or as a list."""
+    """Print names and values, as JSON or as a list."""
     if json:
         print_json(facts)
     else:
@@ -55,7 +55,7 @@ def print_facts(title: str, facts: Mapping[str, object], json: bool = False) -> 
 
 
 def console(stderr: bool = False) -> "Console":
-    """A rich console on the current stdout or stderr; wide when nobody watches, so that no cell is folded."""
+    """Return a rich console on stdout or stderr. It is wide if that is not a terminal, so that no cell is folded."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -64,9 +64,9 @@ def console(stderr: bool = False) -> "Console":
 
 @contextmanager
 def progress(label: str, share: bool = False, bytes_counted: bool = False) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr: call the value with (done, total or None), or with a share from 0 to 1.
+    """Show a progress bar on stderr. Call the result with (done, total or None), or with a fraction from 0 to 1.
 
-    Nothing is shown unless stderr is a terminal.
+    Nothing is shown if stderr is not a terminal.
     """
     if not sys.stderr.isatty():
         yield lambda done, total=None, label=None: None
@@ -92,7 +92,7 @@ def progress(label: str, share: bool = False, bytes_counted: bool = False) -> It
 
 @contextmanager
 def speaking(label: str) -> Iterator[Callable[..., None]]:
-    """As `progress`; if stderr is not a terminal, a line from time to time with the progress of the search."""
+    """Like `progress`; if stderr is not a terminal, print a line about the search from time to time."""
     from hingerank import watching
 
     with progress(label) as advance:
@@ -105,7 +105,7 @@ def speaking(label: str) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """A spinner on stderr while something of unknown length runs; nothing unless it is a terminal."""
+    """Show a spinner on stderr while something of unknown length runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -114,20 +114,20 @@ def working(label: str) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """A remark for the person at the terminal; silent when stderr is not one."""
+    """Print a remark on stderr if it is a terminal."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)
 
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[IO[str]]:
-    """A text stream to `path`, which appears only when all is written; stdout when path is None."""
+    """Open a text stream to `path`, or to stdout if it is None; the file appears only after all of it is written."""
     if path is None:
         yield sys.stdout
         return
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file to write to")
-    if path.exists() and not path.is_file():  # /dev/stdout, a named pipe: nothing to rename
+    if path.exists() and not path.is_file():  # /dev/stdout or a named pipe: it cannot be renamed
         with naming(path), open(path, "w", encoding="utf-8") as stream:
             yield stream
         return
@@ -138,7 +138,7 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
 
 
 def read_setting(text: str) -> tuple[str, Any]:
-    """`name=value` as (name, value)."""
+    """Parse `name=value` into (name, value)."""
     from hingerank.lab.methods import read_value
 
     name, equals, value = text.partition("=")
@@ -148,13 +148,13 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any], flags: dict[str, str] | None = None) -> Any:
-    """The ranker with these parameters; those of the library behind it go to that library.
+    """Make a ranker with these parameters; those that it does not have itself are passed to the library behind it.
 
-    flags: the options by which some of the parameters were given.
+    flags: parameter -> the option that gave it.
     """
     parameters = present_names(cls, parameters, warn=True)
     known = list(cls().get_params(deep=False))
-    others = getattr(cls, "_others", None)  # the parameter that holds those of the library behind a ranker
+    others = getattr(cls, "_others", None)  # the parameter for arguments of that library
     own = {key: value for key, value in parameters.items() if key in known}
     more = {key: value for key, value in parameters.items() if key not in known}
     if more and others is None:

@@ -1,4 +1,4 @@
-"""`reproduce`: a paper's tables run again; `analyse`: the inside of a model."""
+"""The commands `reproduce`, which runs tables of papers again, and `analyse`, which examines a model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +58,7 @@ def reproduce(
     else:
         check_device(device)
         numbers = None if folds is None else _numbers(folds)
-        tables = [find_table(name) for name in names]  # all of them before the first one runs
+        tables = [find_table(name) for name in names]  # before the first one runs, so that wrong names fail at once
         for table in tables if on is None else [on_set(table, on) for table in tables]:
             typer.echo(cost(table, load_outcome(table, output)), err=True)
             try:
@@ -142,7 +142,7 @@ def _write_page(output: Path, json: bool) -> None:
 
 
 def _check(names: list[str] | None, data: Path, output: Path, workers: int | None, json: bool) -> None:
-    """Run tables in a folder of their own, compare them with what is saved, and exit with 1 where a figure changed."""
+    """Run tables in a temporary folder, compare them with the saved ones, and exit with 1 if a figure changed."""
     from tempfile import TemporaryDirectory
 
     from hingerank.lab.progress import LiveBoard
@@ -153,7 +153,7 @@ def _check(names: list[str] | None, data: Path, output: Path, workers: int | Non
     saved = [found for table in tables if (found := load_outcome(table, output)) is not None]
     if not saved:
         which = ", ".join(table.name for table in tables)
-        raise ValueError(f"{output} holds no saved results of {which}: name a folder that does by --results")
+        raise ValueError(f"{output} holds no saved results of {which}: name a folder that has some with --results")
     changes: dict[str, list[str]] = {}
     with TemporaryDirectory() as runs:
         for old in saved:

@@ -1,4 +1,4 @@
-"""`recommend` and `add-users`, and what `fit`, `tune`, `rank`, `evaluate` and `report` do with ratings."""
+"""The commands `recommend`, `similar` and `add-users`, and what other commands do with ratings and personal models."""
 
 import warnings
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from hingerank.cli.rating_files import (
 
 
 def warn_ratings_alone(ranker: Any) -> None:
-    """Warn if lists are asked of a model that learned preferences among rated items only."""
+    """Warn if a model makes lists but learned only preferences among rated items."""
     from hingerank.personal.item_item import EASE
 
     if not isinstance(ranker, EASE) and "clicks" not in getattr(ranker, "notes_", {}):
@@ -64,7 +64,7 @@ def recommend(
     silent = int(ranker._silent().sum())
     if everybody and silent:
         warnings.warn(
-            f"{silent} users rated no two items differently: theirs is the list of the mean user", stacklevel=2
+            f"{silent} users rated no two items differently: they get the list of the mean user", stacklevel=2
         )
     warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
@@ -94,7 +94,7 @@ def similar(
     output: Path | None = target("FILE", "File to write. Default: stdout.", short="-o"),
     json: bool = JSON,
 ) -> None:
-    """List the items that the same users like as one item.
+    """List items that are liked by the same users as an item.
 
     Each line holds rank, item and the cosine of the two items' vectors. Items are similar if the same users like them.
 
@@ -118,7 +118,7 @@ def similar(
 
 
 def _wanted(ranker: Any, text: str) -> Any:
-    """The user that is asked for, and a note where the list is that of the mean user."""
+    """Return the user with this id; warn if the list will be that of the mean user."""
     user, known = user_of(ranker, text)
     why = "" if known else f"there is no user {text!r} in the model (add-users adds new ones)"
     if known and ranker._silent()[ranker._users().numbers([user])[0]]:
@@ -129,7 +129,7 @@ def _wanted(ranker: Any, text: str) -> Any:
 
 
 def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> Iterator[tuple[list, list, list, list]]:
-    """Columns user, rank, item, score, a block of users at a time."""
+    """Yield columns of users, ranks, items and scores, for one block of users at a time."""
     import numpy as np
 
     from hingerank.personal.top_n import top_in_blocks
@@ -192,7 +192,7 @@ def add_users(
     before = len(ranker.users_)
     if not replace and (ranker._users().numbers(rated.users) >= 0).any():
         user = rated.users[ranker._users().numbers(rated.users) >= 0].tolist()[0]
-        raise ValueError(f"user {user!r} is known already: --replace learns such users again from these ratings")
+        raise ValueError(f"user {user!r} is already in the model: pass --replace to learn such users again")
     ranker.add_users(rated.users, catalogue.X, rows, rated.ratings, replace=replace)
     history = history_of(rated.users, rows, len(catalogue.ids))
     history = history if catalogue.history is None else catalogue.history.replaced(history)
@@ -201,7 +201,7 @@ def add_users(
 
 
 def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Any, json: bool) -> None:
-    """What `evaluate TEST MODEL` prints of a personal model: how it orders the items that each user rated."""
+    """Print what `evaluate TEST MODEL` measures for a personal model: how it orders the items that each user rated."""
     from hingerank.metrics import evaluate as measure_ranking
 
     ranker, catalogue = open_model(model, items)
@@ -225,7 +225,7 @@ def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingC
 
 
 def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
-    """(users, rows of the catalogue, ratings) to judge by, of users and items that the model knows."""
+    """Return (users, rows of the catalogue, ratings) of the test ratings whose users and items are in the model."""
     rated = read_rating_file(data, columns, ranker)
     rows = catalogue.places(rated.item_ids)[rated.items]
     known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
@@ -243,7 +243,7 @@ def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> 
 
 
 def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
-    """What `evaluate TEST MODEL --top` prints."""
+    """Print what `evaluate TEST MODEL --top` measures."""
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
     ranker, catalogue = open_model(model, how.items)
@@ -265,10 +265,10 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
 
 
 def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
-    """Lists of the most popular items, and of items similar to those that a user took.
+    """Measure lists of the most popular items, and of items similar to those that a user took.
 
-    The training ratings are those of --exclude, or those that are kept beside the model. Items are known by their ids,
-    even where several have the same features.
+    The training ratings are those of --exclude, or those saved with the model. Each item is identified by its id, even
+    if several items have the same features.
     """
     from hingerank.personal.baselines import Popularity
     from hingerank.personal.item_features import identity_features
@@ -279,11 +279,11 @@ def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) ->
     taken = hidden
     if taken is None and catalogue.history is not None:
         taken = catalogue.history.pairs
-    elif taken is None and isinstance(ranker, EASE):  # a model without items beside it, but with histories of its own
+    elif taken is None and isinstance(ranker, EASE):  # no items are saved, but the model has its users' items
         taken = ranker._taken(catalogue.X)
     if taken is None:
         warnings.warn(
-            "popularity and similar items are not shown beside the model: give the training ratings with --exclude",
+            "lists by popularity and similar items are not shown: give the training ratings with --exclude",
             stacklevel=2,
         )
         return {}
@@ -300,7 +300,7 @@ def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) ->
 def report_model(
     model: Path, output: Path | None, users: list[str] | None, exclude: Path | None, items: Path | None
 ) -> Path:
-    """The page that `report MODEL` writes; its path."""
+    """Write the page of `report MODEL` and return its path."""
     from hingerank.data.files import write_whole
     from hingerank.export.model_file import FILE_NAME
     from hingerank.lab.report.personal import personal_page
@@ -317,7 +317,7 @@ def report_model(
 
 
 def rank_pairs(model: Path, data: Path, output: Path | None, columns: RatingColumns, json: bool) -> None:
-    """What `rank` does with a personal model: a score for every line (user, item) of a table."""
+    """Write what `rank` computes with a personal model: one score for every line (user, item) of a table."""
     import numpy as np
 
     ranker, catalogue = open_model(model)

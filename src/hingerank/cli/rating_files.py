@@ -1,4 +1,4 @@
-"""Ratings, personal models and their items, as commands open them."""
+"""Open ratings, personal models and their items for commands."""
 
 import warnings
 from collections.abc import Iterable
@@ -8,11 +8,11 @@ from typing import Any
 
 from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
 
-LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers of commands
+LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
 
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
-    """Whether `data` is ratings: it is a MovieLens folder, or options are about ratings, or a ranker that is named."""
+    """Whether `data` is ratings: it is a MovieLens folder, or an option or a named ranker is for ratings."""
     from hingerank.lab.rating_folds import BASELINES
     from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import is_movielens
@@ -30,14 +30,14 @@ def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> boo
 
 
 def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time: str | None = None) -> tuple[Any, Any]:
-    """Ratings with features, and the catalogue of their items.
+    """Return ratings with item features, and the catalogue of their items.
 
     Parameters
     ----------
     data : Path
     how : RatingOptions
-    models : names of rankers; those of lists know each item by itself, whatever features it has
-    time : the column of times of a file of ratings
+    models : names of rankers; rankers of lists get an indicator feature for each item
+    time : the column of times in a file of ratings
     """
     from hingerank.data.files import DataError, no_such_file
     from hingerank.personal.catalogue import Catalogue
@@ -63,29 +63,29 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, history: Any) -> str:
-    """Save the model, and beside it its items and who rated them."""
+    """Save the model, and next to it its items and who rated them."""
     saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
     replace(catalogue, history=history).save(saved)
     return saved
 
 
 def weights_by_age(ratings: Any, days: float) -> Any:
-    """2^(-age/days) of each rating; its time is a date, or a number of seconds or of smaller units since 1970."""
+    """Return 2^(-age/days) for each rating; times are dates, or numbers of seconds or smaller units since 1970."""
     from hingerank.personal.ratings import age_weights, ticks_per_second
 
     if ratings.times is None:
-        raise ValueError("these ratings have no times, which --half-life needs")
+        raise ValueError("these ratings have no times, which --half-life needs: name their column with --time-column")
     if ratings.times.dtype.kind == "M":
         return age_weights(ratings.times, days)
     ticks = ticks_per_second(ratings.times)
     if ticks > 1:
         unit = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}[ticks]
-        warnings.warn(f"times up to {ratings.times.max():.4g} are taken as {unit}", stacklevel=2)
+        warnings.warn(f"times up to {ratings.times.max():.4g} are read as {unit}", stacklevel=2)
     return age_weights(ratings.times, 86_400.0 * ticks * days)
 
 
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
-    """A personal ranker and its items: those given, or those beside it."""
+    """Load a personal ranker and its items: those in `items`, or those saved with the model."""
     from hingerank.export.model_file import load, read_header
     from hingerank.personal.catalogue import Catalogue, load_catalogue
     from hingerank.personal.rankers import PersonalRanker
@@ -107,7 +107,7 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
 
 
 def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
-    """(the id that is typed as `text`, whether the model knows it)."""
+    """Return the id that is typed as `text`, and whether it is in the model."""
     from hingerank.data.checks import whole_decimal
 
     number = whole_decimal(text)
@@ -118,7 +118,7 @@ def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
 
 
 def known_user(ranker: Any, text: str) -> Any:
-    """The user of the model with this id."""
+    """Return the user of the model with this id; an unknown id is a ValueError."""
     user, known = user_of(ranker, text)
     if known:
         return user
@@ -127,7 +127,7 @@ def known_user(ranker: Any, text: str) -> Any:
 
 
 def read_rating_file(path: Path, how: RatingColumns, ranker: Any) -> Any:
-    """Ratings of any users and items, with ids of users as the model has them."""
+    """Read ratings of any users and items; ids of users get the type that they have in the model."""
     from hingerank.personal.ratings import read_ratings
 
     rated = read_ratings(path, **how.reading())
@@ -135,7 +135,7 @@ def read_rating_file(path: Path, how: RatingColumns, ranker: Any) -> Any:
 
 
 def ids_of_model(ranker: Any, users: Any) -> Any:
-    """Ids of users from a file in the type that the model has: of 1 and x it has texts, though a file has numbers."""
+    """Convert user ids of a file to the type of the model's ids: a model of users 1 and x has texts, not numbers."""
     import numpy as np
 
     from hingerank.data.blocks import number_ids, places_of
@@ -152,7 +152,7 @@ def ids_of_model(ranker: Any, users: Any) -> Any:
 
 
 def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
-    """(users, items) of a file, with ids of users as the model has them."""
+    """Read the users and items of a file; ids of users get the type that they have in the model."""
     from hingerank.personal.ratings import columns_of
 
     named = how.reading(rating=False)
@@ -161,7 +161,7 @@ def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
 
 
 def seen_pairs(path: Path | None, ranker: Any, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
-    """(users, rows) of a file of ratings, without the items that are not in the catalogue."""
+    """Read (users, rows) of a file of ratings, without items that are not in the catalogue."""
     from hingerank.data.blocks import number_ids
 
     if path is None:
@@ -173,7 +173,7 @@ def seen_pairs(path: Path | None, ranker: Any, catalogue: Any, how: RatingColumn
 
 
 def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
-    """The row in the catalogue of the item of each rating."""
+    """Return the row of the catalogue for the item of each rating."""
     from hingerank.data.files import DataError
 
     try:

@@ -1,4 +1,4 @@
-"""`report` and `cite`: what is made of a comparison that was run."""
+"""The commands `report` and `cite`, which describe a finished comparison, a model or a click log."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,18 +13,18 @@ from hingerank.cli.personal_commands import report_model
 
 
 class OfComparison(Group, panel="Comparison", kinds=("comparison",)):
-    """What to make of a comparison."""
+    """What to write about a comparison."""
 
     baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
     test: str = choice("randomisation|t|wilcoxon", "Significance test: randomisation, t or wilcoxon.", "randomisation")
     latex: bool = switch("Also write table.tex with every measure.")
     csv: bool = switch("Also write per-query.csv with the values of every query.")
     trec_runs: bool = switch("Also write trec-runs/ with a TREC run of every method.")
-    table: Path | None = option("FILE", "", hidden=True)  # --csv to a file, as in 0.2
+    table: Path | None = option("FILE", "", hidden=True)  # writes the CSV to this file, as in version 0.2
 
 
 class OfModel(Group, panel="Personal model", kinds=("personal model",)):
-    """What to show of a personal model."""
+    """What to show about a personal model."""
 
     user: list[str] | None = option("ID", "User whose list to show; repeatable.")
     exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again.")
@@ -32,7 +32,7 @@ class OfModel(Group, panel="Personal model", kinds=("personal model",)):
 
 
 class OfClicks(ClickMeasuring):
-    """What to show of a click log."""
+    """What to show about a click log."""
 
     features: Path | None = option("FILE", "Rows with features and document ids: RUN is then a click log.")
     model: list[Path] | None = option("MODEL", "Model whose value to estimate from clicks; repeatable.")
@@ -86,7 +86,7 @@ def report(
 
 
 def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
-    """The page written."""
+    """Write the page about a click log and return its path."""
     from hingerank.clicks.propensities import propensities
     from hingerank.data.files import DataError, write_whole
     from hingerank.lab.report.clicks import click_page, held_out_models
@@ -110,7 +110,7 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
 
 
 def _report_run(run: Path, output: Path | None, how: OfComparison) -> list[Path]:
-    """The files written, the page first."""
+    """Write the page and files about a comparison and return their paths, the page first."""
     from hingerank.data.files import write_whole
     from hingerank.lab.paper import latex_table, write_trec_runs
     from hingerank.lab.report.page import write_report

@@ -1,4 +1,4 @@
-"""`models`, `warmup`, `doctor` and `demo`."""
+"""The commands `models`, `warmup`, `doctor` and `demo`."""
 
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def doctor(json: bool = JSON) -> None:
 
 
 def _state(part: dict[str, Any]) -> str:
-    """What of an optional part is there."""
+    """Return which libraries of an optional part are installed."""
     return ", ".join(f"{one['name']} {one['installed'] or 'missing'}" for one in part["libraries"])
 
 

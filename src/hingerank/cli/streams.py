@@ -1,4 +1,4 @@
-"""Standard output and standard error as they are given: closed, full, or a pipe whose reader has left."""
+"""Standard output and standard error that may be closed, full, or a pipe whose reader has ended."""
 
 import os
 import sys
@@ -6,15 +6,15 @@ from typing import TextIO
 
 
 def open_streams() -> None:
-    """Put something in the place of standard streams that are closed, before a file that is opened takes their number.
+    """Open the null device for closed standard streams, so that no other file gets their numbers.
 
-    What is written to a closed standard output fails as on a full disk; standard error just has no reader.
+    Writing to a closed standard output fails as on a full disk. What is written to a closed standard error is lost.
     """
     for number, flags in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, flags)  # the lowest number that is free: this one
+            os.open(os.devnull, flags)  # it gets the lowest free number, which is this one
     if sys.stdout is None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
@@ -22,7 +22,7 @@ def open_streams() -> None:
 
 
 def say(text: str) -> None:
-    """A text on stderr; where that cannot be written to, nobody is listening."""
+    """Print a text on stderr; if that fails, drop it."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -30,7 +30,7 @@ def say(text: str) -> None:
 
 
 def flush_output() -> OSError | None:
-    """Write what stdout still holds; the error where that fails, after which it holds nothing."""
+    """Write what stdout still buffers, and return the error if that fails; the buffer is then dropped."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -40,7 +40,7 @@ def flush_output() -> OSError | None:
 
 
 def drop(stream: TextIO) -> None:
-    """Let go of what a stream holds: Python would try to write it again when it ends, and exit with 120."""
+    """Drop what a stream buffers: Python would try to write it again at exit, and exit with status 120."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""`compare --qrels`: the topics of a run or of judged documents, and the methods that can take part."""
+"""`compare --qrels`: topics of a run or of judged documents, and the methods that can rerank them."""
 
 import inspect
 import warnings
@@ -25,11 +25,11 @@ USUAL = {
     "r-ltr": ("relations",),
     "pamm": ("relations",),
 }
-FIRST = "listmle"  # scores documents where no run does
+FIRST = "listmle"  # the ranker that scores documents if there is no run
 
 
 class Topics(TopicParts, kinds=("topics",)):
-    """What `compare --qrels` takes beside DATA."""
+    """Data about topics that `compare --qrels` takes besides DATA."""
 
     qrels: Path | None = option(
         "QRELS",
@@ -41,7 +41,7 @@ class Topics(TopicParts, kinds=("topics",)):
     )
 
     def folds(self, data: Path, k: int | None, seed: int, rows: Rows) -> list[Any]:
-        """Folds over the topics, scored by the first stage where there is one."""
+        """Return folds over the topics, with scores of the first stage if there is one."""
         from hingerank.lab.folds import query_folds
         from hingerank.lab.topics import UNMEASURED
         from hingerank.lab.trec_evaluation import is_run
@@ -62,7 +62,7 @@ class Topics(TopicParts, kinds=("topics",)):
         return join_files(read_run(data), rows, self.qrels, self)
 
     def _of_rows(self, data: Path, how: Rows) -> "DiverseData":
-        """Topics of LETOR data with document ids; the order of a file says nothing of relevance."""
+        """Return the topics of LETOR data with document ids. The order of a file is not used as relevance."""
         if how.features is not None:
             raise ValueError(f"{data} is not a TREC run (topic Q0 document rank score tag): --features needs one")
         rows = open_data(data, how)
@@ -87,7 +87,7 @@ def _scored(folds: list[Any], first: str, seed: int) -> list[Any]:
 
 
 def usual_methods(folds: list[Any]) -> str:
-    """The methods that the topics have the parts for."""
+    """Return the default methods for which the topics have all parts."""
     topic = folds[0].rows.topics[0]
     able = [name for name, parts in USUAL.items() if all(getattr(topic, part) is not None for part in parts)]
     if not able:
@@ -96,7 +96,7 @@ def usual_methods(folds: list[Any]) -> str:
 
 
 def for_topics(methods: list["Method"], folds: list[Any], measure: str) -> list["Method"]:
-    """The methods, if the topics have what each needs; those that learn for a measure learn for the choosing one."""
+    """Check that the topics have what each method needs; methods with a parameter `measure` learn for this measure."""
     from hingerank.diversity.selection import DiverseRanker
     from hingerank.lab.rating_folds import BaselineRows, PersonalRows
     from hingerank.lab.topics import is_diversity_measure

@@ -1,4 +1,4 @@
-"""`tune`: the best settings of one or several rankers, fitted and saved; `explain`: what made a score."""
+"""The commands `tune`, which chooses settings of rankers, and `explain`, which shows what made a score."""
 
 from math import isnan
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TuneOptions(Group, panel="Train"):
-    """Rankers, and how their settings are chosen."""
+    """The rankers, and how to choose their settings."""
 
     model: str | None = option(
         "A,B,…",
@@ -36,11 +36,11 @@ class TuneOptions(Group, panel="Train"):
     )
     serve_only: bool = switch("With --serve, try only what the format can run; the cost stays unknown.")
     blend: bool = switch("Keep a blend of all rankers, each with its best settings, instead of the best one.")
-    one_standard_error: bool = switch("Take the simplest setting within one error of the best.")
+    one_standard_error: bool = switch("Choose the simplest setting within one standard error of the best.")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
 
     def names(self, personal: bool) -> list[str]:
-        """The registered names of the rankers."""
+        """Return the registered names of the rankers."""
         from hingerank.lab.methods import not_from_rows
         from hingerank.rankers.base import BaseRanker
         from hingerank.registry import ranker_class, registered_name
@@ -55,7 +55,7 @@ class TuneOptions(Group, panel="Train"):
         return found
 
     def values(self) -> dict[str, list[Any]]:
-        """Parameter -> values."""
+        """Return a mapping from parameters to values."""
         from hingerank.lab.methods import parse_settings
 
         given = parse_settings(self.settings or [])
@@ -63,24 +63,24 @@ class TuneOptions(Group, panel="Train"):
             raise ValueError("--set takes NAME=VALUE,… here: tune one ranker at a time to give it values of its own")
         found = given.get("", {})
         if self.rank is not None and "rank" in found:
-            raise ValueError("the rank is given twice: by --rank and by --set")
+            raise ValueError("the rank is given twice, by --rank and by --set: leave out one")
         return found | ({} if self.rank is None else {"rank": [self.rank]})
 
 
 class TunedRows(Rows, fits={"validation": ("rows",)}):
-    """Rows to learn from."""
+    """How to read rows, and rows to choose settings on."""
 
     validation: Path | None = option("DATA", "Choose settings on these rows instead of folds.")
 
 
 class TunedRatings(RatingOptions):
-    """Ratings to choose settings on."""
+    """How to read ratings, and which of them to hold out."""
 
     hold_out: str = choice("ratings|items", "Hold out some ratings of each user, or whole items.", "ratings")
 
 
 class TunedOutput(ModelOutput):
-    """The model and the table."""
+    """Where to save the model, and the length of the table."""
 
     top: int = option("N", "Number of settings in the table.", 10, min=1)
 
@@ -114,7 +114,7 @@ def tune(
     check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
     names, values = how.names(personal), how.values()
     if rows.validation is not None and "--folds" in how.given():
-        raise ValueError("--validation takes the place of folds: leave out --folds")
+        raise ValueError("--validation replaces folds: leave out --folds")
     check_target(out.output, data, out.force)
     learned: Any
     catalogue, held, more = None, None, dict[str, Any]()
@@ -234,7 +234,7 @@ def _rows_of(rows: "RankingData", query: str, data: Path) -> "np.ndarray":
 
 
 def _document(rows: "RankingData", mine: "np.ndarray", word: str) -> str:
-    """The name of a document of the query: its id, where `word` is that or the number of its row."""
+    """Return the id of a document of the query; `word` is the id, or the number of its row."""
     from hingerank.data.checks import whole_decimal
 
     if rows.docid is None or word in map(str, rows.docid[mine].tolist()):
