@@ -133,7 +133,7 @@ def test_items_from_a_table(tmp_path):
     for text, words in (
         ("item,year\n7,1\n7,2\n", "twice"),
         ("item\n7\n", "need features"),
-        ("item,year\n7,\n8,1\n", "empty places"),
+        ("item,year\n7,\n8,1\n", "empty cells"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=words):

@@ -90,5 +90,5 @@ def test_a_fit_whose_lists_are_worse_than_popularity_warns():
     users = np.repeat(np.arange(150), 6)
     items = np.concatenate([rng.choice(200, 6, replace=False, p=chance / chance.sum()) for _ in range(150)])
     ratings = rng.integers(1, 6, len(items))
-    with pytest.warns(UserWarning, match="lists by popularity alone are better on ratings held back"):
+    with pytest.warns(UserWarning, match="lists by popularity alone are better on held-out ratings"):
         hr.ListRanker(rank=2, C=0.1).fit(np.eye(200), users, items, ratings)

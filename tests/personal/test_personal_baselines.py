@@ -173,7 +173,7 @@ def test_anybody_can_be_ranked_for(sparse, data):
         order = [i for i in np.argsort(-(X @ ranker.coef_), kind="stable") if i != 0][:3]
         assert rows[0].tolist() == order
         assert rows[1].tolist() == np.argsort(-ranker.predict(ranker.users_[0], X), kind="stable")[:3].tolist()
-    with pytest.raises(hr.DataError, match="users share nothing here"):
+    with pytest.raises(hr.DataError, match="SeparateRanker cannot rank for others"):
         hr.SeparateRanker(C=0.1, scale=None).fit(X, *told).predict(10**6, X)
     with pytest.raises(hr.DataError, match=r"pass X\[items\]"):
         ranker.predict(ranker.users_[:2], X)

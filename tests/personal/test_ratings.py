@@ -220,7 +220,7 @@ class TestFeatures:
         assert X.max() == 1 and sp.issparse(X)
         X, _ = word_features(["red fish", "blue fish", "red red"], weighting="tfidf")
         np.testing.assert_allclose(np.sqrt(X.multiply(X).sum(axis=1)), 1)
-        with pytest.raises(DataError, match="no words are left"):
+        with pytest.raises(DataError, match="no word is in the texts of 2 or more items"):
             word_features(["a b", "c d"])
         with pytest.raises(ValueError, match="weighting"):
             word_features(["a b"], weighting="x")

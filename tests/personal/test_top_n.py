@@ -78,7 +78,7 @@ def test_without_training_data_nothing_is_left_out(data):
 def test_bad_input(data):
     ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
     X, told = data.item_features, (data.users, data.items, data.ratings)
-    with pytest.raises(DataError, match="lower relevant="):
+    with pytest.raises(DataError, match="pass a lower relevant"):
         evaluate_top(ranker, X, told, relevant=9)
     with pytest.raises(ValueError, match="users, items, ratings"):
         evaluate_top(ranker, X, told[:2], relevant=4)

@@ -1,15 +1,15 @@
-"""Every click against every item with the squared loss, without drawing items and without listing pairs.
+"""The squared loss of every click against every item, without sampling items and without listing pairs.
 
     f(U, V) = C · sum over users u, clicks i of u, all items j of c_ui (1 - (s_ui - s_uj))² + ½(‖U‖² + ‖V‖²),
 
 s_ui = v_uᵀ z_i, z_i = Uᵀ x_i. Only differences of scores count, so the mean of all z may be subtracted from each. Then
-the scores of a user sum to 0, and with n items and c_u the sum of a user's weights the loss of a user is
+the scores of a user sum to 0. With n items, and c_u the sum of a user's weights, the loss of a user is
 
-    n Σ_i c_ui (1 - s_ui)² + c_u Σ_j s_uj²,
+    n Σ_i c_ui (1 - s_ui)² + c_u Σ_j s_uj².
 
-a square in v_u, whose matrix is n Σ_i c_ui z_i z_iᵀ + c_u G with G = Σ_j z_j z_jᵀ: the users' step solves a small
-system for each user, of as many equations as the user has clicks, or as z has entries if these are fewer. Given V the
-loss is a square in U too: conjugate gradients in U cost a pass over the clicks each.
+This is quadratic in v_u, with the matrix n Σ_i c_ui z_i z_iᵀ + c_u G, G = Σ_j z_j z_jᵀ. So the users' step solves a
+small linear system for each user. The system has as many equations as the user has clicks, or as z has entries if that
+is fewer. Given V, the loss is quadratic in U too. Each step of conjugate gradients in U costs one pass over the clicks.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ from hingerank.personal.products import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 CLICKS_PER_SHARD = 16384
-MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest C at which anything is learnt; the first suits ids alone
-LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # of users of whom some are held back; list judged; epochs of a try
-ENOUGH_USERS, MOST_JUDGED = 200, 500  # users up to which all are looked at, else half; whose lists are judged
-PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: products at most, fraction of the gradient that may be left
+MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest useful C; the first is for ids alone
+LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # clicks of a user, fraction held out, list length, epochs
+ENOUGH_USERS, MOST_JUDGED = 200, 500  # up to so many users all are used, else half; users with judged lists
+PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: largest number of products, fraction of the gradient left
 
 
 @inner(fastmath=SUMS_MAY_REORDER)
 def solve_in_place(A, y, m):
-    """y := A⁻¹ y by Cholesky's factors, which the lower triangle of the first m lines of A is replaced with."""
+    """Replace y by A⁻¹ y, with Cholesky factors that overwrite the lower triangle of the first m rows of A."""
     for i in range(m):
         for j in range(i + 1):
             total = A[i, j]
@@ -57,7 +57,7 @@ def solve_in_place(A, y, m):
 def solve_users(Z, spread, total, first, last, start, item, weight, factor, room, A, y, V):
     """v_u = (D + Σ_i h_i h_iᵀ)⁻¹ Σ_i √(factor c_ui) h_i,  h_i = √(factor c_ui) z_i,  D = I + factor/n c_u diag(spread).
 
-    With H the h_i/√D as rows it is D^(-1/2) Hᵀ (I + H Hᵀ)⁻¹ √(factor c_u), the smaller system where clicks are few.
+    With the rows h_i/√D in H, v_u is D^(-1/2) Hᵀ (I + H Hᵀ)⁻¹ √(factor c_u), the smaller system if clicks are few.
     """
     n, k = Z.shape
     root = room[k]
@@ -91,7 +91,7 @@ def solve_users(Z, spread, total, first, last, start, item, weight, factor, room
                     A[a, b] = 0.0
                 A[a, a] = 1.0
             h0, h1 = room[0], room[1]
-            for r in range(0, m, 2):  # two at a time, as each line of A is then read half as often
+            for r in range(0, m, 2):  # two rows at a time, so that each row of A is read half as often
                 one = begin + r
                 two, more = (one + 1, np.sqrt(factor * weight[one + 1])) if r + 1 < m else (one, 0.0)
                 size, z0, z1 = np.sqrt(factor * weight[one]), Z[item[one]], Z[item[two]]
@@ -127,15 +127,15 @@ def clicks_back(Z, V, first, last, start, user, weight, constant, out):
 
 
 def centred(Z: np.ndarray) -> np.ndarray:
-    """Z less the mean of its rows."""
+    """Return Z minus the mean of its rows."""
     return Z - Z.mean(axis=0)
 
 
 @dataclass
 class AllPairs:
-    """f for the clicks of all users; the answers do not depend on the number of threads.
+    """The function f for the clicks of all users; results do not depend on the number of threads.
 
-    weight: c_ui of each click.
+    weight: c_ui for each click.
     """
 
     X: Any
@@ -155,7 +155,7 @@ class AllPairs:
         self.item_shards = cut_shards(self.by_item[0], CLICKS_PER_SHARD)
 
     def least_C(self) -> float:
-        """1/‖∇loss at 0‖₂, below which the optimum is 0: that gradient is -2 (n T - c 1ᵀ) X with T the clicks."""
+        """Return 1/‖∇loss at 0‖₂, below which the optimum is 0. The gradient is -2 (n T - c 1ᵀ) X with T the clicks."""
 
         def power(v: np.ndarray) -> tuple[float, np.ndarray]:
             moved = 2.0 * self.n * (self.table @ centred(self.features.times(v)))
@@ -164,7 +164,7 @@ class AllPairs:
         return 1.0 / first_gradient_norm(self.X.shape[1], power)
 
     def users(self, U: np.ndarray, C: float) -> tuple[np.ndarray, float]:
-        """(V, which is best for U; f)."""
+        """Return the best V for this U, and the value of f."""
         Z, k = centred(self.features.times(U)), U.shape[1]
         spread, basis = np.linalg.eigh(gram(Z))  # in this basis G is diagonal
         Z, V, factor = np.ascontiguousarray(Z @ basis), np.empty((len(self.total), k)), 2.0 * C * self.n
@@ -179,7 +179,7 @@ class AllPairs:
         return V @ basis.T, half_square(U) + C * (self.n * float(self.total.sum()) - gain)
 
     def moved(self, Z: np.ndarray, V: np.ndarray, constant: float) -> np.ndarray:
-        """The gradient of the loss in Z where constant is 1; (its Hessian) Z where it is 0."""
+        """Return the gradient of the loss in Z if constant is 1, and (its Hessian) Z if constant is 0."""
         Z, back = centred(Z), np.empty_like(Z)
         run_shards(lambda ab: clicks_back(Z, V, *ab, *self.by_item, constant, back), self.item_shards, self.threads)
         return 2.0 * centred(self.n * back + Z @ self._spread(V))
@@ -191,20 +191,22 @@ class AllPairs:
         return D + C * self.features.back(self.moved(self.features.times(D), V, 0.0))
 
     def diagonal(self, V: np.ndarray, C: float) -> np.ndarray:
-        """About the Hessian's diagonal in U, each item's users taken to be like all."""
+        """Approximate the diagonal of the Hessian in U, as if all items had the same users."""
         share = np.diag(self._spread(V)) / max(float(self.total.sum()), np.finfo(float).tiny)
         return 1.0 + 2.0 * C * np.outer(self.features.back_squares(self.n * self.popularity + self.total.sum()), share)
 
     def _spread(self, V: np.ndarray) -> np.ndarray:
-        """sum over users of c_u v_u v_uᵀ."""
+        """Return the sum over users of c_u v_u v_uᵀ."""
         return gram(np.sqrt(self.total)[:, None] * V)
 
 
 def fit_all_pairs(
     problem: AllPairs, U: np.ndarray, C: float, *, tol: float, max_iter: int, max_seconds: float, callback: Any = None
 ) -> Solution:
-    """Minimise f by turns, until an epoch neither lowers it nor promises to lower it by more than tol times its value,
-    or times what was gained from U = 0 and V = 0 if that is less (as `hingerank.personal.alternating` does).
+    """Minimise f by alternating steps, until an epoch can lower it by no more than tol times its value.
+
+    If the decrease since U = 0 and V = 0 is smaller than the value, it is used instead of the value. The rule is that
+    of `hingerank.personal.alternating`.
 
     Returns
     -------
@@ -232,7 +234,7 @@ def fit_all_pairs(
 
 
 def _step(problem: AllPairs, V: np.ndarray, C: float, g: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """Conjugate gradients for  Hessian · step = -g  in U, cut short."""
+    """Solve  Hessian · step = -g  in U approximately, by a few steps of conjugate gradients."""
     step, r = np.zeros_like(g), -g
     d = r / D
     rr = float(np.vdot(r, d))
@@ -252,10 +254,11 @@ def _step(problem: AllPairs, V: np.ndarray, C: float, g: np.ndarray, D: np.ndarr
 def choose_multiple(
     X: Any, clicks: Clicks, weight: np.ndarray, U: np.ndarray, threads: int | None = None, seed: int = 0
 ) -> tuple[float, np.ndarray]:
-    """(how many times the smallest useful C, a basis to start from): by held back clicks of half of the users.
+    """Choose the multiple of the smallest useful C by held-out clicks of half of the users: (multiple, initial basis).
 
-    A column per item wants the first multiple; features beside it more, for they make the smallest C smaller. Multiples
-    are tried in rising order, a few epochs each from where the last one ended, as long as lists of ten find more.
+    The first multiple suits one column per item. With features it must be larger, as they make the smallest C smaller.
+    Multiples are tried in increasing order, for a few epochs each from the previous result, as long as lists of ten
+    find more of the clicks.
     """
     rng, count = np.random.default_rng(seed), np.diff(clicks.start)
     some = rng.permutation(len(count))

@@ -1,15 +1,15 @@
 """Alternating minimisation of f(U, V) = g(U Vᵀ) + ½(‖U‖² + ‖V‖²), with balancing and safeguarded extrapolation.
 
-An epoch improves every row of V with U fixed, then U with V fixed (truncated Newton), as Cheng, Davidson and Hsieh
-(2018) do. Two additions cost next to nothing and make it converge in tens of epochs where plain alternation creeps:
+An epoch improves every row of V with U fixed, then U with V fixed (truncated Newton), as in Cheng, Davidson and Hsieh
+(2018). Two additions cost almost nothing. With them the method converges in tens of epochs; without them it is slow:
 
-- balancing: U and V may be exchanged for U M and V M⁻ᵀ, which leaves U Vᵀ and hence g alone. The best exchange comes
-  from the singular values S of U Vᵀ: then UᵀU = VᵀV = S and f has lost ½(‖U‖² + ‖V‖²) - trace(S) in one stroke.
-- extrapolation: before the users' step U is moved on by a multiple of its last change. The point is kept only if f went
-  down; else the step is taken back, so f never rises.
+- balancing: U and V may be replaced by U M and V M⁻ᵀ, which does not change U Vᵀ and g. The best M follows from the
+  singular values S of U Vᵀ: then UᵀU = VᵀV = S, and f decreases by ½(‖U‖² + ‖V‖²) - trace(S) in one step.
+- extrapolation: before the users' step, U moves further by a multiple of its last change. The result is kept only if f
+  decreased. Otherwise the step is undone, so f never increases.
 
-The hinge, which has no curvature, is rounded over a width, which is narrowed once most of what is left is its own doing
-(as hingerank.solvers.smoothing does).
+The hinge has no curvature, so its kink is rounded over a width. The width shrinks once rounding causes most of the
+remaining error (see hingerank.solvers.smoothing).
 """
 
 from collections.abc import Callable
@@ -21,38 +21,38 @@ import numpy as np
 from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of, half_square
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
-ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # the basis step's equations: fraction of the gradient left, products at most;
-HINGE_ENOUGH, HINGE_PRODUCTS, HINGE_STEPS = 0.1, 20, 5  # and Newton steps of a user. A gap asks for more than a promise
+ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # of the basis step: fraction of the gradient left, most products;
+HINGE_ENOUGH, HINGE_PRODUCTS, HINGE_STEPS = 0.1, 20, 5  # and Newton steps per user. A duality gap needs more
 ARMIJO, HALVINGS = 1e-4, 20
-FLOOR = 1e-10  # fraction of the largest below which a direction counts as lost
-FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U to move on by
-WIDEST, NARROWEST = 0.5, 1e-7  # of the hinge's rounded kink
+FLOOR = 1e-10  # directions below this fraction of the largest one are treated as lost
+FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U for extrapolation
+WIDEST, NARROWEST = 0.5, 1e-7  # widths of the rounded kink of the hinge
 
 
 class Users(Protocol):
-    """The users' side of f: their weights V, wherever these are."""
+    """The users' part of f, with their weights V, in this process or elsewhere."""
 
     free: int
     width: float
 
     def narrow(self, width: float) -> None:
-        """Round the hinge's kink over another width from now on."""
+        """Set the width over which the kink of the hinge is rounded."""
         ...
 
     def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
-        """V ← V turn (its free columns), then a step of every user with U fixed."""
+        """Replace the free columns of V by V turn, then take a step for every user with U fixed."""
         ...
 
     def improve_again(self, U: np.ndarray) -> UsersImproved:
-        """The last step taken back, and one from another U."""
+        """Undo the last step, and take one from another U."""
         ...
 
     def origin(self, nothing: np.ndarray) -> float:
-        """f where U, given as zeros, and V are 0; asked before any step."""
+        """Return f at U = 0 (given as zeros) and V = 0; it is called before any step."""
         ...
 
     def value(self, U: np.ndarray) -> float:
-        """f; `curvature` is then that at U."""
+        """Return f; `curvature` is then the one at this U."""
         ...
 
     def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -60,7 +60,7 @@ class Users(Protocol):
         ...
 
     def weights(self) -> np.ndarray:
-        """V."""
+        """Return V."""
         ...
 
 
@@ -82,7 +82,7 @@ class LocalUsers:
         return self.step_again(U).improved(U, self.objective.C)
 
     def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
-        """The sums of `improve`."""
+        """Return the sums of `improve`."""
         if turn is not None:
             for part in blocks_of(self.V[:, : self.free]):
                 part[:] = part @ turn
@@ -90,7 +90,7 @@ class LocalUsers:
         return self._step(U)
 
     def step_again(self, U: np.ndarray) -> StepSums:
-        """The sums of `improve_again`."""
+        """Return the sums of `improve_again`."""
         self.V[:] = self.before
         return self._step(U)
 
@@ -99,7 +99,7 @@ class LocalUsers:
 
     def origin(self, nothing: np.ndarray) -> float:
         rounded = self.objective.value(nothing, self.V) - half_square(self.V[:, : self.free])
-        return rounded / (1.0 - 0.5 * self.width)  # of a hinge at 0, the kink at 1
+        return rounded / (1.0 - 0.5 * self.width)  # the hinge at 0, from the rounded one
 
     def value(self, U: np.ndarray) -> float:
         return self.objective.value(U, self.V)
@@ -121,22 +121,22 @@ def alternating(
     watch: Callable[[np.ndarray], dict[str, Any]] | None = None,
     callback: Callable[[dict], Any] | None = None,
 ) -> Solution:
-    """Minimise f(U, V) until an epoch neither lowers nor promises to lower it by more than tol times its value, or
-    times what was gained from U = 0, V = 0 if that is less.
+    """Minimise f(U, V) until an epoch can lower it by no more than tol times its value.
 
-    The gain counts as at least tol · f(0, 0), since it may be nothing: up to some C the optimum is 0.
-    The promise is ½ gᵀ D⁻¹ g with g the gradient in U and D about the Hessian's diagonal. Both are in units of f,
-    however the features are scaled; f is not convex, so they say how stationary (U, V) is, not how good. For the hinge
-    the promise is a duality gap, the larger one of two convex problems: the best U for this V, and the best V for this
-    U. Of each it is ½‖g‖², g the rounded hinge's gradient, and what rounding adds.
+    If the decrease since U = 0, V = 0 is smaller than the value, it is used instead, but at least tol · f(0, 0), since
+    up to some C the optimum is 0. What an epoch can lower is estimated by the larger of its actual decrease and
+    ½ gᵀ D⁻¹ g, with g the gradient in U and D an approximate diagonal of the Hessian. Both are in units of f, however
+    the features are scaled. f is not convex, so they measure how stationary (U, V) is, not how good it is. For the
+    hinge the estimate is a duality gap, the larger one of two convex problems: the best U for this V, and the best V
+    for this U. Each gap is ½‖g‖², with g the gradient of the rounded hinge, plus the error of rounding.
 
     Parameters
     ----------
-    users : f and the users' weights V, which it changes
+    users : the users' part of f, with the weights V, which it changes
     U : the start
     tol, max_iter, max_seconds : when to stop; an iteration is an epoch
-    watch : figures for a trace entry, from U
-    callback : called with each trace entry; a true answer stops
+    watch : function of U that returns more figures for a trace entry
+    callback : called with each trace entry; return True to stop
 
     Returns
     -------
@@ -145,8 +145,8 @@ def alternating(
     run = Run("stationarity", tol, max_iter, max_seconds, callback)
     run.origin = users.origin(np.zeros_like(U))
     value, scale, stretch, products = np.inf, None, FIRST, 0
-    last: np.ndarray | None = None  # U at the end of the last epoch but one, in today's basis
-    turn: np.ndarray | None = None  # from the users' basis to today's
+    last: np.ndarray | None = None  # U of the epoch before, in the present basis
+    turn: np.ndarray | None = None  # from the basis of V to the present one
     for epoch in count():
         came, before = U, value
         U, improved, stretch, stretched = _users(users, U, turn, value, last, stretch)
@@ -171,17 +171,17 @@ def alternating(
         U, last, turn = balance_free(following, improved.spread, came)
         if narrower:
             users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
-            value, last = np.inf, None  # of another objective
+            value, last = np.inf, None  # the objective has changed
     V = users.weights()
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.sqrt(np.einsum("uc,uc->c", V, V)), kind="stable")
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
-    for part in blocks_of(V):  # in place: V is the largest array that there is
+    for part in blocks_of(V):  # in place, because V is the largest array
         part[:] = part[:, order]
     return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V, width=users.width)
 
 
 def _promise(improved: UsersImproved, size: float, width: float) -> float:
-    """What is left to gain: about ½ gᵀ D⁻¹ g in U; of a hinge, a bound, in U given V and in V given U."""
+    """Estimate what is left to gain: about ½ gᵀ D⁻¹ g in U; for the hinge a bound, in U given V and in V given U."""
     if width > 0:
         return 0.5 * max(size, improved.norm) ** 2
     return 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
@@ -190,7 +190,7 @@ def _promise(improved: UsersImproved, size: float, width: float) -> float:
 def _users(
     users: Users, U: np.ndarray, turn: np.ndarray | None, value: float, last: np.ndarray | None, stretch: float
 ) -> tuple[np.ndarray, UsersImproved, float, float]:
-    """The users' step, from U moved on if that pays: (U, what the step gave, the next stretch, the one used or 0)."""
+    """Take the users' step, from an extrapolated U if that helps: (U, result, next multiple, multiple used or 0)."""
     if last is None:
         return U, users.improve(U, turn), stretch, 0.0
     moved = U + stretch * (U - last)
@@ -201,7 +201,7 @@ def _users(
 
 
 def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
-    """A truncated Newton step in U: (the next U, the same object if no shortening goes down; Hessian products used)."""
+    """Take a truncated Newton step in U: (next U, or the same object if none is lower; number of Hessian products)."""
     g = improved.gradient.ravel()
     limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
     step, used = _equations(users.curvature(), g, improved.diagonal.ravel(), *limits)
@@ -217,7 +217,7 @@ def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.nda
 def _equations(
     curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray, enough: float, most: int
 ) -> tuple[np.ndarray, int]:
-    """Conjugate gradients for H step = -g with a diagonal as preconditioner, cut short."""
+    """Solve H step = -g approximately, by conjugate gradients with a diagonal preconditioner."""
     step, r = np.zeros_like(g), -g
     d = r / diagonal
     rr = float(r @ d)
@@ -238,18 +238,18 @@ def _equations(
 def balance_free(
     U: np.ndarray, spread: np.ndarray, other: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """`balance` for as many of the first columns as VᵀV has; the others stay."""
+    """Apply `balance` to as many of the first columns as VᵀV has; the other columns stay."""
     free = len(spread)
     found, same, turn = balance(U[:, :free], spread, other[:, :free])
     return np.hstack([found, U[:, free:]]), np.hstack([same, other[:, free:]]), turn
 
 
 def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """(U M, other M, M⁻ᵀ) so that V M⁻ᵀ has the squares that U M has: UᵀU = VᵀV diagonal and falling.
+    """Return (U M, other M, M⁻ᵀ) such that (U M)ᵀ(U M) = (V M⁻ᵀ)ᵀ(V M⁻ᵀ) is diagonal and decreasing.
 
-    From the small matrices UᵀU = L Lᵀ and VᵀV (`spread`) alone: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. Directions
-    that U or V have almost lost are kept as they are by a floor under S, so that M⁻¹ undoes M. None in place of M⁻ᵀ
-    where all stays as it is; other: another matrix in the same basis.
+    Only the small matrices UᵀU = L Lᵀ and VᵀV (`spread`) are needed: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. A lower
+    bound on S keeps directions that U or V have almost lost, so M⁻¹ undoes M. None replaces M⁻ᵀ if nothing changes.
+    other: another matrix in the same basis.
     """
     A = U.T @ U
     size = float(np.trace(A))

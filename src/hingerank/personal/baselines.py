@@ -1,6 +1,6 @@
-"""What every recommender should beat: the most popular items, and the best rated ones, the same for everybody.
+"""Baselines that every recommender should beat: the most popular items and the best rated ones, the same for all users.
 
-And what baselines with a list for each user share: they know items by their features.
+Also the base class of baselines with a list for each user, which identify items by their features.
 """
 
 from typing import Any, Self
@@ -19,10 +19,10 @@ from hingerank.personal.users import UserIndex
 
 
 class ItemBaseline(BaseEstimator):
-    """A score for each item, known by its features: items with the same features share it, unseen ones have 0."""
+    """A score for each item, which is identified by its features: equal features share a score, unseen items have 0."""
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Count; arguments as in PersonalRankSVM, ratings may be left out where all that counts is who took what."""
+        """Count the ratings; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
         keys = row_keys(item_features)
         n_items = item_features.shape[0]
         rows = check_items(items, n_items, "items")
@@ -36,13 +36,13 @@ class ItemBaseline(BaseEstimator):
         raise NotImplementedError
 
     def predict(self, users: Any, features: Any) -> np.ndarray:
-        """One score per row of features, whoever the user is."""
+        """Return one score per row of features; it does not depend on the user."""
         return np.array([self.scores_.get(key, 0.0) for key in row_keys(features)])
 
     def top_k(
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As PersonalRankSVM.top_k: the same list for all, less what each user has seen."""
+        """Return lists as PersonalRankSVM.top_k does: the same for all users, without what each user has seen."""
         top, scores = whole("top", top), self.predict(None, candidates)
         order = np.argsort(-scores, kind="stable")
         seen: dict[Any, set[int]] = {}
@@ -59,7 +59,7 @@ class ItemBaseline(BaseEstimator):
 
 
 class Popularity(ItemBaseline):
-    """score(i) = how many ratings item i has.
+    """score(i) = number of ratings of item i.
 
     Examples
     --------
@@ -91,16 +91,16 @@ class ItemMean(ItemBaseline):
 
 
 class KnownItems(BaseEstimator):
-    """score(u, i) = <own(u), place(i)>, of items known by their features: those with the same features count as one.
+    """score(u, i) = <own(u), place(i)>, for items identified by their features: equal features count as one item.
 
-    A baseline defines `fit`, which calls `_know`, and `_place` and `_own`.
+    A subclass defines `fit`, which calls `_know`, and `_place` and `_own`.
     """
 
     users_: np.ndarray
     _number: dict[bytes, int]
 
     def _know(self, item_features: Any, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(number of each user, number of each item taken, the first row of each distinct item)."""
+        """Return the number of each user, the number of each item taken, and the first row of each distinct item."""
         number: dict[bytes, int] = {}
         place = np.array([number.setdefault(key, len(number)) for key in row_keys(item_features)], np.int64)
         rows = check_items(items, len(place), "items")
@@ -109,26 +109,26 @@ class KnownItems(BaseEstimator):
         return code, place[rows], np.unique(place, return_index=True)[1]
 
     def _numbers(self, features: Any) -> np.ndarray:
-        """The number of each item, -1 for those that were not there in the fit."""
+        """Return the number of each item, -1 for items that were not in the fit."""
         return np.array([self._number.get(key, -1) for key in row_keys(features)], np.int64)
 
     def _place(self, features: Any) -> Any:
-        """What a user's vector is multiplied with, a row per item, dense or CSR."""
+        """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
         raise NotImplementedError
 
     def _own(self, numbers: np.ndarray) -> Any:
-        """The vectors of users, as rows, dense or CSR."""
+        """Return the vectors of users as rows, dense or CSR."""
         raise NotImplementedError
 
     def predict(self, users: Any, features: Any) -> np.ndarray:
-        """One score per row of features; users who took nothing have scores of 0."""
+        """Return one score per row of features; users who took nothing have scores of 0."""
         number = UserIndex(self.users_).numbers(users, features.shape[0])
         return row_products(self._place(features), self._own(number)) * (number >= 0)
 
     def top_k(
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As PersonalRankSVM.top_k; users who took nothing have scores of 0."""
+        """Return lists as PersonalRankSVM.top_k does; users who took nothing have scores of 0."""
         number, place, n_items = UserIndex(self.users_).numbers(users), self._place(candidates), candidates.shape[0]
 
         def scores(block: slice) -> np.ndarray:
@@ -140,9 +140,9 @@ class KnownItems(BaseEstimator):
 
 
 def row_keys(X: Any) -> list[bytes]:
-    """A text of bytes for each row, the same for equal rows."""
+    """Return bytes for each row that are the same for equal rows."""
     if not sp.issparse(X):
-        rows = np.ascontiguousarray(X, np.float64) + 0.0  # -0 is 0
+        rows = np.ascontiguousarray(X, np.float64) + 0.0  # turns -0 into 0
         return [row.tobytes() for row in rows]
     X = sp.csr_matrix(X, dtype=np.float64, copy=True)
     X.sum_duplicates()

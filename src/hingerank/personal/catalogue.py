@@ -1,6 +1,6 @@
-"""The items of a personal model, kept beside it: ids, features and their names, so that lists can be made at once.
+"""The items of a personal model, saved next to it: ids, features and their names, so that it can make lists.
 
-Who rated which of them in training is kept too, so that lists can be compared with simple ones.
+The catalogue also stores who rated which item in training, so that lists can be compared with baselines.
 """
 
 import json
@@ -22,18 +22,18 @@ FILE_NAME = "items.npz"
 
 @dataclass(frozen=True)
 class History:
-    """Who rated or took what: `table` (users x items, CSR) has an entry for each pair, `users` the ids of its rows."""
+    """Who rated or took which item: `table` (users x items, CSR) has an entry per pair, `users` the ids of its rows."""
 
     users: np.ndarray
     table: sp.csr_matrix
 
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(user, row of the item) of each."""
+        """The user and the row of the item of each entry."""
         return np.repeat(self.users, np.diff(self.table.indptr)), self.table.indices
 
     def replaced(self, other: "History") -> "History":
-        """This history with that of the users of `other` in the place of theirs."""
+        """Return this history, with the entries of the users of `other` replaced by theirs."""
         stays = UserIndex(other.users).numbers(self.users) < 0
         new = np.empty(len(other.users), object)
         new[:] = other.users.tolist()
@@ -42,7 +42,7 @@ class History:
 
 
 def history_of(users: Any, rows: np.ndarray, n_items: int) -> History:
-    """The history of pairs (user, row of the item) in any order; a pair may be repeated.
+    """Return the history of pairs (user, row of the item), which may be in any order and repeated.
 
     >>> history_of(["bob", "ann", "bob"], np.array([2, 0, 1]), 3).table.toarray().tolist()
     [[False, True, True], [True, False, False]]
@@ -55,9 +55,9 @@ def history_of(users: Any, rows: np.ndarray, n_items: int) -> History:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Items by id, a row of features each, and what people call them where that is known.
+    """Items with an id and a row of features each, and with titles if these are known.
 
-    history: who rated which of them in training; None where it is not known, as beside models of version 0.2.
+    history: who rated which item in training; None if it is not stored, as for models of version 0.2.
     """
 
     ids: np.ndarray
@@ -67,15 +67,15 @@ class Catalogue:
     history: History | None = None
 
     def called(self, row: int) -> str:
-        """The title of an item, or its id."""
+        """Return the title of an item, or its id if it has none."""
         return str((self.ids if self.titles is None else self.titles)[row : row + 1].tolist()[0])
 
     def places(self, wanted: Any) -> np.ndarray:
-        """The row numbers of ids, compared as text; -1 for an id that is not here."""
+        """Return the row numbers of ids, compared as text; -1 for an id that is not in the catalogue."""
         return places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
 
     def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
-        """As `places`; an id that is not here is a DataError."""
+        """Return the same as `places`; an id that is not in the catalogue is a DataError."""
         found = self.places(wanted)
         if len(found) and found.min() < 0:
             item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
@@ -86,14 +86,14 @@ class Catalogue:
         return found
 
     def aligned(self, names: list[str]) -> "Catalogue":
-        """The same items with these features, in this order: 0 where an item file has no such column.
+        """Return the same items with these features, in this order; a feature that is missing here is 0.
 
-        A model's columns of single items (`identity_features`) need not be in a file: an item is known by its id.
+        Indicator features of single items (`identity_features`) need not be in a file, since they follow from the ids.
         """
         if self.names == names:
             return self
         X, own = join_features((self.X, self.names), identity_features(self.ids))
-        place = {name: column for column, name in reversed(list(enumerate(own)))}  # the file's own names go first
+        place = {name: column for column, name in reversed(list(enumerate(own)))}  # names in the file take precedence
         known = [(new, place[name]) for new, name in enumerate(names) if name in place]
         if not known:
             raise DataError("the items have none of the features that the model learnt from: give the same columns")
@@ -103,7 +103,7 @@ class Catalogue:
         return replace(self, X=made if sp.issparse(self.X) else made.toarray(), names=names)
 
     def with_history_of(self, other: "Catalogue") -> "Catalogue":
-        """The same items with the history of those of them that are in another catalogue too."""
+        """Return the same items, with the history that another catalogue has for them."""
         if other.history is None:
             return self
         row = self.places(other.ids)
@@ -112,7 +112,7 @@ class Catalogue:
         return replace(self, history=history_of(users[here], row[items[here]], len(self.ids)) if here.any() else None)
 
     def save(self, model: Any) -> Path:
-        """Write the items beside a saved model, which is a folder or a file of any name."""
+        """Write the items next to a saved model, which is a folder or a file of any name."""
         path = items_file(model)
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
@@ -134,7 +134,7 @@ class Catalogue:
 
 
 def items_file(model: Any) -> Path:
-    """Where the items of a saved model are: items.npz in its folder, or NAME.items.npz beside a file NAME.
+    """Return where the items of a model are: items.npz in its folder, or NAME.items.npz next to a file NAME.
 
     >>> items_file("model/model.safetensors").as_posix(), items_file("shop.safetensors").as_posix()
     ('model/items.npz', 'shop.safetensors.items.npz')
@@ -146,7 +146,7 @@ def items_file(model: Any) -> Path:
 
 
 def load_catalogue(model: Any) -> Catalogue | None:
-    """The items beside a model, None if there are none."""
+    """Load the items saved with a model; None if there are none."""
     path = items_file(model)
     if not path.is_file():
         return None
@@ -164,7 +164,7 @@ def load_catalogue(model: Any) -> Catalogue | None:
 
 
 def _csr(data: np.ndarray, indices: np.ndarray, start: np.ndarray, shape: Any) -> sp.csr_matrix:
-    """A matrix from a file, whose indices are checked."""
+    """Make a matrix from arrays of a file, and check its indices."""
     X = sp.csr_matrix((data, indices, start), shape=tuple(shape))
     X.check_format(full_check=True)
     return X

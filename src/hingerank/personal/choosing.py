@@ -1,8 +1,9 @@
-"""How many times the smallest C at which anything is learnt: by ratings or comparisons that a first fit did not see.
+"""Choose C as a multiple of the smallest useful C, by ratings or comparisons held out of a first fit.
 
-Noisy data with few ratings need about 5 times, comparisons without noise a thousand times that much. No number of
-users, ratings or features tells the two apart, so a part of the data of half of the users is held back, and the
-multiples are tried in rising order, each from where the one before ended, for a few epochs.
+The smallest useful C is the one below which all weights are 0. Noisy data with few ratings needs about 5 times as much,
+comparisons without noise a thousand times. The numbers of users, ratings and features do not tell the two apart. So a
+part of the data of half of the users is held out, and the multiples are tried in increasing order, each from the result
+of the one before, for a few epochs.
 """
 
 from collections.abc import Callable
@@ -12,24 +13,24 @@ import numpy as np
 from hingerank.personal.fold_in import LEAST_USERS, begins, few_and_rest
 from hingerank.personal.preferences import UserPreferences, rows_of
 
-MULTIPLES, USUAL = (5.0, 25.0, 125.0, 625.0, 3125.0), 25.0  # the usual one where too little can be held back
-LEAST_GIVEN, PART_HELD = 10, 0.2  # ratings or comparisons of a user of whom some are held back, and their fraction
-PART_USERS, ENOUGH_USERS = 0.5, 200  # users that are looked at, and up to how many all are
-MOST_ROWS = 2_000_000  # ratings or comparisons that are looked at, at most
+MULTIPLES, USUAL = (5.0, 25.0, 125.0, 625.0, 3125.0), 25.0  # the default if too little can be held out
+LEAST_GIVEN, PART_HELD = 10, 0.2  # fewest ratings or comparisons of a user to hold some out, and the fraction
+PART_USERS, ENOUGH_USERS = 0.5, 200  # fraction of users that are used, and number up to which all are
+MOST_ROWS = 2_000_000  # largest number of ratings or comparisons that are used
 
 
 def held_back(
     p: UserPreferences, build: Callable[..., UserPreferences], seed: int = 0
 ) -> tuple[UserPreferences, UserPreferences] | None:
-    """(most of what half of the users said, all of it, to judge by); None if too few users said enough.
+    """Return (the data to learn from, all data to judge by) of half of the users; None if too few users have enough.
 
-    Pairs of the one are not among those that a fit to the other is judged by: of ratings, these are pairs of two that
-    were held back, or of one of them and one that was not, as in Cheng et al. (2018).
+    The pairs that judge a fit are not among those that it learns from. For ratings these are pairs of two held-out
+    ratings, or of a held-out one and another one, as in Cheng et al. (2018).
 
     Parameters
     ----------
-    p : what all users said
-    build : makes preferences of users, items and ratings (or winners and losers)
+    p : preferences of all users
+    build : function that makes preferences from users, items and ratings (or winners and losers)
     """
     rng, begin = np.random.default_rng(seed), begins(p)
     some = rng.permutation(p.n_users)
@@ -43,19 +44,21 @@ def held_back(
     users, rows = np.repeat(np.arange(len(some)), count), rows_of(begin, some)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
     rank = np.empty(len(rows), np.int64)
-    rank[np.lexsort((rng.random(len(rows)), users))] = place  # a random order of each user's own
+    rank[np.lexsort((rng.random(len(rows)), users))] = place  # a random order within each user
     learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
     return learnt, (p.judged or p).take(some)
 
 
 def choose_multiple(right: Callable[[float], float], n_pairs: float) -> float:
-    """The smallest multiple that has about as many held back pairs right as the best; the larger ones are tried until
-    one has clearly fewer right.
+    """Return the smallest multiple that orders about as many held-out pairs correctly as the best one.
+
+    Larger multiples are tried until one is clearly worse.
 
     Parameters
     ----------
-    right : of a multiple, the held back pairs that a fit with it has right; called with rising ones
-    n_pairs : pairs that were held back; "about" is the square root of the number that the best has wrong
+    right : function of a multiple: the number of held-out pairs that a fit with it orders correctly
+        It is called with increasing multiples.
+    n_pairs : number of held-out pairs; "about" is the square root of the number that the best one orders wrongly
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Clicks, listens, purchases: what a user took, and nothing about the rest, of which every item may lose.
+"""Clicks, listens, purchases: the items that a user took. All other items may be negatives.
 
-Of a user with n clicks and m drawn items all n·m pairs count (by the sweep, unlisted); items are drawn again for every
-epoch, so that in the end a user's clicks are set against the catalogue.
+For a user with n clicks and m sampled items all n·m pairs count, without being listed. Items are sampled again in every
+epoch, so that in the end a user's clicks are compared with the whole catalogue.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ CHANCES = ("uniform", "popularity")
 
 @dataclass(frozen=True)
 class Clicks:
-    """Items that users took, each once, by user: those of user u are items[start[u]:start[u+1]], ascending.
+    """The items that users took, each once: those of user u are items[start[u]:start[u+1]], in increasing order.
 
-    weight: of each, None where all count alike.
+    weight: of each click; None if all weights are equal.
     """
 
     users: np.ndarray
@@ -31,12 +31,14 @@ class Clicks:
 
     @property
     def code(self) -> np.ndarray:
-        """The user of each click."""
+        """The number of the user of each click."""
         return np.repeat(np.arange(len(self.users)), np.diff(self.start))
 
 
 def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Clicks:
-    """Clicks in any order, repeats counting once, or where they have weights as their sum; those of weight 0 not.
+    """Group clicks, given in any order, by user.
+
+    Repeats count once, or with the sum of their weights if they have weights. Clicks of weight 0 are left out.
 
     Examples
     --------
@@ -55,7 +57,7 @@ def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Click
     full = np.flatnonzero(np.diff(start) == n_items)
     if len(full):
         user = ids[full].tolist()[0]
-        raise DataError(f"user {user!r} took every item, so that nothing is left to lose: leave such users out")
+        raise DataError(f"user {user!r} took every item, so there is no item to compare with: leave such users out")
     total = None if weight is None else np.bincount(place, weights)
     return Clicks(ids, start, (key % n_items).astype(np.int32), n_items, total)
 
@@ -63,15 +65,15 @@ def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Click
 def draw_losers(
     clicks: Clicks, per_click: float, least: int, how: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(users, items): for every user items not taken, some for each click, each item once."""
+    """Sample items that users did not take, some for each click, and return (users, items), each pair once."""
     count = np.maximum(np.ceil(per_click * np.diff(clicks.start)).astype(np.int64), least)
     code = np.repeat(np.arange(len(count)), count)
     if how == "uniform":
         items = rng.integers(0, clicks.n_items, len(code))
-    else:  # as often as items are taken, with a click more for each so that all have a chance
+    else:  # proportional to the clicks plus one, so that every item has a chance
         popular = np.cumsum(np.bincount(clicks.items, minlength=clicks.n_items) + 1.0)
         items = np.searchsorted(popular, rng.random(len(code)) * popular[-1], side="right")
-    key = np.sort(code * clicks.n_items + items)  # np.unique would hash, which takes many times as long
+    key = np.sort(code * clicks.n_items + items)  # np.unique would use hashing, which is many times slower
     key = key[np.diff(key, prepend=-1) > 0]
     taken = clicks.code * clicks.n_items + clicks.items
     at = np.minimum(np.searchsorted(taken, key), len(taken) - 1)
@@ -82,7 +84,7 @@ def draw_losers(
 def drawn_preferences(
     clicks: Clicks, per_click: float, least: int, how: str, rng: np.random.Generator, pair_weight: str
 ) -> UserPreferences:
-    """Every click of a user above every item drawn for the user; users in the order of `clicks`."""
+    """Return preferences for every click of a user over every item sampled for the user; users as in `clicks`."""
     users, items = draw_losers(clicks, per_click, least, how, rng)
     all_users = np.concatenate([clicks.code, users])
     values = np.concatenate([np.ones(len(clicks.items)), np.zeros(len(items))])

@@ -1,4 +1,4 @@
-"""Inductive matrix completion: the factors of PersonalRankSVM, fitted to the ratings themselves."""
+"""Inductive matrix completion: the factors of PersonalRankSVM, fitted to the ratings as numbers."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
     (Jain & Dhillon 2013, with the trace norm).
 
-    The factors of PersonalRankSVM, fitted to the ratings themselves. A user's mean is taken out because it says nothing
-    about order; a score is an estimate of rating - mean. Comparisons (``fit_pairs``), which the model was not made for,
-    are fitted as differences that should be 1.
+    The factors of PersonalRankSVM are fitted to the ratings themselves. The mean of a user's ratings is subtracted,
+    because it does not affect the order. A score estimates rating - mean. The model was not designed for comparisons
+    (``fit_pairs``); they are fitted as score differences of 1.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class InductiveMatrixCompletion(PersonalRankSVM):
         Weight of the loss; multiplies its sum over ratings. Default as in PersonalRankSVM.
     rank, tol, cold_users, prior, scale, features, max_iter, max_seconds : as in PersonalRankSVM
     n_jobs, random_state, callback : as in PersonalRankSVM
-        Attributes and methods are those of PersonalRankSVM as well.
+        Attributes and methods are those of PersonalRankSVM too.
 
     Examples
     --------

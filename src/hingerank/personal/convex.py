@@ -1,4 +1,4 @@
-"""The convex personal rankers: a Ranking SVM over (user, item) rows, of which users share all, nothing or a mean."""
+"""The convex personal rankers: Ranking SVMs over (user, item) rows whose users share all weights, none, or a mean."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -17,17 +17,18 @@ from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
 
-NATURAL = 2.0  # C times a user's squared distances of pairs
+NATURAL = 2.0  # C times the mean over users of the summed squared distances of pairs
 
 
 class ConvexPersonalRanker(PersonalRanker):
-    """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², the scores linear in w through some design.
+    """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², with scores that are linear in w.
 
-    A ranker's `_minimise` picks the design, calls `_newton` and keeps the weights found. Where C is None it is 2 by the
-    mean over users of the sum over their pairs of ‖x_i - x_j‖², about: it follows features' scale and numbers of pairs.
+    A subclass defines `_minimise`, which makes the design, calls `_newton` and stores the weights. If C is None, it is
+    2 divided by the approximate mean over users of the sum over their pairs of ‖x_i - x_j‖². So it follows the scale of
+    the features and the number of pairs.
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(low=0, needed=False)}  # version 0.1 had none
+    _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(low=0, needed=False)}  # not in files of version 0.1
     _training_only = ("callback",)
     C_: float
 
@@ -71,16 +72,16 @@ class ConvexPersonalRanker(PersonalRanker):
 class JointRanker(ConvexPersonalRanker):
     """min over w of  ½‖w‖² + C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - w·(x_i - x_j))².
 
-    One ranking function for all users: everyone gets the same list. Methods are those of PersonalRankSVM where they
+    All users share one ranking function, so all get the same list. Methods are those of PersonalRankSVM, as far as they
     apply.
 
     Parameters
     ----------
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
-        ‖x_i - x_j‖², about).
+        ‖x_i - x_j‖², approximately).
     tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
-    max_iter : limit in Newton steps
+    max_iter : largest number of Newton steps
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class JointRanker(ConvexPersonalRanker):
         return solution
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        return self._users().numbers(users, n_rows)  # everyone's list is the same, also that of unknown users
+        return self._users().numbers(users, n_rows)  # all users have the same list, known or not
 
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
@@ -112,21 +113,21 @@ class JointRanker(ConvexPersonalRanker):
 class SeparateRanker(ConvexPersonalRanker):
     """min over w_u of  ½‖w_u‖² + C · sum over pairs (i preferred to j by u) of max(0, 1 - w_u·(x_i - x_j))²,  each u.
 
-    A Ranking SVM for every user alone: users share nothing, and one without a pair has w_u = 0 and no opinion. Methods
-    are those of PersonalRankSVM where they apply.
+    Each user has a separate Ranking SVM; users share nothing. A user without a pair has w_u = 0, so all items tie.
+    Methods are those of PersonalRankSVM, as far as they apply.
 
     Parameters
     ----------
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
-        ‖x_i - x_j‖², about).
+        ‖x_i - x_j‖², approximately).
     tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
-    max_iter : limit in Newton steps
+    max_iter : largest number of Newton steps
 
     Attributes
     ----------
     user_weights_ : w_u by rows, users x features
-        Dense for dense features; for CSR features CSR, with the features that a user's items have.
+        The array is dense if the features are; for CSR features it is CSR and has the features of a user's items.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class SeparateRanker(ConvexPersonalRanker):
         return solution
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        cure = "users share nothing here: fit again with the user's ratings, or use MeanVarianceRanker"
+        cure = "SeparateRanker cannot rank for others: fit again with the user's ratings, or use MeanVarianceRanker"
         return self._users().known(users, n_rows, cure)
 
     def _place(self, X: Any) -> Any:
@@ -161,18 +162,18 @@ class MeanVarianceRanker(SeparateRanker):
     """min over w, v_u of  ‖w‖²/(2·shared) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
 
-    A ranking function for all users, and a deviation from it for each; a user without a pair, or unknown, ranks by w.
-    Methods are those of PersonalRankSVM where they apply.
+    All users share a ranking function w, and each has a deviation v_u. Users without a pair, or unknown, rank by w.
+    Methods are those of PersonalRankSVM, as far as they apply.
 
     Parameters
     ----------
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
-        ‖x_i - x_j‖², about).
+        ‖x_i - x_j‖², approximately).
     tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
-    shared : how freely users share a function: w costs ‖w‖²/(2·shared)
-        Towards 0 they are separate, towards infinity w is free of cost.
-    max_iter : limit in Newton steps
+    shared : how much users share: w has the penalty ‖w‖²/(2·shared)
+        Near 0 users are separate; for large values w has no penalty.
+    max_iter : largest number of Newton steps
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
-"""What a basis of ranking functions and users' mixtures of them can do once they are found: rank, and learn new users.
+"""Rankers with a basis of ranking functions and a mixture of them for every user: ranking, and adding new users.
 
-New users are folded in from a few ratings with the basis fixed: a k-dimensional Ranking SVM each, in milliseconds.
+A new user is added from a few ratings with the basis fixed: a k-dimensional Ranking SVM, which takes milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,15 +20,15 @@ from hingerank.personal.users import ids_like
 
 
 class FactorRanker(PersonalRanker):
-    """score(u, x) = <Uᵀx, v_u>, and w·x more where there is a function that all users share."""
+    """score(u, x) = <Uᵀx, v_u>, plus w·x if there is a function that all users share."""
 
-    _here_only = ("_rooms",)  # for users to come
+    _here_only = ("_rooms",)  # spare rows for new users
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "basis_": Array("columns, rank"),
         "user_weights_": Array("users, rank"),
         "has_pairs_": Array("users", "b"),
-        "coef_": Array("columns", needed=False),  # of the function that all users share, if there is one
-        "C_": Number(low=0, needed=False),  # this and the following are not in files of version 0.1
+        "coef_": Array("columns", needed=False),  # w of the function that all users share, if there is one
+        "C_": Number(low=0, needed=False),  # this attribute and the next ones are not in files of version 0.1
         "width_": Number(low=0, needed=False),
         "prior_mean_": Array("rank", none=True, needed=False),
         "prior_root_": Array("rank, rank", needed=False),
@@ -37,7 +37,7 @@ class FactorRanker(PersonalRanker):
     basis_: np.ndarray
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
-    coef_: np.ndarray  # of the function that all users share, if there is one
+    coef_: np.ndarray  # w of the function that all users share, if there is one
     C: Any
     C_: float
     width_: float = 0.0  # files of version 0.1 have none
@@ -49,7 +49,7 @@ class FactorRanker(PersonalRanker):
     cold_users: str
 
     def _settle_cold(self, V: np.ndarray, warm: np.ndarray) -> None:
-        """Users without a pair would have v = 0 (no opinion); the mean of the others in the model is a better guess."""
+        """Give users without a pair the mean weights of the others; otherwise their weights would be 0."""
         if self.cold_users == "mean" and not warm.all() and self.has_pairs_.any():
             V[~warm] = self._mean_user()
 
@@ -78,17 +78,17 @@ class FactorRanker(PersonalRanker):
     ) -> np.ndarray:
         """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · min(1, n/20) n/pairs · loss_u(X_u U v_u):  a new user.
 
-        v̄ and R Rᵀ are the mean and (to a factor) the covariance of the fitted users' weights: ratings that say nothing
-        leave the mean user, and a few move it a little; the loss is the squared hinge here, whatever that of ``fit``.
-        With ``prior="zero"``, ½‖v‖² + C · loss_u(X_u U v): the same data then give what ``fit`` would have given with
-        this basis.
+        v̄ is the mean of the fitted users' weights, and R Rᵀ their covariance up to a factor. So a user whose ratings
+        are all equal gets the mean weights, and a few ratings change them a little. The loss is the squared hinge,
+        whatever the loss of ``fit``. With ``prior="zero"`` the objective is ½‖v‖² + C · loss_u(X_u U v): the same data
+        then gives what ``fit`` would have given with this basis.
 
         Parameters
         ----------
         user : an id
         features : a row for each item that the user rated or compared
         ratings : one for each row of features
-        winners, losers : instead of ratings comparisons, as row numbers of features
+        winners, losers : comparisons instead of ratings, as row numbers of features
         """
         self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
         return self.user_weights_[-1].copy()
@@ -97,14 +97,14 @@ class FactorRanker(PersonalRanker):
         self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
         losers: Any = None, sample_weight: Any = None, replace: bool = False,
     ) -> Self:  # fmt: skip
-        """Learn many users at once, as ``add_user`` learns one.
+        """Add many users at once, as ``add_user`` adds one.
 
         Parameters
         ----------
         users, item_features, items, ratings : as in ``fit``
-        winners, losers : instead of items and ratings comparisons, as in ``fit_pairs``
-        sample_weight : how much each rating or comparison counts, as in ``fit`` and ``fit_pairs``
-        replace : users known already get new weights from these data alone; otherwise they are an error
+        winners, losers : comparisons instead of items and ratings, as in ``fit_pairs``
+        sample_weight : the weight of each rating or comparison, as in ``fit`` and ``fit_pairs``
+        replace : give users of the model new weights from this data alone; otherwise they are an error
         """
         check_is_fitted(self)
         X = self._rows(item_features)
@@ -120,10 +120,10 @@ class FactorRanker(PersonalRanker):
     def update_user(
         self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
     ) -> np.ndarray:
-        """As ``add_user``, with the weights so far in the place of v̄:  more about a known user.
+        """Update a known user with more data, as ``add_user``, with the present weights instead of v̄.
 
-        The weights so far are the prior and stand in for the ratings they came from. To start a user afresh from all
-        ratings use ``add_users(..., replace=True)``. Arguments and answer are those of ``add_user``.
+        The present weights are the prior and represent the ratings that they came from. To learn a user again from all
+        ratings, use ``add_users(..., replace=True)``. Arguments and result are those of ``add_user``.
         """
         check_is_fitted(self)
         number = int(self._users().known([user])[0])
@@ -134,7 +134,7 @@ class FactorRanker(PersonalRanker):
         return self.user_weights_[number].copy()
 
     def new_users(self) -> dict[str, Any]:
-        """The prior of new users as plain lists, for ``hingerank.personal.serving.new_user`` in other programs."""
+        """Return the prior of new users as plain lists, for ``hingerank.personal.serving.new_user`` elsewhere."""
         check_is_fitted(self)
         if self.prior_mean_ is None:
             raise ValueError("this model has no prior of new users: fit it with prior='users' or a number")
@@ -151,7 +151,7 @@ class FactorRanker(PersonalRanker):
         return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
 
     def _fold_in(self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None) -> np.ndarray:
-        """The weights of the users of `p`: drawn from the fitted ones, or from around `known` weights."""
+        """Return the weights of the users of `p`, with the prior of new users, or one around `known` weights."""
         if self.prior_mean_ is None:
             centre = np.zeros(self.basis_.shape[1]) if known is None else known
             prior = plain_prior(centre, float(self.C_), self.loss == "hinge")
@@ -167,7 +167,7 @@ class FactorRanker(PersonalRanker):
         return self._put(users, self._fold_in(X, preferences), preferences.pairs > 0)
 
     def _put(self, users: Any, V: np.ndarray, warm: np.ndarray) -> Self:
-        """Give users these weights, known ones in the place of theirs; warm: who has a pair."""
+        """Store weights of users, and replace those of known users; warm: who has a pair."""
         index = self._users()
         numbers = index.numbers(users)
         self._settle_cold(V, warm)
@@ -183,7 +183,7 @@ class FactorRanker(PersonalRanker):
         return self
 
     def _append(self, name: str, rows: np.ndarray) -> None:
-        """Put rows behind those of an attribute, in spare room that grows by half when it is used up."""
+        """Append rows to an attribute, in spare memory that grows by half when it is full."""
         array, rooms = getattr(self, name), self.__dict__.setdefault("_rooms", {})
         n, total = len(array), len(array) + len(rows)
         room, filled = rooms.get(name, (None, 0))
@@ -198,16 +198,16 @@ class FactorRanker(PersonalRanker):
     def basis_table(
         self, feature_names: Sequence[str] | None = None, top: int = 25
     ) -> list[dict[str, list[tuple[str, float]]]]:
-        """For each basic ranking function its most positive and most negative features with their weights.
+        """Return the most positive and most negative features of each basic ranking function, with their weights.
 
-        The functions come strongest first; the sign of a function is arbitrary (users may weigh it negatively), so it
-        is turned to make its users' weights positive on average.
+        The strongest function is first. The sign of a function is arbitrary, since users may have negative weights for
+        it. Here it is chosen such that the mean of its users' weights is positive.
 
         Parameters
         ----------
         feature_names : of the item features, default those seen in ``fit``, else f1, f2, ...
-            A feature map of scikit-learn makes its own of them; those of kernels number their outputs.
-        top : features of each sign
+            A feature map of scikit-learn derives its own names from them; kernel maps number their outputs.
+        top : number of features of each sign
         """
         check_is_fitted(self)
         names = self._column_names(feature_names)

@@ -1,7 +1,4 @@
-"""Rankers of the form score(u, x) = <Uᵀx, v_u>: a basis of k ranking functions and a mixture of them for every user.
-
-New users are folded in from a few ratings with the basis fixed: a k-dimensional Ranking SVM each, in milliseconds.
-"""
+"""PersonalRankSVM: score(u, x) = <Uᵀx, v_u>, a basis of k ranking functions and a mixture of them for every user."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -51,18 +48,19 @@ from hingerank.solvers.run import Solution
 
 LOSSES = ("squared_hinge", "hinge", "squared")
 Draw = Callable[[], UserPreferences]
-LEAST_DRAWN, PER_DRAW = 20, 2  # items drawn for a user at least; steps until others are drawn
-FORGETTING = 3  # epochs without the users by whom the prior is judged
-TRIED = 5  # epochs of a fit that tries a C, at most
+LEAST_DRAWN, PER_DRAW = 20, 2  # fewest items sampled for a user; epochs until others are sampled
+FORGETTING = 3  # epochs without the users who judge the prior
+TRIED = 5  # largest number of epochs of a fit that tries a C
 
 
 class PersonalRankSVM(FactorRanker):
     """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
-    + ½(‖U‖² + ‖V‖²),  which is Factorization RankSVM (Cheng, Davidson & Hsieh 2018), or with the hinge, not squared.
+    + ½(‖U‖² + ‖V‖²).  Factorization RankSVM (Cheng, Davidson & Hsieh 2018); the hinge need not be squared.
 
-    Column c of U is a basic ranking function of the item features; user u ranks by the mixture U v_u of them. The norms
-    add up to the trace norm of U Vᵀ, so that users share what they have in common. The objective is not convex: a fit
-    reaches a point where the gradient vanishes, which depends on ``random_state``, mostly a little.
+    Column c of U is a basic ranking function of the item features. User u ranks by the mixture U v_u of them. At the
+    best factors of a matrix the penalty equals the trace norm of U Vᵀ, so users share what they have in common. The
+    objective is not convex. A fit ends where the gradient vanishes; the result depends on ``random_state``, usually
+    only a little.
 
     Parameters
     ----------
@@ -70,44 +68,44 @@ class PersonalRankSVM(FactorRanker):
         k, the number of basic ranking functions (at most the number of features and of users).
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default a multiple of 1/‖∇loss at 0‖₂ (spectral norm), the
-        smallest C at which anything is learnt: it follows the scale of the features and the number of pairs. The
-        multiple is the smallest of 5, 25, 125, 625 and 3125 that predicts a fifth of what half of the users said,
-        held back from a first fit, about as well as the best; clicks take 25, and with the squared loss
-        15, 50, 150 or 500, by lists for clicks that were held back.
+        smallest useful C: it follows the scale of the features and the number of pairs. The multiple is the smallest of
+        5, 25, 125, 625 and 3125 that is about as good as the best one, on a fifth of the data of half of the users held
+        out of a first fit. For clicks it is 25; with the squared loss it is 15, 50, 150 or 500, chosen by lists for
+        held-out clicks.
     tol : float, default 0.01
-        Stop when an epoch neither lowers the objective nor promises to lower it by more than tol times its value, or
-        times what was gained from weights of 0 if that is less.
+        The fit stops when an epoch can lower the objective by no more than tol times its value. If the decrease since
+        weights of 0 is smaller than the value, it is used instead.
     loss : "squared_hinge", "hinge" or "squared"
-        max(0, 1 - t)², max(0, 1 - t) or (1 - t)² for a pair of margin t. The squared loss is for ``fit_clicks`` alone:
-        every click against every item, none drawn, in a fraction of the time. The hinge is minimised with its kink
-        rounded, ever less, until what rounding can hide is below tol too; that takes about twice the sweeps and some
-        more epochs.
+        max(0, 1 - t)², max(0, 1 - t) or (1 - t)² for a pair of margin t. The squared loss is only for ``fit_clicks``:
+        it compares every click with every item, without sampling, in a fraction of the time. The kink of the hinge is
+        rounded over a width that shrinks until the error of rounding is below tol; this takes about twice as many
+        passes over the data and some more epochs.
     shared : bool, default False
-        Whether users share a function w besides, w_u = w + U v_u, with ½‖w‖² more to pay.
+        Whether users also share a function w: w_u = w + U v_u, with the penalty ½‖w‖².
     pair_weight : "uniform" or "user"
-        With "user" every user counts the same however many pairs there are (C then is per user).
+        With "user" every user has the same total weight, however many pairs there are (C is then per user).
     cold_users : "mean" or "zero"
-        What users without a pair get: the mean weights of the others, or no opinion.
+        The weights of users without a pair: the mean weights of the others, or 0.
     prior : "users", "zero" or a number
-        What ``add_user`` knows of a new user beforehand: that they are one of the fitted users, drawn from their mean
-        and spread, the weight of the ratings against that learnt from the fitted users, or given as a number (0: the
-        mean user whatever they say); or nothing ("zero": ½‖v‖², as in the fit).
+        The prior of a new user in ``add_user``. "users" has the mean and the covariance of the fitted users; the weight
+        of the new ratings relative to it is learnt from the fitted users. A number sets this weight; with 0 every new
+        user is the mean user. "zero" is ½‖v‖², as in the fit.
     scale : "standard" or None
-        How columns of numbers among the item features are scaled: to mean 0 and standard deviation 1 over the items of
-        the fit, or not. Labels of 0 and 1 and sparse columns (words) stay. All weights are those of scaled columns.
+        "standard" scales numeric columns of the item features to mean 0 and standard deviation 1 over the items of the
+        fit. Columns of 0 and 1 and sparse columns (words) stay as they are. All weights belong to the scaled columns.
     features : a feature map φ of the scaled item features, such as ``NystroemMap`` or any scikit-learn transformer,
         or the name of one: "nystroem", "nystroem:200", "fourier", "polynomial"
-        Fitted on the items of the fit and kept in the model; φ(x) then stands in the place of x, also in ``basis_``.
+        It is fitted to the items of the fit and kept in the model. φ(x) then replaces x, also in ``basis_``.
     max_iter : int, default 100
-        Limit in epochs; a fit that hits one of the limits warns and says how far it got.
+        Largest number of epochs. A fit that reaches a limit warns with the accuracy it has reached.
     max_seconds : float, optional
-        Limit in time.
+        Largest time in seconds.
     n_jobs : int, optional
-        Threads, default as many as the limits allow (see ``docs/scale.md``); the answer is the same for any number.
+        Number of threads, default as many as the limits allow (see ``docs/scale.md``); it does not change the result.
     random_state : int, default 0
-        Seed of the start.
+        Seed of the initial basis.
     callback : function, optional
-        Called with each entry of the trace; a true answer stops the fit.
+        Called with each entry of the trace; return True to stop the fit.
 
     Attributes
     ----------
@@ -115,11 +113,11 @@ class PersonalRankSVM(FactorRanker):
     user_weights_ : V (users x rank)
     users_ : ids, one per row of V
     has_pairs_ : which users had a pair to learn from
-    coef_ : w, where ``shared``
-    C_ : C as it was used
-    item_centre_, item_scale_ : what is subtracted from each column of features and what it is divided by; None: nothing
+    coef_ : w, if ``shared``
+    C_ : the value of C that was used
+    item_centre_, item_scale_ : centre and scale of each column of features; None without scaling
     features_ : the fitted feature map, or None
-    width_ : over which the hinge's kink was rounded in the end; 0 for the squared hinge
+    width_ : final width of the rounded kink of the hinge; 0 for the squared hinge
     prior_mean_, prior_root_, prior_strength_ : the prior of new users, see hingerank.personal.fold_in
     trace_ : for each epoch value, gradient, train_accuracy, validation_accuracy (with ``eval_set``) and seconds
     notes_ : counts of what was found in the data (repeated ratings, contradictions, users without a pair, ...)
@@ -164,22 +162,22 @@ class PersonalRankSVM(FactorRanker):
         self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
         n_draws: int = 15, sample_weight: Any = None,
     ) -> Self:  # fmt: skip
-        """Learn from clicks, listens or purchases alone: what a user took is preferred to items drawn from the rest.
+        """Learn from clicks, listens or purchases: users prefer items they took to items sampled from the rest.
 
-        With ``loss="squared"`` it is preferred to all items, and ``negatives``, ``per_click`` and ``n_draws`` do not
-        matter. Otherwise other items are drawn in every epoch; all pairs of a user's clicks and drawn items count,
-        none is listed. With the default ``pair_weight="uniform"`` users with many clicks count for more; "user" weighs
-        users alike.
+        With ``loss="squared"`` they prefer them to all other items, and ``negatives``, ``per_click`` and ``n_draws``
+        have no effect. Otherwise other items are sampled in every epoch. All pairs of a user's clicks and sampled items
+        count, without being listed. With the default ``pair_weight="uniform"`` users with many clicks have more weight;
+        "user" gives all users the same weight.
 
         Parameters
         ----------
         item_features : array, CSR matrix or data frame with a row per item
         users, items : who took what (ids of any type; row numbers of item_features); repeats count once
-        negatives : how the others are drawn: "uniform", or "popularity", as often as people take them
-        per_click : items drawn for each click of a user, at least 20 for a user
-        n_draws : how often the others are drawn; on the last draw the fit goes on until it is stationary
-        sample_weight : how much each click counts, default 1, such as ``hr.age_weights(times, half_life)``
-            All pairs of a click count so; weights of repeated clicks add up, and one of 0 is no click.
+        negatives : how other items are sampled: "uniform", or "popularity", in proportion to their clicks
+        per_click : number of items sampled for each click of a user, and at least 20 per user
+        n_draws : how often other items are sampled; with the last sample the fit continues until it is stationary
+        sample_weight : weight of each click, default 1, such as ``hr.age_weights(times, half_life)``
+            It applies to all pairs of a click. Weights of repeated clicks add up, and a weight of 0 is no click.
         """
         X = self._rows(item_features, reset=True)
         if negatives not in CHANCES:
@@ -188,7 +186,7 @@ class PersonalRankSVM(FactorRanker):
         clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
 
         against_all = self.loss == "squared"
-        few = against_all and self.prior != "users"  # nothing is judged by pairs: one item for each user will do
+        few = against_all and self.prior != "users"  # no pairs are judged: one item per user is enough
 
         def draw() -> UserPreferences:
             often, least = (0.0, 1) if few else (per_click, LEAST_DRAWN)
@@ -201,7 +199,7 @@ class PersonalRankSVM(FactorRanker):
         return self
 
     def fit_parts(self, item_features: Any, data: Any) -> Self:
-        """Learn from ratings in parts of whole users, which may be on the workers of a cluster: what ``fit`` learns.
+        """Learn from ratings in parts of whole users, which may be on workers of a cluster, as ``fit`` does.
 
         Parameters
         ----------
@@ -214,17 +212,17 @@ class PersonalRankSVM(FactorRanker):
     def update(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
     ) -> Self:
-        """Go on from the present basis and users with other ratings: the old ones that still count, and new ones.
+        """Fit again from the present basis and users, to other ratings: the old ones that still count, and new ones.
 
-        The objective is that of a ``fit`` to these ratings with C = ``C_``, and so is the certificate; only the start
-        differs, which saves most of the epochs where little has changed. Users and items may be new.
+        The objective and the certificate are those of a ``fit`` to these ratings with C = ``C_``. Only the start
+        differs, which saves most of the epochs if little has changed. Users and items may be new.
 
         Parameters
         ----------
         item_features, users, items, ratings, sample_weight : as in ``fit``, with the same features
         basis : whether to improve the basis too; the model then has the users of these ratings, as after ``fit``
-            With False the basis and the other users stay, and each user of these ratings gets the weights that are best
-            with this basis, argmin ½‖v‖² + C · loss_u(X_u U v): a convex problem, solved from no start.
+            With False the basis and the other users stay. Each user of these ratings gets the best weights for this
+            basis, argmin ½‖v‖² + C · loss_u(X_u U v), a convex problem that needs no start.
         """
         check_is_fitted(self)
         X = self._rows(item_features)
@@ -241,12 +239,13 @@ class PersonalRankSVM(FactorRanker):
     def nuclear_gap(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None
     ) -> float:
-        """The relative duality gap of  min over W of C · loss(W) + ‖W‖_*  at W = U Vᵀ: how far it is from the best.
+        """Return the relative duality gap of  min over W of C · loss(W) + ‖W‖_*  at W = U Vᵀ.
 
-        ½(‖U‖² + ‖V‖²) is at least the nuclear norm ‖U Vᵀ‖_*, and equal to it at the best U and V of a matrix; so the
-        factorised problem with enough columns has the optimum of this convex one. Near 0 the fit is the global optimum;
-        far from 0, it stopped early, is another stationary point, or more columns would help. For small data: it takes
-        the singular values of a matrix of features by users. Arguments are those of ``fit``.
+        ½(‖U‖² + ‖V‖²) is at least the nuclear norm ‖U Vᵀ‖_*, and equal to it at the best factors of
+        a matrix. So with enough columns the factorised problem has the optimum of this convex one. A gap near 0 means
+        the global optimum. A large gap means that the fit stopped early, is another stationary point, or needs more
+        columns. Use it for small data: it computes the singular values of a features x users matrix. Arguments are
+        those of ``fit``.
         """
         check_is_fitted(self)
         X = self._rows(item_features)
@@ -259,8 +258,11 @@ class PersonalRankSVM(FactorRanker):
         self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Draw] = (),
         start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False, clicks: Clicks | None = None,
     ) -> Solution:  # fmt: skip
-        """draws: makers of preferences for epochs after the first one, whose items may be others; start: U, V, C;
-        in_parts: whether users are where their ratings are; clicks: to be set against all items."""
+        """Fit U and V.
+
+        draws: functions that sample preferences for the epochs after the first; start: initial U, V and C; in_parts:
+        whether users are in parts with their ratings; clicks: clicks to compare with all items.
+        """
         self._check_settings()
         if clicks is not None:
             return self._learn_clicks(X, preferences, clicks)
@@ -270,7 +272,7 @@ class PersonalRankSVM(FactorRanker):
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         threads = asked_threads(self.n_jobs)
-        with serial_blas():  # passes run on threads of their own; one BLAS thread repeats exactly
+        with serial_blas():  # passes have their own threads, and one BLAS thread gives repeatable results
             if start is None:
                 U, fixed = self._start(small, fitted.n_users)
                 self.C_ = 1.0 if self.C is None else float(self.C)
@@ -309,7 +311,7 @@ class PersonalRankSVM(FactorRanker):
         return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
 
     def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: Clicks) -> Solution:
-        """Every click against every item; drawn: some of these pairs, by which the prior of new users is judged."""
+        """Compare every click with every item; drawn: some of these pairs, which judge the prior of new users."""
         if self.shared:
             raise ValueError("loss='squared' has no shared function: set shared=False, or take another loss")
         weight = np.ones(len(clicks.items)) if clicks.weight is None else clicks.weight
@@ -330,7 +332,7 @@ class PersonalRankSVM(FactorRanker):
         return self._keep(X.shape[1], columns, solution, np.ones(len(clicks.users), bool))
 
     def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
-        """(U to begin with, by which typical scores are 1; how many of its columns all users share)."""
+        """Return an initial U with scores of about 1, and how many of its columns all users share."""
         k = min(int(self.rank), X.shape[1], n_users)
         U = np.random.default_rng(self.random_state).standard_normal((X.shape[1], k))
         typical = np.sqrt(np.mean(ItemFeatures(X).times(U) ** 2))
@@ -359,12 +361,13 @@ class PersonalRankSVM(FactorRanker):
         return self._over(first_gradient_norm(X.shape[1], FirstGradient(X, preferences).power), multiple)
 
     def _over(self, norm: float, multiple: float) -> float:
-        """C from ‖∇‖₂ of the squared hinge at 0, which is twice that of the hinge."""
+        """Return C from ‖∇‖₂ of the squared hinge at 0, which is twice that of the hinge."""
         return multiple / (norm if self.loss == "squared_hinge" else 0.5 * norm)
 
     def _multiple(self, X: Matrix, fitted: UserPreferences, U: np.ndarray) -> tuple[float, np.ndarray]:
-        """(How many times the smallest C at which anything is learnt, by what users said and a fit did not see; that
-        fit's basis, to start from). U: where that fit starts."""
+        """Choose the multiple of the smallest useful C by held-out data: (multiple, basis to start from).
+
+        U: where the first fit starts."""
         parts = held_back(fitted, self._build(fitted, X.shape[0]))
         if parts is None:
             return USUAL_MULTIPLE, U
@@ -378,7 +381,7 @@ class PersonalRankSVM(FactorRanker):
             C = self._over(norm, multiple)
             objective = FactorObjective(X, learnt, C, U.shape[1], threads, fixed, self._width())
             reached = alternating(LocalUsers(objective, V), U, tol=self.tol, max_iter=TRIED)
-            U, V = reached.w, reached.extra["V"]  # where the next one starts
+            U, V = reached.w, reached.extra["V"]  # the next fit starts here
             P, found[multiple] = ItemFeatures(X).times(U), U
             return count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
 
@@ -386,19 +389,19 @@ class PersonalRankSVM(FactorRanker):
         return chosen, found[chosen]
 
     def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
-        """What makes preferences like `p` of users, items and ratings, or of users, winners and losers."""
+        """Return a function that makes preferences like `p` from users, items and ratings (or winners and losers)."""
         if isinstance(p.known, UserPairs):
             return lambda users, winners, losers: self._from_comparisons(users, winners, losers, n_items, None)
         return lambda users, items, ratings: self._from_ratings(users, items, ratings, n_items)
 
     def _width(self) -> float:
-        """Of the hinge's kink to begin with, 0 for the squared hinge."""
+        """Return the initial width of the rounded kink of the hinge; 0 for the squared hinge."""
         return WIDEST if self.loss == "hinge" else 0.0
 
     def _learn_prior(
         self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
     ) -> None:
-        """What new users are drawn from, and how much their ratings weigh against it."""
+        """Compute the prior of new users, and the weight of their ratings relative to it."""
         warm, k = fitted.pairs > 0, U.shape[1] - self.shared
         P, known = ItemFeatures(X).times(U), V[:, :k] if warm.all() or not warm.any() else V[warm, :k]
         self.prior_mean_, self.prior_root_ = spread_of_users(known, P[:, :k], fitted.item)
@@ -423,7 +426,7 @@ class PersonalRankSVM(FactorRanker):
     def _watch(
         self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None, threads: int | None
     ) -> Callable[[np.ndarray, np.ndarray], dict[str, float]]:
-        """Pair accuracies for the trace: those of training on the `small` features, those watched on all of X."""
+        """Return a function for the accuracies in the trace: training on `small` features, watched pairs on X."""
         judged = fitted.judged or fitted
         order = None if watched is None else UserIndex(fitted.users).known(watched.preferences.users)
 
@@ -442,7 +445,7 @@ class PersonalRankSVM(FactorRanker):
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {self.loss!r}")
         if self.shared not in (True, False):
-            raise ValueError(f"shared must be True or False, not {self.shared!r}: how much is for MeanVarianceRanker")
+            raise ValueError(f"shared must be True or False, not {self.shared!r}; MeanVarianceRanker takes a number")
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
         if self.prior not in ("users", "zero") and not number:
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")

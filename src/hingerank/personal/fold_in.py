@@ -1,17 +1,17 @@
-"""A user's weights with the basis fixed: from a few ratings, and from what the fitted users have in common.
+"""The weights of a user with the basis fixed, from a few ratings and a prior from the fitted users.
 
-A new user is drawn from the fitted ones: v = v̄ + R z with v̄ their mean and R Rᵀ their covariance S, up to a number.
-Of n ratings with |P| pairs
+The prior of a new user is v = v̄ + R z, with v̄ the mean of the fitted users and R Rᵀ their covariance S up to a factor.
+For n ratings with |P| pairs
 
     z = argmin  ½‖z‖² + strength · min(1, n/20) · n/|P| · loss(X U (v̄ + R z)),
 
-so that a user who says nothing that tells items apart is the mean user. R = S^½ / √(2m) with m the variance of a pair's
-difference of scores from user to user: strength 1 lets a pair of its own move by half of what its margin wants,
-whatever the scale of the features. Pairs count as much as the ratings they come from, because n ratings are no more
-than n pieces of news, and the first 20 ratings less still: what 2 or 3 ratings say of all the others is mostly wrong,
-as held back ratings show, and one strength is then right for 2 ratings and for 20. Whether the usual strength is right
-is learnt: some of the fitted users are forgotten (the basis takes a few steps without them, which is enough to lose
-what it knew of them alone) and come again as new users with a few ratings.
+so a user whose ratings are all equal is the mean user. R = S^½ / √(2m), with m the variance over users of the score
+difference of a pair: with strength 1 a single pair moves by half of what its margin requires, whatever the scale of the
+features. The pairs of a user together have the weight of the n ratings, because they contain no more information. The
+first 20 ratings have less: on held-out ratings, what 2 or 3 ratings imply for the other items is mostly wrong. So one
+strength is right for 2 ratings and for 20. The default strength is checked on some of the fitted users. The basis takes
+a few steps without these users, which is enough to remove what it learnt from them alone. Then they are added as new
+users with a few ratings.
 """
 
 from collections.abc import Callable
@@ -25,22 +25,23 @@ from hingerank.personal.passes import users_right, users_step
 from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings
 from hingerank.personal.problem import blocks_of, gram
 
-STEPS, LEFT = 50, 1e-6  # Newton steps at most, fraction of the first gradient that may be left
-NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of a hinge's kink
+STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
+NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of the rounded kink of the hinge
 ROWS_PER_SHARD = 4096
-ENOUGH = 20.0  # ratings of a user from which on each counts in full
-STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), 0.03  # the usual one where all are alike
-SIZES, LEAST_USERS = (2, 5, 20), 5  # ratings that new users are taken to bring, users who must have them
-TO_JUDGE, MOST_TO_JUDGE = 5, 30  # further ratings that a user must have to take part, and that are looked at
-PART_FORGOTTEN, MOST_FORGOTTEN = 0.2, 150  # users who come again
-LEAST_ROWS, MOST_ROWS, PART_ROWS = 10_000, 100_000, 0.3  # that the others may have, all or a part of all rows
+ENOUGH = 20.0  # number of ratings from which on each has full weight
+STRENGTHS, USUAL = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0), 0.03  # the default if all are equally good
+SIZES, LEAST_USERS = (2, 5, 20), 5  # numbers of ratings of simulated new users, and how many users must have them
+TO_JUDGE, MOST_TO_JUDGE = 5, 30  # further ratings that such a user must have, and the most that are used
+PART_FORGOTTEN, MOST_FORGOTTEN = 0.2, 150  # users who are simulated as new ones
+LEAST_ROWS, MOST_ROWS, PART_ROWS = 10_000, 100_000, 0.3  # rows of the other users that are used
 
 
 @dataclass(frozen=True)
 class Prior:
-    """v = mean + root z with ½‖z‖² to pay, and `strength` times the loss; by_rating: min(1, n/20) n/|P| times that.
+    """The prior v = mean + root z with the penalty ½‖z‖², and the weight `strength` of the loss.
 
-    widths: of the hinge's rounded kink, one after the other; (0,) is the squared hinge.
+    by_rating: multiply the loss by min(1, n/20) n/|P|. widths: of the rounded kink of the hinge, one after the other;
+    (0,) is the squared hinge.
     """
 
     mean: np.ndarray
@@ -51,19 +52,19 @@ class Prior:
 
 
 def plain_prior(mean: np.ndarray, C: float, hinge: bool = False) -> Prior:
-    """½‖v - mean‖² + C · loss, as in the objective of a fit (where the mean is 0)."""
+    """Return the prior of ½‖v - mean‖² + C · loss, the objective of a fit, whose mean is 0."""
     return Prior(mean, np.eye(len(mean)), C, by_rating=False, widths=NARROWING if hinge else (0.0,))
 
 
 def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior: Prior) -> np.ndarray:
-    """The weights of every user of `p`, by rows.
+    """Return the weights of every user of `p`, by rows.
 
     Parameters
     ----------
     P : X U, a row per item
     shared : the part of the items' scores that does not depend on the user
-    p : what the users said; their rows are put in another order
-    prior : what is known of them before
+    p : preferences of the users; their rows are reordered
+    prior : the prior of all these users
     """
     fixed = P @ prior.mean + (0.0 if shared is None else shared)
     Q, k = np.column_stack([P @ prior.root, fixed]), prior.root.shape[1]
@@ -83,7 +84,7 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
 
 
 def _by_rating(p: UserPreferences) -> UserGrades | UserPairs | UserTargets:
-    """What is known, a user's pairs weighing as much together as the rows they are of, and less if these are few."""
+    """Scale the loss: a user's pairs together have the weight of the user's rows, and less if these are few."""
     rows, pairs = p.mass
     trust = np.minimum(1.0, rows / ENOUGH)
     if isinstance(p.known, UserTargets):
@@ -93,9 +94,9 @@ def _by_rating(p: UserPreferences) -> UserGrades | UserPairs | UserTargets:
 
 
 def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(v̄, R) of fitted users V; `item` has the items they spoke of, as often as they did.
+    """Return (v̄, R) of the fitted users V; `item` has the items in their data, as often as they occur.
 
-    The covariance is drawn towards the same variance in all directions by k of k + users parts.
+    The covariance is shrunk towards equal variance in all directions, with the weight k / (k + users).
     """
     users, k = V.shape
     mean = V.mean(axis=0)
@@ -103,7 +104,7 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
     part = k / (k + users)
     S = (1 - part) * S + part * np.trace(S) / k * np.eye(k)
     count = np.zeros(len(P))
-    for a in range(0, len(item), ROWS_AT_ONCE):  # bincount makes 8 bytes of each number
+    for a in range(0, len(item), ROWS_AT_ONCE):  # in parts, because bincount converts to 8 bytes per number
         count += np.bincount(item[a : a + ROWS_AT_ONCE], minlength=len(P))
     centred = P - count @ P / max(1.0, count.sum())
     variance = 2.0 * float(count @ np.einsum("ic,cd,id->i", centred, S, centred)) / max(1.0, count.sum())
@@ -113,7 +114,7 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(users to forget and to meet again, others to stay): a fifth of those with enough ratings, not too many."""
+    """Choose (users to simulate as new, users to keep): a fifth of those with enough ratings, up to a limit."""
     rng, given = np.random.default_rng(seed), np.diff(begins(p))
     able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
@@ -126,18 +127,18 @@ def learn_strength(
     P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, mean: np.ndarray, root: np.ndarray,
     build: Callable[..., UserPreferences], seed: int = 0,
 ) -> float:  # fmt: skip
-    """The usual strength, unless users all but 2, 5 or 20 of whose ratings are hidden say that it is wrong for them.
+    """Return the default strength, unless simulated new users with 2, 5 or 20 ratings show that it is wrong.
 
-    Of the strengths that have as many pairs right as the best one, to a standard error of the difference, and that for
-    none of these numbers of ratings have fewer right than the mean user has, by more than two standard errors, the one
-    nearest to the usual; 0, the mean user itself, if there is none. Some hundred users cannot tell neighbours apart: to
-    take the best one would follow their noise.
+    A strength is acceptable if it orders as many pairs correctly as the best one, up to a standard error of the
+    difference. For no number of ratings may it be worse than the mean user by more than two standard errors. The
+    acceptable strength nearest to the default is returned, or 0, the mean user itself, if there is none. A few hundred
+    users cannot distinguish neighbouring strengths, so taking the best one would fit noise.
 
     Parameters
     ----------
     P, shared, mean, root : as in `fold_in`
-    p : users that the basis does not know
-    build : makes preferences of users, items and ratings (or winners and losers)
+    p : users that the basis was not fitted to
+    build : function that makes preferences from users, items and ratings (or winners and losers)
     """
     rng, changes = np.random.default_rng(seed), []
     for size in SIZES:
@@ -150,7 +151,7 @@ def learn_strength(
         for row, strength in enumerate((0.0, *STRENGTHS)):
             V = fold_in(P, shared, little.take(everyone), Prior(mean, root, strength))[order]
             right[row] = right_of_users(P, shared, V, rest)
-        changes.append((right[1:] - right[0]) / max(1, rest.n_pairs))  # each user's part in that of the fraction right
+        changes.append((right[1:] - right[0]) / max(1, rest.n_pairs))  # contribution of each user to the fraction
     if not changes:
         return USUAL
     gains, errors = _sums_and_errors(changes)
@@ -164,7 +165,7 @@ def learn_strength(
 
 
 def _sums_and_errors(changes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Of changes (strengths x users), one array for each number of ratings: their sums over users, standard errors."""
+    """Return sums over users, and their standard errors, of changes (strengths x users), for each number of ratings."""
     return (
         np.array([change.sum(axis=1) for change in changes]),
         np.array([np.sqrt(change.shape[1]) * change.std(axis=1) for change in changes]),
@@ -172,18 +173,18 @@ def _sums_and_errors(changes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:
-    """Pairs in the right order, of each user."""
+    """Return the number of correctly ordered pairs of each user."""
     numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
     known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
-    item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
+    item = np.arange(p.n_rows, dtype=np.int32)  # each row is a separate item
     return np.array([users_right(*rows, u, u + 1, p.start, item, known, p.sizes) for u in range(p.n_users)])
 
 
 def _parts(
     p: UserPreferences, size: int, build: Callable[..., UserPreferences], rng: np.random.Generator
 ) -> tuple[UserPreferences, UserPreferences] | None:
-    """(`size` ratings or comparisons of each of some users, their others); None if too few users have so many."""
+    """Return (`size` ratings or comparisons of each of some users, the others); None if too few users have so many."""
     begin = begins(p)
     able = np.flatnonzero((np.diff(begin) >= size + TO_JUDGE) & (p.pairs > 0))
     if len(able) < LEAST_USERS:
@@ -199,9 +200,9 @@ def few_and_rest(
     p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, few: np.ndarray,
     build: Callable[..., UserPreferences],
 ) -> tuple[UserPreferences, UserPreferences]:  # fmt: skip
-    """(what `build` makes of the ratings or comparisons marked few, the pairs of the others).
+    """Return (preferences that `build` makes from the ratings or comparisons marked few, the pairs of the others).
 
-    users, rows: of each, the number of its user among `able` and its place in `p`.
+    users, rows: the number of the user among `able`, and the place in `p`, of each rating or comparison.
     """
     if isinstance(p.known, UserPairs):
         first = p.start[able][users]
@@ -215,12 +216,12 @@ def few_and_rest(
 
 
 def begins(p: UserPreferences) -> np.ndarray:
-    """Where each user's ratings or comparisons begin."""
+    """Return where each user's ratings or comparisons begin."""
     return p.known.start if isinstance(p.known, UserPairs) else p.start
 
 
 def _order(little: UserPreferences, rest: UserPreferences) -> np.ndarray:
-    """Where the users of `rest` stand in `little`."""
+    """Return the numbers in `little` of the users of `rest`."""
     number = np.empty(len(little.users), np.int64)
     number[little.users] = np.arange(len(little.users))
     return number[rest.users]

@@ -1,4 +1,4 @@
-"""Personal preferences with a known low-rank truth: every user weighs a few hidden tastes of the items."""
+"""Generated personal preferences with a known low-rank truth: every user has weights for a few hidden tastes."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,11 +21,11 @@ class PersonalTruth:
     V: np.ndarray
 
     def scores(self, users: Any, features: Any) -> np.ndarray:
-        """One true score per (user, feature row)."""
+        """Return one true score per (user, feature row)."""
         return self.item_scores(np.asarray(users), np.arange(features.shape[0]), features)
 
     def item_scores(self, users: np.ndarray, items: np.ndarray, item_features: Any) -> np.ndarray:
-        """The same for rows `items` of `item_features`, each item's tastes computed once."""
+        """Return the same for rows `items` of `item_features`, computing the tastes of each item once."""
         tastes = item_features @ self.U if sp.issparse(item_features) else np.einsum("id,dk->ik", item_features, self.U)
         out = np.empty(len(users))
         for a in range(0, len(users), AT_A_TIME):
@@ -36,7 +36,7 @@ class PersonalTruth:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonalData:
-    """Item features, and what users said: ratings (users, items, ratings) or comparisons (users, winners, losers).
+    """Item features with ratings (users, items, ratings) or comparisons (users, winners, losers).
 
     `items`, `winners` and `losers` index rows of `item_features`; users are numbered from 0.
     """
@@ -68,12 +68,12 @@ class PersonalData:
         )
 
     def take(self, rows: Any) -> "PersonalData":
-        """Some of the ratings or comparisons; items and truth stay."""
+        """Return some of the ratings or comparisons; items and truth stay."""
         names = ("users", "items", "ratings", "winners", "losers")
         return replace(self, **{name: value[rows] for name in names if (value := getattr(self, name)) is not None})
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
-        """(train, test): a fraction `test_size` of every user's ratings or comparisons, at random, goes to test."""
+        """Return (train, test): test has a random fraction `test_size` of every user's ratings or comparisons."""
         check_test_size(test_size)
         order = np.random.default_rng(seed).permutation(len(self))
         order = order[np.argsort(self.users[order], kind="stable")]
@@ -89,7 +89,7 @@ def make_personal(
     per_user: int | tuple[int, int] = 50, noise: float = 0.0, n_grades: int = 5, skew: Any = 0.0,
     sparse_density: float | None = None, dtype: Any = np.float64, seed: int = 0,
 ) -> PersonalData:  # fmt: skip
-    """score(user, item) = v_userᵀ Uᵀ x_item with U, V and X standard normal; what users say follows the score.
+    """score(user, item) = v_userᵀ Uᵀ x_item with U, V and X standard normal; preferences follow the score.
 
     The synthetic set of the literature is ``make_personal(1000, 10_000, 64, 20, per_user=800)``.
 
@@ -101,19 +101,19 @@ def make_personal(
         "pairs": a user compares two random items, and the higher score + noise wins; "ratings": a user rates random
         items, all different, from 1 to ``n_grades`` by the score + noise.
     per_user : int or (least, most)
-        Comparisons or ratings of each user, or a range to draw from.
+        Number of comparisons or ratings of each user, or a range to draw from.
     noise : float, default 0
         Standard deviation of the noise on each score, in standard deviations of the score.
     n_grades : int, default 5
-        Different ratings.
+        Number of different ratings.
     skew : float or list of float
         The fractions of the ratings, lowest first, fall as exp(-skew·rating); or the fractions themselves.
     sparse_density : float, optional
         Make the item features CSR with this fraction of entries present.
     dtype : float type
-        Of the item features.
+        Type of the item features.
     seed : int
-        The answer depends on the arguments alone.
+        The result depends only on the arguments.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _check_sizes(n_users: int, n_items: int, n_features: int, rank: int, noise: 
 def _counts(per_user: Any, n_users: int, most_allowed: int | None, rng: np.random.Generator) -> np.ndarray:
     least, most = (per_user, per_user) if np.ndim(per_user) == 0 else per_user
     if not 1 <= least <= most:
-        raise DataError(f"per_user is {per_user}, expected a number or a range (least, most) of at least 1")
+        raise DataError(f"per_user is {per_user}, expected a number, or a range (smallest, largest), of at least 1")
     if most_allowed is not None and most > most_allowed:
         raise DataError(f"per_user is {per_user}, but there are only {most_allowed} items to rate")
     return rng.integers(least, most + 1, n_users)
@@ -184,7 +184,7 @@ def _compare(
 ) -> tuple[np.ndarray, np.ndarray]:
     n_items = features.shape[0]
     one = choices.integers(0, n_items, len(users))
-    other = (one + choices.integers(1, n_items, len(users))) % n_items  # never the same item
+    other = (one + choices.integers(1, n_items, len(users))) % n_items  # another item
     first = _noisy(truth.item_scores(users, one, features), noise, errors)
     second = _noisy(truth.item_scores(users, other, features), noise, errors)
     return np.where(first > second, one, other), np.where(first > second, other, one)

@@ -1,4 +1,4 @@
-"""Features of items from genres, words and embeddings: each maker returns (matrix with a row per item, names)."""
+"""Features of items from genres, words and embeddings: each function returns (matrix with a row per item, names)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Features = tuple[np.ndarray | sp.csr_matrix, list[str]]
 
 
 def genre_features(genres: Sequence[Sequence[str]]) -> Features:
-    """One column per label, 1 where an item has it (CSR).
+    """Return one column per label, 1 if an item has it (CSR).
 
     Examples
     --------
@@ -29,14 +29,14 @@ def genre_features(genres: Sequence[Sequence[str]]) -> Features:
 
 
 def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "binary", **options: Any) -> Features:
-    """One column per word (CSR): "binary" 0 or 1, "count", or "tfidf" (rows of norm 1), by scikit-learn's vectorisers.
+    """Return one column per word (CSR): "binary" 0 or 1, "count", or "tfidf" (rows of norm 1), as in scikit-learn.
 
     Parameters
     ----------
-    texts : of each item
-    min_items : leave out words of fewer items: nothing is learnt from them for other items
+    texts : one for each item
+    min_items : leave out words of fewer items, since they do not help to rank other items
     weighting : "binary", "count" or "tfidf"
-    options : to the vectoriser (ngram_range, stop_words, ...)
+    options : passed to the vectoriser (ngram_range, stop_words, ...)
 
     Examples
     --------
@@ -56,21 +56,21 @@ def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "bi
     try:
         X = vectoriser.fit_transform(texts)
     except ValueError as error:
-        why = f"no words are left to make features of: none is in the texts of {min_items} items (min_items) or more"
+        why = f"no word is in the texts of {min_items} or more items: lower min_items, or leave these texts out"
         raise DataError(why) from error
     return sp.csr_matrix(X), [str(name) for name in vectoriser.get_feature_names_out()]
 
 
 def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "error", name: str = "e") -> Features:
-    """Rows of any embedding matrix in the order of the items.
+    """Return the rows of any embedding matrix in the order of the items.
 
     Parameters
     ----------
-    item_ids : of the items
-    ids : of the matrix's rows
-    matrix : an embedding by rows
+    item_ids : ids of the items
+    ids : ids of the rows of the matrix
+    matrix : one embedding per row
     missing : "error" refuses items without an embedding, "zero" gives them zeros
-    name : with which the columns' names begin
+    name : prefix of the column names
     """
     matrix = np.asarray(matrix)
     ids = check_ids(ids, matrix.shape[0], "ids")
@@ -88,9 +88,9 @@ def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "err
 
 
 def identity_features(item_ids: Any) -> Features:
-    """A column of its own for every item (CSR): what the other features do not say, learnt from the item's ratings.
+    """Return an indicator column for every item (CSR): it learns from the item's ratings what other features lack.
 
-    Joined to other features it makes PersonalRankSVM a collaborative filter too; it says nothing about unseen items.
+    Joined to other features it makes PersonalRankSVM a collaborative filter too. It does not help to rank unseen items.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def identity_features(item_ids: Any) -> Features:
 
 
 def join_features(*parts: Features) -> Features:
-    """Columns side by side; CSR if any part is."""
+    """Put columns of several features side by side; the result is CSR if any part is."""
     if not parts:
-        raise DataError("no features to join")
+        raise DataError("there are no features to join: give at least one part")
     rows = {X.shape[0] for X, _ in parts}
     if len(rows) > 1:
-        raise DataError(f"features have different numbers of items: {sorted(rows)}")
+        raise DataError(f"features have different numbers of items: {sorted(rows)}; build all for the same items")
     names = [name for _, part in parts for name in part]
     matrices = [X for X, _ in parts]
     if any(sp.issparse(X) for X in matrices):

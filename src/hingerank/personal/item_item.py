@@ -1,4 +1,4 @@
-"""Items scored by the other items that a user took: a full-rank matrix of weights between items, in closed form."""
+"""Score items by the other items that a user took: a full-rank matrix of weights between items, in closed form."""
 
 import time
 from collections.abc import Mapping
@@ -22,31 +22,31 @@ from hingerank.personal.ratings import check_ratings
 from hingerank.rankers.base import keep_account
 from hingerank.solvers.run import Certificate, Solution
 
-UNTAKEN = 0.7  # of the score that its features give an item which nobody took: that it was not taken counts against it
-MOST_ITEMS = 30_000  # a matrix of that many squared is 7 GB
+UNTAKEN = 0.7  # factor of the scores of items that nobody took, since not being taken counts against them
+MOST_ITEMS = 30_000  # a square matrix of this size takes 7 GB
 
 
 class EASE(PersonalRanker):
     """score(u, j) = (T B)_uj,  B = argmin over matrices with diagonal 0 of
     ‖T - T B‖² + feature_weight · ‖Fᵀ - Fᵀ B‖² + ridge · ‖B‖²:  EASE (Steck 2019) with item features.
 
-    T (users x items) is what users took, F (items x features) the features, whose columns act as further users.
+    T (users x items) holds what users took. F (items x features) holds the features; its columns act as further users.
 
-    Each item's column of T and its features are predicted from those of all other items. With G the matrix
-    TᵀT + feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. Items that nobody took are scored by
-    their features, with weights for each user that a ridge regression of the user's scores T B on F gives. Items held
-    back choose the strength of that ridge, and these scores count 0.7 times, as such items are less in demand.
-    For up to some ten thousand items: memory is their number squared. Items with the same features count as one; give
-    each a column of its own (``hr.identity_features``) to keep them apart. Methods are those of PersonalRankSVM where
-    they apply.
+    Each item's column of T and its features are predicted from those of all other items. With G the matrix TᵀT +
+    feature_weight · F Fᵀ + ridge · I and P its inverse, B = I - P diag(P)⁻¹. Items that nobody took are scored
+    by their features; the weights come from a ridge regression of each user's scores T B on F. The strength of that
+    ridge is chosen on held-out items. These scores are multiplied by 0.7, as such items are less popular. EASE is for
+    up to some ten thousand items, because it stores a square matrix of items. Items with the same features count as
+    one; add indicator columns (``hr.identity_features``) to distinguish them. Methods are those of PersonalRankSVM,
+    as far as they apply.
 
     Parameters
     ----------
     ridge : float, default 300
-        Weight of ‖B‖². The more users took an item on average, the more is right.
+        Weight of ‖B‖². The more users an item has on average, the larger it should be.
     feature_weight : float, default 3
-        How much a feature counts, as so many users who took exactly the items that have it; 0: features only tell items
-        apart, and items that nobody took are not ranked.
+        Weight of a feature: it counts as this many users who took exactly the items that have it. With 0 features only
+        distinguish items, and items that nobody took are not ranked.
     scale : "standard" or None
         As in PersonalRankSVM.
 
@@ -54,10 +54,10 @@ class EASE(PersonalRanker):
     ----------
     weights_ : B, items x items
     shared_features_ : the numbers of the features that several items have
-    directions_ : the strongest directions of these, shared features x directions
-    new_weights_ : what an item that a user took adds to the user's weights of these directions, items x directions
-    new_strength_ : of the ridge of items that nobody took, as a multiple of the mean of their squared norms
-    items_ : the features of the items that somebody took, a row each, in the order of weights_
+    directions_ : the strongest directions of these features, shared features x directions
+    new_weights_ : contribution of each item that a user took to the weights of these directions, items x directions
+    new_strength_ : strength of the ridge for items that nobody took, as a multiple of the mean of their squared norms
+    items_ : the features of the items that anybody took, a row each, in the order of weights_
     history_ : T, users x items (CSR)
 
     Examples
@@ -96,12 +96,12 @@ class EASE(PersonalRanker):
     ) -> Self:  # fmt: skip
         """Learn from who rated what; the ratings themselves do not count. Arguments as in ``fit_clicks``."""
         if eval_set is not None:
-            raise ValueError("EASE is solved at once, there is nothing to watch: leave eval_set out")
+            raise ValueError("EASE has no epochs to watch: leave eval_set out")
         check_ratings(ratings, len(items))
         return self.fit_clicks(item_features, users, items, sample_weight=sample_weight)
 
     def fit_pairs(self, *given: Any, **named: Any) -> Self:
-        """Comparisons are not what this model learns from."""
+        """Raise an error, because EASE does not learn from comparisons."""
         raise ValueError("EASE learns from what users took: use fit_clicks, or PersonalRankSVM for comparisons")
 
     def fit_clicks(self, item_features: Any, users: Any, items: Any, *, sample_weight: Any = None) -> Self:
@@ -111,7 +111,7 @@ class EASE(PersonalRanker):
         ----------
         item_features : array, CSR matrix or data frame with a row per item
         users, items : who took what (ids of any type; row numbers of item_features); repeats count once
-        sample_weight : how much each click counts, default 1; weights of repeated clicks add up
+        sample_weight : weight of each click, default 1; weights of repeated clicks add up
         """
         positive("ridge", self.ridge)
         if not 0 <= self.feature_weight < np.inf:
@@ -122,7 +122,7 @@ class EASE(PersonalRanker):
         weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
         place, first = taken_rows(X, rows)
         if len(first) > MOST_ITEMS:
-            raise DataError(f"{len(first)} items are too many for a matrix of items: at most {MOST_ITEMS}; use "
+            raise DataError(f"{len(first)} items are too many for a matrix of items (at most {MOST_ITEMS}): use "
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
         values = weight if len(weight) else np.ones(len(rows))
         T = sp.csr_matrix((values, (code, place[rows])), shape=(len(ids), len(first)))
@@ -146,12 +146,12 @@ class EASE(PersonalRanker):
         np.fill_diagonal(self.weights_, 0.0)
         self._learn_new(T, P, F)
         left = float(np.abs(G @ self.weights_[:, :1] - G[:, :1])[1:].max(initial=0.0)) / float(np.abs(G).max())
-        value = float(scale.sum()) - len(G) * float(self.ridge)  # each column's: 1 / P_jj - ridge
+        value = float(scale.sum()) - len(G) * float(self.ridge)  # the sum over columns of 1 / P_jj - ridge
         certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
         return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
 
     def _learn_new(self, T: sp.csr_matrix, P: np.ndarray, F: Any) -> None:
-        """How items that nobody took are scored."""
+        """Learn how to score items that nobody took."""
         found = directions(F if self.feature_weight > 0 else 0 * F)
         self.new_strength_ = choose_strength(T, P, F) if found.right.size else USUAL
         self.shared_features_, self.directions_ = found.shared, found.right
@@ -162,11 +162,11 @@ class EASE(PersonalRanker):
         return {key: number for number, key in enumerate(row_keys(self.items_))}
 
     def _item_numbers(self, X: Any) -> np.ndarray:
-        """The place in weights_ of each row, -1 for items that were not there in the fit."""
+        """Return the place in weights_ of each row, -1 for items that were not in the fit."""
         return np.array([self._numbers_of_rows.get(key, -1) for key in row_keys(X)], np.int64)
 
     def _weights_of(self, X: Any) -> np.ndarray:
-        """For each row, the weights of the items that a user may have taken."""
+        """Return for each row the weights of the items that a user may have taken."""
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
         if new.any():
@@ -177,7 +177,7 @@ class EASE(PersonalRanker):
         return self._weights_of(X)
 
     def _taken(self, item_features: Any) -> tuple[np.ndarray, np.ndarray]:
-        """(users, rows of item_features) that the fit learned from, as far as these items are there."""
+        """Return the (users, rows of item_features) that the fit learned from, for the items that are given."""
         number = self._item_numbers(self._rows(item_features))
         row = np.full(len(self.weights_), -1, np.int64)
         row[number[number >= 0]] = np.flatnonzero(number >= 0)
@@ -201,14 +201,14 @@ class EASE(PersonalRanker):
 
 
 def same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(of each row the number of its value, the first row of each value)."""
+    """Return the number of the value of each row, and the first row of each value."""
     number: dict[bytes, int] = {}
     place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
     return place, np.unique(place, return_index=True)[1]
 
 
 def taken_rows(X: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`same_rows`, with numbers for the values of `rows` alone, -1 for others."""
+    """Return the same as `same_rows`, with numbers only for the values of `rows`, -1 for others."""
     place, first = same_rows(X)
     taken = np.unique(place[rows])
     number = np.full(len(first), -1, np.int64)

@@ -1,4 +1,4 @@
-"""Bring ratings or comparisons, given in any order, to rows by user (`UserPreferences`). All O(n), sorting aside."""
+"""Group ratings or comparisons, given in any order, by user (`UserPreferences`). All is O(n), except sorting."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from hingerank.kernels.sweeps import sort_run
 
 @kernel(allocates=True)
 def group(codes, count):
-    """(start, order): the rows of code c are order[start[c]:start[c+1]], in their own order."""
+    """Return (start, order): the rows of code c are order[start[c]:start[c+1]], in their original order."""
     start = np.zeros(count + 1, np.int64)
     for i in range(len(codes)):
         start[codes[i] + 1] += 1
@@ -25,7 +25,7 @@ def group(codes, count):
 
 @inner
 def widest_group(start):
-    """Rows of the largest group."""
+    """Return the number of rows of the largest group."""
     n = 0
     for c in range(len(start) - 1):
         n = max(n, start[c + 1] - start[c])
@@ -34,7 +34,7 @@ def widest_group(start):
 
 @kernel(allocates=True)
 def drop_repeats(start, order, items, n_items, kept):
-    """Keep the last of a user's rows about the same item: kept[u] = rows left, moved to the front; rows dropped."""
+    """Drop all but the last of a user's rows about the same item: kept[u] = rows left, moved to the front."""
     seen, dropped = np.full(n_items, -1, np.int32), 0
     for u in range(len(start) - 1):
         lo, hi = start[u], start[u + 1]
@@ -55,10 +55,10 @@ def drop_repeats(start, order, items, n_items, kept):
 
 @kernel(allocates=True)
 def lay_out_ratings(first, last, begin, order, kept, items, ratings, start, item, grade, count, pairs):
-    """Sort the rows of users first:last by rating, ratings[0] being that of row order[begin[first]].
+    """Sort the rows of users first:last by rating; ratings[0] is that of row order[begin[first]].
 
-    item[r], and grade[r] = 0, 1, ... within the user, modulo 256; count[u] = different ratings, pairs[u] = pairs of
-    these.
+    Fills item[r], and grade[r] = 0, 1, ... within the user, modulo 256; count[u] = number of different ratings,
+    pairs[u] = number of pairs of them.
     """
     n = widest_group(begin)
     spare_at, spare_key = np.empty(n, np.int32), np.empty(n)
@@ -80,7 +80,7 @@ def lay_out_ratings(first, last, begin, order, kept, items, ratings, start, item
 
 @kernel(allocates=True)
 def number_compared(begin, order, winners, losers, n_items, start, winner, loser):
-    """Number each user's compared items 0, 1, ...: fills start and the pairs' rows within their user."""
+    """Number each user's compared items 0, 1, ...: fills start and the rows of pairs within their user."""
     seen, number = np.full(n_items, -1, np.int32), np.empty(n_items, np.int32)
     for u in range(len(begin) - 1):
         count = 0
@@ -100,7 +100,7 @@ def number_compared(begin, order, winners, losers, n_items, start, winner, loser
 
 @kernel
 def fill_compared(begin, order, winners, losers, start, winner, loser, item):
-    """item[r] of every row that number_compared counted."""
+    """Fill item[r] for every row that number_compared counted."""
     for u in range(len(begin) - 1):
         for e in range(begin[u], begin[u + 1]):
             item[start[u] + winner[e]] = winners[order[e]]
@@ -109,7 +109,7 @@ def fill_compared(begin, order, winners, losers, start, winner, loser, item):
 
 @kernel(allocates=True)
 def count_contradictions(begin, winner, loser):
-    """Comparisons that the same user also made the other way round."""
+    """Count the comparisons that the same user also made the other way round."""
     total = 0
     for u in range(len(begin) - 1):
         lo, n = begin[u], begin[u + 1] - begin[u]

@@ -1,7 +1,7 @@
-"""Lists over a whole catalogue: what a user would choose, and what the user would like of it.
+"""Lists over a whole catalogue: items that a user would both choose and like.
 
-Ratings say what people think of what they chose, not what they choose: a ranker of ratings alone puts items in front
-that few people would ever look at.
+Ratings show what people think of the items they chose, not which items they choose. So a ranker of ratings alone puts
+items first that few people would look at.
 """
 
 import warnings
@@ -27,37 +27,37 @@ from hingerank.personal.top_n import evaluate_top
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 
-MIXES, USUAL = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6), 0.4  # the usual one where too little can be held back
-PART_HELD, LEAST_USERS = 0.2, 20  # of each user's ratings; users who must have a relevant one among these
-TO_SCALE = 200  # users by whose scores the two parts are put on one scale
+MIXES, USUAL = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6), 0.4  # the default if too little can be held out
+PART_HELD, LEAST_USERS = 0.2, 20  # fraction of each user's ratings; users who must have a relevant one among these
+TO_SCALE = 200  # users whose scores set the scale of the two parts
 
 
 class ListRanker(EASE):
-    """score(u, j) = chosen(u, j) / σ_c + mix · liked(u, j) / σ_l:  what users choose times what they like.
+    """score(u, j) = chosen(u, j) / σ_c + mix · liked(u, j) / σ_l:  what users choose plus what they like.
 
-    ``chosen`` is `EASE` on who rated what, ``liked`` is `PersonalRankSVM` on the ratings; σ are the standard deviations
-    of their scores over a user's catalogue. For lists of recommendations from ratings.
+    ``chosen`` is `EASE` on who rated what, ``liked`` is `PersonalRankSVM` on the ratings. σ are the standard deviations
+    of their scores over a user's catalogue. The ranker is for lists of recommendations from ratings.
 
     Parameters
     ----------
-    ridge, feature_weight : of `EASE`
-    rank : of `PersonalRankSVM`
+    ridge, feature_weight : parameters of `EASE`
+    rank : parameter of `PersonalRankSVM`
     C : float, optional
-        Weight of the loss; multiplies its sum over pairs. Of `PersonalRankSVM`, default as there.
+        Weight of the loss; multiplies its sum over pairs. It is passed to `PersonalRankSVM`.
     mix : float, optional
-        How much liking counts. Default the one of 0, 0.1, 0.2, 0.4, 0.8 and 1.6 with the best NDCG@10 of lists, judged
-        by a fifth of every user's ratings that both parts have not seen; 0.4 where these are too few. If lists by
-        popularity are better on these, the fit warns.
+        Weight of ``liked``. By default it is the one of 0, 0.1, 0.2, 0.4, 0.8 and 1.6 with the best NDCG@10 of lists,
+        on a fifth of every user's ratings held out from both parts; 0.4 if these are too few. If lists by popularity
+        are better on them, the fit warns.
     relevant : float, optional
-        The least rating of an item that a list should find, when mix is chosen. Default the median of the ratings.
+        Smallest rating of an item that a list should find, used to choose mix. Default the median of the ratings.
     scale : "standard" or None
         As in PersonalRankSVM.
     random_state : int, default 0
-        Seed of the start of ``liked`` and of what is held back.
+        Seed of the initial basis of ``liked`` and of the held-out ratings.
 
     Attributes
     ----------
-    mix_ : mix as it was used
+    mix_ : the value of mix that was used
     liked_basis_, liked_weights_ : U (features x rank) and V (users x rank) of ``liked``, U times mix · σ_c / σ_l
     weights_, new_weights_, items_, history_ : those of ``chosen``, as in EASE
 
@@ -94,9 +94,9 @@ class ListRanker(EASE):
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
         eval_set: Any = None,
     ) -> Self:  # fmt: skip
-        """Learn from ratings: both what was rated, and how. Arguments as in ``PersonalRankSVM.fit``."""
+        """Learn from which items were rated, and from the ratings. Arguments as in ``PersonalRankSVM.fit``."""
         if eval_set is not None:
-            raise ValueError("a ListRanker has two parts, neither of which is watched: leave eval_set out")
+            raise ValueError("ListRanker cannot watch its two parts: leave eval_set out")
         if self.mix is not None:
             positive("mix", self.mix, least=0)
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
@@ -108,8 +108,8 @@ class ListRanker(EASE):
         return self._set_mix(mix)
 
     def fit_clicks(self, *given: Any, **named: Any) -> Self:
-        """Clicks say nothing of what is liked."""
-        raise ValueError("clicks say nothing of what is liked: use EASE().fit_clicks")
+        """Raise an error, because clicks do not show what is liked."""
+        raise ValueError("clicks do not show what is liked: use EASE().fit_clicks")
 
     def _fit_parts(self, item_features: Any, given: tuple[Any, Any, Any], weight: Any) -> Self:
         super().fit_clicks(item_features, given[0], given[1])
@@ -129,7 +129,7 @@ class ListRanker(EASE):
         return self
 
     def _choose(self, X: Any, given: tuple[Any, Any, Any], weight: Any) -> float:
-        """The mix with the best lists, judged by ratings that the parts have not seen."""
+        """Return the mix with the best lists, judged by ratings held out from both parts."""
         code = number_ids(given[0], len(given[1]), "users")[1]
         rng, count = np.random.default_rng(self.random_state), np.bincount(code)
         order = np.lexsort((rng.random(len(code)), code))
@@ -148,7 +148,7 @@ class ListRanker(EASE):
         popular = evaluate_top(Popularity().fit(X, *train), X, test, train, relevant=relevant).means["ndcg"]
         if popular > max(found):
             warnings.warn(
-                f"lists by popularity alone are better on ratings held back (NDCG@10 {popular:.4f}, these "
+                f"lists by popularity alone are better on held-out ratings (NDCG@10 {popular:.4f}, these "
                 f"{max(found):.4f}): there are too few ratings to tell users apart; collect more, or try another ridge",
                 stacklevel=3,
             )
@@ -163,16 +163,16 @@ class ListRanker(EASE):
 
 
 class ItemKNN(KnownItems):
-    """score(u, j) = sum over the items i that u took of cosine(i, j), each j having its nearest items alone.
+    """score(u, j) = sum over the items i that u took of cosine(i, j), over the nearest items of j only.
 
     cosine(i, j) = users who took both / (√(users of i · users of j) + shrink). A baseline for lists.
 
     Parameters
     ----------
     neighbours : int, default 200
-        How many items count for each.
+        Number of nearest items that count for each item.
     shrink : float, default 10
-        Draws similarities of items with few users towards 0.
+        Shrinks similarities of items with few users towards 0.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class ItemKNN(KnownItems):
         self.neighbours, self.shrink = neighbours, shrink
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Count; items are row numbers of item_features, and those with the same features count as one."""
+        """Count; items are row numbers of item_features, and items with the same features count as one."""
         code, rows, first = self._know(item_features, users, items)
         n_items = len(first)
         self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
@@ -203,8 +203,7 @@ class ItemKNN(KnownItems):
         return self
 
     def _place(self, features: Any) -> sp.csr_matrix:
-        """The similarities of other items to these; 0 for items that were not there, whose number is that of the last
-        line."""
+        """Return the similarities of other items to these; the last row, for items that were not in the fit, is 0."""
         return self.similarity[self._numbers(features)]
 
     def _own(self, numbers: np.ndarray) -> sp.csr_matrix:

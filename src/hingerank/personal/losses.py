@@ -1,11 +1,11 @@
-"""Pair losses of one user at a time, in score space: from ratings (pair-free), from comparisons, or rating errors.
+"""Pair losses of one user at a time, as functions of scores: from ratings, comparisons, or errors of ratings.
 
-A user owns rows (rated or compared items). What is known about them is one of three tuples, which passes take in one
-form, `PackedPreferences`; the functions named `user_...` answer for a user's n rows (lo is the first) at scores s. The
-loss of a pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)², or for a `width` u > 0 the hinge max(0, 1 - t)
-with its kink rounded over it: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With
-grades a user costs O(n log n), O(n) when the scores' order has changed little, whatever the number of pairs: see
-`grades_window`.
+A user has rows (rated or compared items). Their preferences are one of three tuples; passes take them in one form,
+`PackedPreferences`. The functions named `user_...` compute for a user's n rows (lo is the first) at scores s. The
+loss of a pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)². For a `width` u > 0 it is the hinge max(0, 1 - t)
+with its kink rounded over u: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With
+grades a user costs O(n log n), or O(n) if the order of scores has changed little, whatever the number of pairs
+(`grades_window`).
 """
 
 from typing import NamedTuple
@@ -15,44 +15,44 @@ import numpy as np
 from hingerank.kernels.compiled import inner
 from hingerank.kernels.sweeps import sort_run
 
-FEW = 32  # grades up to which a sum over lower or higher grades is simply added up, above it a Fenwick tree helps
+FEW = 32  # up to so many grades sums over grades are direct, above it a Fenwick tree is faster
 GRADES, PAIRS, TARGETS = 0, 1, 2
 
 
 class UserGrades(NamedTuple):
-    """Grades 0, 1, ... of each row among its user's own; a pair of rows i and j weighs scale · weight_i · weight_j."""
+    """Grades 0, 1, ... of each row within its user; the pair of rows i and j weighs scale · weight_i · weight_j."""
 
     grade: np.ndarray  # (N) uint8 or int32
-    grades: np.ndarray  # (T) different grades that a user gave
+    grades: np.ndarray  # (T) number of different grades of a user
     scale: np.ndarray  # (T) weight of every pair of a user
-    weight: np.ndarray  # (N) of each row; empty where all weigh 1
+    weight: np.ndarray  # (N) of each row; empty if all are 1
 
 
 class UserPairs(NamedTuple):
-    """Explicit comparisons: row `winner` above row `loser`, both counted within the user."""
+    """Explicit comparisons: row `winner` is preferred to row `loser`, both numbered within the user."""
 
     start: np.ndarray  # (T+1)
     winner: np.ndarray
     loser: np.ndarray
-    weight: np.ndarray  # of each comparison; empty where all weigh alike
-    scale: np.ndarray  # (T) weight of every comparison of a user, besides
+    weight: np.ndarray  # of each comparison; empty if all are equal
+    scale: np.ndarray  # (T) factor of the weights of a user's comparisons
     margin: float  # 1, or inf for the plain squared error (1 - t)^2
 
 
 class UserTargets(NamedTuple):
-    """A number that each row's score should equal: loss weight (s - target)^2."""
+    """The number that each row's score should equal, with the loss weight (s - target)^2."""
 
     target: np.ndarray  # (N)
-    weight: np.ndarray  # (N); empty where all weigh 1
+    weight: np.ndarray  # (N); empty if all are 1
 
 
 Known = UserGrades | UserPairs | UserTargets
 
 
 class PackedPreferences(NamedTuple):
-    """Any of the three as passes take it: one type, so that each pass is compiled once. Arrays of the others are empty.
+    """Any of the three tuples as one type, so that each pass is compiled once. Arrays of the other tuples are empty.
 
-    width: 0 for the squared hinge, else that of the hinge's rounded kink.
+    width: 0 for the squared hinge, else the width of the rounded kink of the hinge.
     """
 
     kind: int
@@ -75,21 +75,21 @@ _NO_PREFERENCES = PackedPreferences(
 
 
 def packed(known: Known, width: float = 0.0) -> PackedPreferences:
-    """What is known, for passes; the arrays are the same."""
+    """Pack preferences for passes; the arrays are not copied."""
     kind = GRADES if isinstance(known, UserGrades) else PAIRS if isinstance(known, UserPairs) else TARGETS
     return _NO_PREFERENCES._replace(kind=kind, width=float(width), **known._asdict())
 
 
 class UserSpace(NamedTuple):
-    """Scratch for the widest user of a shard; rows "by score" are in ascending order of their scores.
+    """Work arrays for the largest user of a shard; rows "by score" are in increasing order of their scores.
 
-    below, reach and degree are of two windows: of margin 1, and of 1 - width where the hinge needs it.
+    below, reach and degree have two windows: for margin 1, and for 1 - width if the hinge needs it.
     """
 
     order: np.ndarray  # (n) row at each place by score
     key: np.ndarray  # (n) scores in order
     grade: np.ndarray  # (n) grades in order
-    weight: np.ndarray  # (n) weights in order, 1 where all weigh alike
+    weight: np.ndarray  # (n) weights in order, 1 if all are equal
     below: np.ndarray  # (2, n) by score: places more than a margin below
     reach: np.ndarray  # (2, n) by score: places up to less than a margin above
     degree: np.ndarray  # (2, n) by score: active pairs
@@ -99,11 +99,11 @@ class UserSpace(NamedTuple):
     low: np.ndarray  # (2, grades+1) sums by grade
     high: np.ndarray  # (2, grades+1)
     gap: np.ndarray  # (pairs) of explicit comparisons: half the second derivative
-    hinge: np.ndarray  # (2) of the hinge at the last user_loss: its value, and what rounding adds to the duality gap
+    hinge: np.ndarray  # (2) hinge at the last user_loss: its value, and the part of the gap due to rounding
 
 
 def user_space(sizes: tuple[int, int, int]) -> UserSpace:
-    """Scratch for users of at most sizes = (rows, grades, comparisons)."""
+    """Make work arrays for users of at most sizes = (rows, grades, comparisons)."""
     n, grades, pairs = sizes
     i32 = np.int32
     return UserSpace(
@@ -115,14 +115,14 @@ def user_space(sizes: tuple[int, int, int]) -> UserSpace:
 
 @inner
 def user_start(known, n, space):
-    """Before anything else about a user."""
+    """Prepare for a user, before all other functions."""
     for p in range(n):
         space.order[p] = p
 
 
 @inner
 def user_loss(known, u, lo, n, s, z, space):
-    """The loss; z = its gradient; leaves what the next three need."""
+    """Return the loss, set z to its gradient, and store what the next three functions need."""
     if known.kind == GRADES:
         return grades_loss(known, u, lo, n, s, z, space)
     if known.kind == PAIRS:
@@ -132,7 +132,7 @@ def user_loss(known, u, lo, n, s, z, space):
 
 @inner
 def user_curvature(known, u, lo, n, t, out, space):
-    """out = (Hessian of the loss) t."""
+    """Set out = (Hessian of the loss) t."""
     if known.kind == GRADES:
         grades_curvature(known, u, n, t, out, space)
     elif known.kind == PAIRS:
@@ -143,7 +143,7 @@ def user_curvature(known, u, lo, n, t, out, space):
 
 @inner
 def user_diagonal(known, u, lo, n, out, space):
-    """out = the diagonal of that Hessian."""
+    """Set out to the diagonal of that Hessian."""
     if known.kind == GRADES:
         grades_diagonal(known, u, n, out, space)
     elif known.kind == PAIRS:
@@ -154,7 +154,7 @@ def user_diagonal(known, u, lo, n, out, space):
 
 @inner
 def user_settle(known, lo, n, item, s, z, space):
-    """Put graded rows in the order of their scores: the next sort is short."""
+    """Reorder graded rows by their scores, so that the next sort is fast."""
     if known.kind != GRADES:
         return
     for p in range(n):
@@ -173,16 +173,16 @@ def user_settle(known, lo, n, item, s, z, space):
 
 @inner
 def user_right(known, u, lo, n, s, space):
-    """Pairs in the right order, those of equal score counting one half."""
+    """Return the number of correctly ordered pairs; equal scores count one half."""
     return grades_right(known, u, lo, n, s, space) if known.kind == GRADES else pairs_right(known, u, s)
 
 
-# Ratings: all pairs of differently graded rows, without listing them. `put`, `lower` and `higher` keep sums by grade.
+# Ratings: all pairs of different grades, not listed. `put`, `lower` and `higher` keep sums by grade.
 
 
 @inner
 def put(sums, grade, grades, x):
-    """Add x to what is known of a grade."""
+    """Add x to the sum of a grade."""
     if grades <= FEW:
         sums[grade] += x
     else:
@@ -194,7 +194,7 @@ def put(sums, grade, grades, x):
 
 @inner
 def lower(sums, grade, grades):
-    """The sum over grades below `grade`. O(grades) if few, else O(log grades)."""
+    """Return the sum over grades below `grade`. O(grades) if few, else O(log grades)."""
     total = 0.0
     if grades <= FEW:
         for g in range(grade):
@@ -209,7 +209,7 @@ def lower(sums, grade, grades):
 
 @inner
 def higher(sums, grade, grades):
-    """The sum over grades above `grade`."""
+    """Return the sum over grades above `grade`."""
     if grades <= FEW:
         total = 0.0
         for g in range(grade + 1, grades):
@@ -220,7 +220,7 @@ def higher(sums, grade, grades):
 
 @inner
 def sort_rows(known, lo, n, s, space):
-    """Bring order, key, grade and weight to ascending scores, from the last order. O(n log n), O(n) if it holds."""
+    """Sort order, key, grade and weight by increasing score from the last order. O(n log n), O(n) if it still holds."""
     order, key, grade = space.order, space.key, space.grade
     for p in range(n):
         key[p] = s[order[p]]
@@ -234,7 +234,7 @@ def sort_rows(known, lo, n, s, space):
 
 @inner
 def grades_loss(known, u, lo, n, s, z, space):
-    """The loss over all pairs of different grades. Scores are taken from their middle: differences lose little then."""
+    """Return the loss over all pairs of different grades. Scores are centred, so that differences lose few digits."""
     z[:n] = 0.0
     space.hinge[:] = 0.0
     if known.grades[u] < 2:
@@ -256,13 +256,13 @@ def grades_loss(known, u, lo, n, s, z, space):
 
 @inner
 def grades_window(known, u, n, window, margin, force, z, space):
-    """(sum of gap, of gap²) over pairs with gap = margin - s_i + s_j > 0, by one sweep; z += force · gaps by row. O(n).
+    """Return the sums of gap and gap² over pairs with gap = margin - s_i + s_j > 0; z += force · gaps by row. O(n).
 
-    Row i should beat the lower grades that score more than s_i - margin, and is in the way of the higher grades that
-    score less than s_i + margin. Two pointers follow: rows are taken from `low` once s_i - margin has reached them, and
-    put into `high` once s_i + margin has passed them, so that both know, by grade, how many are left and the sum of
-    their scores (both weighted, where rows have weights). The sum of gap² is margin times that of gap plus that of
-    gap (s_j - s_i).
+    Row i as a winner has active pairs with lower grades that score more than s_i - margin. As a loser it has active
+    pairs with higher grades that score less than s_i + margin. Two pointers follow i: a row is removed from `low` when
+    s_i - margin reaches it, and added to `high` when s_i + margin passes it. So both hold, by grade, the number of
+    active rows and the sum of their scores (weighted, if rows have weights). The sum of gap² is margin times that of
+    gap plus that of gap (s_j - s_i).
     """
     G, order, key, grade, weight, low, high = (
         known.grades[u], space.order, space.key, space.grade, space.weight, space.low, space.high
@@ -297,7 +297,7 @@ def grades_window(known, u, n, window, margin, force, z, space):
 
 @inner
 def grades_curvature(known, u, n, t, out, space):
-    """(Hessian at the last user_loss) t. O(n)."""
+    """Set out = (Hessian at the last user_loss) t. O(n)."""
     out[:n] = 0.0
     if known.grades[u] < 2:
         return
@@ -311,7 +311,7 @@ def grades_curvature(known, u, n, t, out, space):
 
 @inner
 def window_curvature(known, u, n, window, force, t, out, space):
-    """out += force · (degree t less the weighted sum of t over active partners)."""
+    """out += force · (degree t minus the weighted sum of t over active partners)."""
     order, grade, sorted_t, low, high = space.order, space.grade, space.spare_key, space.low[0], space.high[0]
     G, weight, below, reach, degree = (
         known.grades[u], space.weight, space.below[window], space.reach[window], space.degree[window]
@@ -345,7 +345,7 @@ def grades_diagonal(known, u, n, out, space):
 
 @inner
 def grades_right(known, u, lo, n, s, space):
-    """Pairs of different grades in the right order, equal scores counting one half. O(n log n)."""
+    """Return the number of correctly ordered pairs of different grades; equal scores count one half. O(n log n)."""
     G = known.grades[u]
     if G < 2:
         return 0.0
@@ -371,7 +371,7 @@ def grades_right(known, u, lo, n, s, space):
 
 @inner
 def pairs_loss(known, u, n, s, z, space):
-    """The loss (or squared error) over a user's comparisons. O(n + pairs)."""
+    """Return the loss (or squared error) over a user's comparisons. O(n + pairs)."""
     z[:n] = 0.0
     space.hinge[:] = 0.0
     value, base, width = 0.0, known.start[u], known.width
@@ -402,7 +402,7 @@ def pairs_loss(known, u, n, s, z, space):
 
 @inner
 def pairs_curvature(known, u, n, t, out, space):
-    """(Hessian at the last user_loss) t. O(n + pairs)."""
+    """Set out = (Hessian at the last user_loss) t. O(n + pairs)."""
     out[:n] = 0.0
     base = known.start[u]
     for e in range(base, known.start[u + 1]):
@@ -430,7 +430,7 @@ def pairs_right(known, u, s):
     return right
 
 
-# Ratings to be met.
+# Ratings as targets of scores.
 
 
 @inner

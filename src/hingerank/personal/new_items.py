@@ -1,11 +1,11 @@
-"""Items that nobody took, scored by their features: what a model gives the known items is carried over.
+"""Score items that nobody took by their features, with weights that reproduce the scores of the known items.
 
     score(u, x) = <w_u, x>,  w_u = argmin over w of  ‖s_u - F w‖² + strength · m · ‖w‖²
 
-with s_u the user's scores of the known items, F their features and m the mean of ‖f_i‖² over items. A feature that one
-item alone has (a column per item, a rare word) says nothing of others and does not count; of the rest the strongest
-directions do (singular vectors, `MOST` of them). Which strength is right depends on how much the features say: some
-items are held back as if they were new, and the strength that finds most of what users took of these is taken.
+with s_u the user's scores of the known items, F their features and m the mean of ‖f_i‖² over items. A feature that only
+one item has (an indicator column, a rare word) does not help with others and is left out. Of the other features the
+strongest directions are used (`MOST` singular vectors). The best strength depends on how informative the features are.
+Some items are held out as if they were new, and the strength is chosen whose lists find most of what users took.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from sklearn.utils.extmath import randomized_svd
 
 from hingerank.personal.products import part_found
 
-STRENGTHS, USUAL = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), 3.0  # the usual one where too little can be held back
-MOST = 200  # directions of the features
-PART_HELD, MOST_HELD, LEAST_HELD = 0.2, 1000, 20  # items held back
-USERS, LEAST_USERS, TOP = 500, 20, 10  # whose lists are judged, and how long these are
+STRENGTHS, USUAL = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), 3.0  # the default if too little can be held out
+MOST = 200  # largest number of directions
+PART_HELD, MOST_HELD, LEAST_HELD = 0.2, 1000, 20  # items held out
+USERS, LEAST_USERS, TOP = 500, 20, 10  # users whose lists are judged, and the length of a list
 
 
 @dataclass(frozen=True)
 class Directions:
-    """F[:, shared] = left · diag(size) · rightᵀ, of features that several items have; m is the mean of ‖f_i‖²."""
+    """F[:, shared] = left · diag(size) · rightᵀ, for features that several items have; m is the mean of ‖f_i‖²."""
 
     shared: np.ndarray
     left: np.ndarray
@@ -34,12 +34,12 @@ class Directions:
     m: float
 
     def shrunk(self, strength: float) -> np.ndarray:
-        """What each direction of scores counts in w_u: w_u = right · (shrunk * leftᵀ s_u)."""
+        """Return the factor of each direction of scores in w_u: w_u = right · (shrunk * leftᵀ s_u)."""
         return self.size / (self.size**2 + strength * self.m)
 
 
 def directions(F: Any) -> Directions:
-    """The strongest directions of the features that several items have."""
+    """Return the strongest directions of the features that several items have."""
     n, shared = F.shape[0], np.flatnonzero(np.asarray((F != 0).sum(axis=0)).ravel() > 1)
     if len(shared) == 0:
         return Directions(shared, np.zeros((n, 0)), np.zeros(0), np.zeros((0, 0)), 1.0)
@@ -49,12 +49,12 @@ def directions(F: Any) -> Directions:
 
 
 def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> float:
-    """The strength with the best lists of items that are held back.
+    """Return the strength with the best lists of held-out items.
 
     Parameters
     ----------
     T : users x items, what they took
-    P : the inverse from which EASE's weights are made
+    P : the inverse that gives the weights of EASE
     F : items x features
     """
     rng, n = np.random.default_rng(seed), T.shape[1]
@@ -73,9 +73,9 @@ def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> f
 
 
 def scores_without(T: sp.csr_matrix, P: np.ndarray, known: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Users' scores of the known items by an EASE that never met those held, from the P of one that did.
+    """Return users' scores of the known items by an EASE without the held-out items, from the P of one with them.
 
-    The inverse of a part of a matrix is P_kk - P_kh P_hh⁻¹ P_hk.
+    The inverse of a block of a matrix is P_kk - P_kh P_hh⁻¹ P_hk.
     """
     kept = np.zeros(T.shape[1])
     kept[known] = 1.0

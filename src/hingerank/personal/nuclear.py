@@ -1,13 +1,13 @@
-"""The convex problem behind the factors:  min over W of  C · loss(W) + ‖W‖_* (+ ½‖w‖²),  and how near it a W is.
+"""The convex problem behind the factors,  min over W of  C · loss(W) + ‖W‖_* (+ ½‖w‖²),  and its gap at a given W.
 
-Every loss here is quadratic where it is not 0, so that with l its value, z its gradient in the rows' scores s and
-a = l - ½ s·z its conjugate at θ z is  θ² l - 2 θ a.  The dual at θ z is therefore
+Every loss here is quadratic where it is not 0. Let l be its value, z its gradient in the scores s of the rows, and
+a = l - ½ s·z. Its conjugate at θ z is  θ² l - 2 θ a.  So the dual at θ z is
 
     2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
 
-G the gradient of the loss in W (its largest singular value counts, the nuclear norm's dual) and g_w that in the weights
-w which all users share. The best θ is known in closed form. For the hinge, whose multipliers -ℓ'(t) may not be above 1,
-the dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the multipliers' sum, and θ ≤ 1 besides.
+with G the gradient of the loss in W (‖G‖₂, its largest singular value, is the dual of the nuclear norm) and g_w
+the gradient in the weights w that all users share. The best θ has a closed form. The multipliers -ℓ'(t) of the hinge
+may not exceed 1. Its dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the sum of the multipliers, and θ ≤ 1.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ from hingerank.personal.passes import basis_loss
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ItemFeatures, own_rows
 
-SAFE = 1.0 + 1e-9  # by which the largest singular value is rounded up
+SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
 
 
 def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
-    """‖U Vᵀ‖_*.
+    """Return ‖U Vᵀ‖_*.
 
     >>> round(nuclear_norm(np.eye(3)[:, :2], 2.0 * np.eye(4)[:, :2]), 9)
     4.0
@@ -34,14 +34,14 @@ def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
 def nuclear_gap(
     X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
 ) -> float:
-    """(primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w.
+    """Return (primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w.
 
-    width: where the loss is the hinge, that of the rounded kink, which gives the dual point.
+    width: 0 for the squared hinge; for the hinge, the width of its rounded kink, which gives the dual point.
     """
     everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
-    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
+    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # each row is a separate item
     flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
     known = packed(own_rows(p.known), width)
     loss, hinge, kink = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)

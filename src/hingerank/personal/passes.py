@@ -1,8 +1,9 @@
-"""Passes over the users of a factorised model s_uj = <p_j, v_u>: the users' own Newton steps, and the basis' products.
+"""Passes over the users of a factorised model s_uj = <p_j, v_u>: Newton steps of users, and products for the basis.
 
-P (items x k) holds the items' coordinates U^T x_j, V (users x k) the users'. Each function handles users first:last and
-is serial; callers shard. A user's rows are gathered once and all of the user's Newton iterations run in cache. Arrays
-are copied by loops: numba takes seconds to compile the assignment of one to a slice of another.
+P (items x k) holds the coordinates U^T x_j of the items, V (users x k) those of the users. Each function computes for
+users first:last in one thread; callers split the users into shards. A user's rows are gathered once, and all Newton
+iterations of the user run in the processor's cache. Arrays are copied by loops, because numba takes seconds to compile
+the assignment of an array to a slice.
 """
 
 import numpy as np
@@ -19,7 +20,7 @@ from hingerank.personal.losses import (
     user_start,
 )
 
-RUN = 64  # scores that are looked at together
+RUN = 64  # number of scores that are compared together
 ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
 HALVINGS = 25
@@ -27,11 +28,11 @@ HALVINGS = 25
 
 @inner
 def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vectors, space):
-    """Newton from v on  ½‖v - centre‖² + C loss_u(block v): (loss, ‖g‖) there. Coordinates beyond those of the centre
-    stay as they are and cost nothing.
+    """Minimise ½‖v - centre‖² + C loss_u(block v) by Newton's method from v, and return (loss, ‖g‖).
 
-    Stops at ‖g‖ ≤ fraction ‖g before‖ or after `most` steps. v, and s, z (scores and the loss's gradient there) are
-    changed in place; vectors: (8, max(n, k)) scratch.
+    Coordinates beyond those of the centre stay as they are and have no penalty. The method stops at
+    ‖g‖ ≤ fraction ‖g before‖ or after `most` steps. v, s and z (scores and gradient of the loss at v) are changed in
+    place; vectors: (8, max(n, k)) work array.
     """
     g, step, moved = vectors[0, : len(v)], vectors[1, : len(v)], vectors[2, :n]
     block_scores((block,), 0, n, v, s)
@@ -52,7 +53,7 @@ def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vect
             break
         user_equations(block, lo, n, known, u, C, g, len(centre), step, moved, vectors[3:], space)
         length, loss = user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space)
-        if length == 0.0:  # no descent above rounding
+        if length == 0.0:  # no descent larger than rounding errors
             break
         for c in range(len(v)):
             v[c] += length * step[c]
@@ -61,7 +62,7 @@ def user_newton(block, lo, n, known, u, C, v, centre, fraction, most, s, z, vect
 
 @inner
 def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, space):
-    """Conjugate gradients for  H step = -g, first `free` coordinates, until ENOUGH of g is left; moved = block step."""
+    """Solve  H step = -g  in the first `free` coordinates, until ENOUGH of g is left; moved = block step."""
     k = len(g)
     r, d, out, t, curved = vectors[0, :k], vectors[1, :k], vectors[2, :k], vectors[3, :n], vectors[4, :n]
     rr = 0.0
@@ -97,7 +98,7 @@ def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, spa
 
 @inner
 def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space):
-    """(length, loss) of a step along which the objective falls, 0 if there is none; s and z are then those there."""
+    """Return (length, loss) of a step that lowers the objective, or length 0; s and z are those at the result."""
     vs = ss = slope = 0.0
     for c in range(len(centre)):
         vs += (v[c] - centre[c]) * step[c]
@@ -119,7 +120,7 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
 
 @with_room
 def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
-    """Improve v_u for users first:last: (loss, sum of ‖g_u‖², `UserSpace.hinge` summed) there.
+    """Improve v_u for users first:last and return (loss, sum of ‖g_u‖², sums of `UserSpace.hinge`).
 
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
@@ -160,12 +161,12 @@ def _users_step(
     return loss, after, hinge, kink
 
 
-LOSS, CURVATURE, RIGHT = 0, 1, 2  # what `users_pass` is after
+LOSS, CURVATURE, RIGHT = 0, 1, 2  # what `users_pass` computes
 
 
 @with_room
 def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
-    """(loss, `UserSpace.hinge` summed) of users first:last at s = <p_item, v_u>, kept in `scores`; O(rows (k + log n)).
+    """Return (loss, sums of `UserSpace.hinge`) at s = <p_item, v_u>, stored in `scores`. O(rows (k + log n)).
 
     Adds z_r v_u to G[item] unless G is empty.
     """
@@ -175,21 +176,21 @@ def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
 
 @with_room
 def basis_curvature(Q, V, first, last, start, item, known, sizes, scores, G):
-    """Adds y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
+    """Add y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
     room = np.empty((3, sizes[0])), user_space(sizes)
     users_pass(CURVATURE, Q, V, first, last, start, item, known, scores, G, *room)
 
 
 @with_room
 def users_right(P, V, first, last, start, item, known, sizes):
-    """Pairs of users first:last that s = <p_item, v_u> puts in the right order. O(rows (k + log n))."""
+    """Return the number of pairs that s = <p_item, v_u> orders correctly. O(rows (k + log n))."""
     unused, room = (np.empty(0, np.float32), np.empty((0, P.shape[1]))), (np.empty((3, sizes[0])), user_space(sizes))
     return users_pass(RIGHT, P, V, first, last, start, item, known, *unused, *room)[0]
 
 
 @kernel
 def users_pass(what, P, V, first, last, start, item, known, scores, G, rows, space):
-    """The three functions above in one: half of each is the same code, which would be compiled as often."""
+    """Compute any of the three functions above. They share half of their code, which is so compiled only once."""
     s, z, t = rows[0], rows[1], rows[2]
     total = hinge = kink = 0.0
     for u in range(first, last):
@@ -268,13 +269,13 @@ def own_back(X, z, first, last, start, item, W):
 
 @inner(fastmath=SUMS_MAY_REORDER)
 def top_of(s, first, rows, values, count):
-    """Put scores into a list of the best, best first, equal ones in order; the new length of the list."""
+    """Insert scores into a list of the best ones, best first, equal ones in order; return its new length."""
     top = len(rows)
     for lo in range(0, len(s), RUN):
         run = s[lo : lo + RUN]
         if count == top:
             best, worst = run[0], values[count - 1]
-            for j in range(len(run)):  # most runs have nothing for the list: this loop has no branches
+            for j in range(len(run)):  # most runs have no score for the list, and this loop has no branches
                 best = run[j] if run[j] > best else best
             if best <= worst:
                 continue

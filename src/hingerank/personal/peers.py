@@ -1,7 +1,7 @@
-"""Recommenders of other libraries behind the face of the baselines here, for comparisons.
+"""Recommenders of other libraries with the interface of the baselines here, for comparisons.
 
-They learn from the same ratings, in the form that each was made for: `taken` says which ratings count as taken. The
-names of parameters are those of the libraries.
+They learn from the same ratings, in the form that each library expects; `taken` says which ratings count as taken.
+Parameters have the names of the libraries.
 """
 
 from importlib.util import find_spec
@@ -15,15 +15,15 @@ from hingerank.personal.ratings import check_ratings
 
 
 class Peer(KnownItems):
-    """A model of factors of users and of items; `item_factors_` has a last line of 0 for items it does not know."""
+    """A model with factors of users and items; the last row of `item_factors_` is 0, for unknown items."""
 
-    needs = comes_with = ""  # the module that has it, and the package to install
+    needs = comes_with = ""  # the module to import, and the package to install
     user_factors_: np.ndarray
     item_factors_: np.ndarray
     taken: Any
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Learn; arguments as in PersonalRankSVM, ratings may be left out where all that counts is who took what."""
+        """Learn; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
         code, rows, first = self._know(item_features, users, items)
         value = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
         self._learn(code, rows, value, (len(self.users_), len(first)), item_features[first])
@@ -33,7 +33,7 @@ class Peer(KnownItems):
         raise NotImplementedError
 
     def _is_taken(self, user: np.ndarray, rating: np.ndarray) -> np.ndarray:
-        """Which ratings count: all, those of at least their user's mean, or those of at least a number."""
+        """Return which ratings count: all, those at or above their user's mean, or those at or above a number."""
         if self.taken == "all":
             return np.ones(len(rating), bool)
         if self.taken == "liked":
@@ -54,20 +54,20 @@ class Peer(KnownItems):
 
 
 class ALS(Peer):
-    """implicit's alternating least squares: every item that a user did not take is a 0 of low weight.
+    """implicit's alternating least squares: every item that a user did not take is a target of 0 with a low weight.
 
-    It knows nothing of features, so it scores items that nobody took by 0.
+    It does not use features, so items that nobody took have the score 0.
 
     Parameters
     ----------
     factors, regularization, iterations, alpha
-        As `implicit.als.AlternatingLeastSquares` has them.
+        As in `implicit.als.AlternatingLeastSquares`.
     taken : "all", "liked" or float, default "all"
-        Which ratings count: all, those of at least their user's mean, or those of at least a number.
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
     by_rating : bool, default False
-        Whether a rating is its own weight; otherwise all weigh 1.
+        Whether ratings are used as weights; otherwise all weights are 1.
     random_state, n_jobs : int
-        Seed, and threads.
+        Seed, and number of threads.
     """
 
     needs = comes_with = "implicit"
@@ -90,7 +90,7 @@ class ALS(Peer):
 
         weight = rating if self.by_rating else np.ones(len(rating))
         kept = self._is_taken(user, rating)
-        with threadpool_limits(1, "blas"):  # as implicit asks for
+        with threadpool_limits(1, "blas"):  # implicit requires it
             model = self._model()
             table = sp.csr_matrix((weight[kept].astype(np.float32), (user[kept], item[kept])), shape)
             model.fit(table, show_progress=False)
@@ -106,18 +106,18 @@ class ALS(Peer):
 
 
 class BPR(ALS):
-    """implicit's Bayesian personalised ranking: an item that a user took against one drawn from all others.
+    """implicit's Bayesian personalised ranking: an item that a user took is compared with one sampled from all others.
 
-    It knows nothing of features, so it scores items that nobody took by 0.
+    It does not use features, so items that nobody took have the score 0.
 
     Parameters
     ----------
     factors, regularization, iterations, learning_rate
-        As `implicit.bpr.BayesianPersonalizedRanking` has them.
+        As in `implicit.bpr.BayesianPersonalizedRanking`.
     taken : "all", "liked" or float, default "all"
-        Which ratings count: all, those of at least their user's mean, or those of at least a number.
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
     random_state, n_jobs : int
-        Seed, and threads.
+        Seed, and number of threads.
     """
 
     def __init__(
@@ -137,18 +137,18 @@ class BPR(ALS):
 
 
 class LightFM(Peer):
-    """lightfm-next: an item is the sum of its features' embeddings.
+    """lightfm-next: the vector of an item is the sum of the embeddings of its features.
 
     Parameters
     ----------
     no_components, epochs, learning_rate
-        As `lightfm.LightFM` has them.
+        As in `lightfm.LightFM`.
     loss : str, default "warp"
-        "warp" or "bpr" on what was taken, or "logistic" on all ratings, +1 for those that count and -1 for the others.
+        "warp" or "bpr" on what was taken, or "logistic" on all ratings, +1 if they count and -1 otherwise.
     taken : "all", "liked" or float, default "liked"
-        Which ratings count: all, those of at least their user's mean, or those of at least a number.
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
     random_state, n_jobs : int
-        Seed, and threads.
+        Seed, and number of threads.
     """
 
     needs, comes_with = "lightfm", "lightfm-next"
@@ -174,8 +174,8 @@ class LightFM(Peer):
         good = self._is_taken(user, rating)
         kept = np.ones(len(good), bool) if self.loss == "logistic" else good
         sign = np.where(good, 1.0, -1.0)[kept].astype(np.float32)
-        told = sp.coo_matrix((sign, (user[kept], item[kept])), shape)
-        model.fit(told, item_features=_single(F), epochs=self.epochs, num_threads=self.n_jobs)
+        table = sp.coo_matrix((sign, (user[kept], item[kept])), shape)
+        model.fit(table, item_features=_single(F), epochs=self.epochs, num_threads=self.n_jobs)
         self.embeddings_ = np.hstack([model.item_embeddings, model.item_biases[:, None]]).astype(np.float64)
         self.user_factors_ = np.hstack([model.user_embeddings, np.ones((shape[0], 1))])
 
@@ -191,5 +191,5 @@ PEERS: dict[str, type[Peer]] = {"als": ALS, "bpr": BPR, "lightfm": LightFM}
 
 
 def is_installed(name: str) -> bool:
-    """Whether the library of a peer is there."""
+    """Return whether the library of a peer is installed."""
     return find_spec(PEERS[name].needs) is not None

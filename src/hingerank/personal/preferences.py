@@ -1,7 +1,7 @@
-"""What many users prefer among shared items: ratings or comparisons, grouped by user, each held once.
+"""Preferences of many users among shared items: ratings or comparisons, grouped by user and stored once.
 
-Rows of user u are ``start[u]:start[u+1]``; row r is about item ``item[r]`` (a row of the item features). Ratings never
-list their pairs; passes keep a user's rows in the order of their scores.
+The rows of user u are ``start[u]:start[u+1]``. Row r is about item ``item[r]`` (a row of the item features). Pairs of
+ratings are never listed. Passes keep a user's rows in the order of their scores.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,24 +25,24 @@ from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
 from hingerank.personal.ratings import check_ratings
 
 MOST_ROWS = np.iinfo(np.int32).max
-ROWS_AT_ONCE = 1 << 18  # ratings of which numbers of 8 bytes are held
+ROWS_AT_ONCE = 1 << 18  # ratings that are converted to 8 bytes at once
 REPEATED = "repeated ratings, of which the mean counts"
 CONTRADICTED = "comparisons that their user also made the other way round"
 
 
 @dataclass(frozen=True)
 class UserPreferences:
-    """Rows of items by user, and what is known of them.
+    """Rows of items, grouped by user, and the preferences among them.
 
     Attributes
     ----------
     users : ids, in order of first appearance
-    start, item : the rows, as the module says
+    start, item : the rows, as the module describes
     known : grades, comparisons or targets of the rows (see hingerank.personal.losses)
     pairs : number of pairs of each user
-    sizes : rows, grades and comparisons of the widest user: the scratch that passes need
-    notes : what was found in the data, and how often
-    judged : preferences by whose pairs to judge accuracy, where `known` has none
+    sizes : largest numbers of rows, grades and comparisons of a user, for the work arrays of passes
+    notes : counts of problems found in the data
+    judged : preferences whose pairs judge accuracy, if `known` has none
     """
 
     users: np.ndarray
@@ -67,7 +67,7 @@ class UserPreferences:
         return int(self.pairs.sum())
 
     def take(self, users: np.ndarray) -> "UserPreferences":
-        """What these users (numbers) said, copied."""
+        """Return a copy of the preferences of these users (numbers)."""
         rows = rows_of(self.start, users)
         start = np.concatenate(([0], np.cumsum(np.diff(self.start)[users])))
         if isinstance(self.known, UserGrades):
@@ -86,13 +86,13 @@ class UserPreferences:
         return UserPreferences(users_, start, self.item[rows], known, self.pairs[users], self.sizes, self.notes, judged)
 
     def with_items(self, number: np.ndarray) -> "UserPreferences":
-        """The same with item j called number[j]."""
+        """Return the same preferences with item j renumbered as number[j]."""
         judged = None if self.judged is None else self.judged.with_items(number)
         return replace(self, item=number[self.item], known=own_rows(self.known), judged=judged)
 
     @property
     def mass(self) -> tuple[np.ndarray, np.ndarray]:
-        """(summed weights of each user's rows, of the user's pairs): with no weights, their numbers."""
+        """The sums of weights of each user's rows, and of the user's pairs; without weights, their numbers."""
         count = np.diff(self.start).astype(np.float64)
         if isinstance(self.known, UserPairs) or not len(self.known.weight):
             return count, self.pairs
@@ -101,14 +101,14 @@ class UserPreferences:
 
 
 def own_rows(known: Known) -> Known:
-    """The same with copies of what passes put in another order."""
+    """Copy the arrays that passes reorder."""
     if not isinstance(known, UserGrades):
         return known
     return known._replace(grade=known.grade.copy(), weight=known.weight.copy())
 
 
 def weigh_pairs(start: np.ndarray, known: UserGrades) -> np.ndarray:
-    """The sum of weight_i weight_j over the pairs of each user: ½ (square of the sum - squares of sums of grades)."""
+    """Sum weight_i weight_j over the pairs of each user: ½ (square of the sum - squares of sums by grade)."""
     users, most = len(start) - 1, int(known.grades.max(initial=1))
     of_user = np.repeat(np.arange(users), np.diff(start))
     total = np.bincount(of_user, known.weight, users)
@@ -122,13 +122,13 @@ def _of_rows(weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """The row numbers of these users, one user after the other."""
+    """Return the row numbers of these users, one user after the other."""
     count = np.diff(start)[users]
     return np.arange(count.sum()) + np.repeat(start[users] - np.cumsum(count) + count, count)
 
 
 class Rated(NamedTuple):
-    """Ratings by user: those of user u are rows order[begin[u] : begin[u] + kept[u]], an item once each."""
+    """Ratings by user: those of user u are rows order[begin[u] : begin[u] + kept[u]], each item once."""
 
     users: np.ndarray
     items: np.ndarray
@@ -147,16 +147,16 @@ class Rated(NamedTuple):
 def from_ratings(
     users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform", weight: Any = None
 ) -> UserPreferences:
-    """Item i is preferred to item j by user u when u rated both and i higher.
+    """Make preferences from ratings: user u prefers item i to item j if u rated both, and i higher.
 
     Parameters
     ----------
     users : ids of any type
     items : rows of the item features
-    ratings : any finite numbers; of several ratings of an item by a user the mean counts, with the weight of the last
-    n_items : rows that the item features have
-    pair_weight : "uniform", or "user", which divides a user's pairs by their number (by the sum of their weights)
-    weight : of each rating, default 1; the pair of two ratings has the product of their weights
+    ratings : finite numbers; repeated ratings of an item by a user become their mean, with the weight of the last
+    n_items : number of rows of the item features
+    pair_weight : "uniform", or "user", which divides the weights of a user's pairs by their sum
+    weight : weight of each rating, default 1; a pair has the product of its two weights
 
     Examples
     --------
@@ -167,7 +167,7 @@ def from_ratings(
 
 
 def from_targets(users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-    """Ratings to be met: target = rating - the user's (weighted) mean. The pairs they imply serve to judge."""
+    """Make targets of scores from ratings: target = rating - the user's (weighted) mean. Their pairs judge accuracy."""
     rated = _rated(users, items, ratings, n_items, weight)
     count, start = np.diff(rated.begin), rated.start
     rows = rated.order[np.arange(len(rated.order)) - np.repeat(rated.begin[:-1], count) < np.repeat(rated.kept, count)]
@@ -194,13 +194,13 @@ def _rated(users: Any, items: Any, ratings: Any, n_items: int, weight: Any) -> R
 
 
 def mean_of_repeats(users: np.ndarray, items: np.ndarray, ratings: np.ndarray, n_items: int) -> np.ndarray:
-    """Each rating as the mean of all that the same user (by number) gave the same item."""
+    """Replace each rating by the mean of all that the same user (by number) gave the same item."""
     _, place = np.unique(users.astype(np.int64) * n_items + items, return_inverse=True)
     return (np.bincount(place, ratings) / np.bincount(place))[place]
 
 
 def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
-    """Pairs of differently rated items; sorts the users' rows in `rated` by rating."""
+    """Make pairs of differently rated items; this sorts the users' rows in `rated` by rating."""
     ids, items, ratings, weights, begin, order, kept, dropped = rated
     start, pairs, count = rated.start, np.empty(len(ids)), np.empty(len(ids), np.int32)
     item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8)
@@ -220,7 +220,7 @@ def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
 
 
 def _unwrapped(grade: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Grades that were taken modulo 256: those of a user rise from 0 by 1."""
+    """Restore grades that were stored modulo 256: those of a user increase from 0 by 1."""
     risen = np.cumsum(np.diff(grade, prepend=grade[:1]) != 0, dtype=np.int32)
     return risen - np.repeat(risen[start[:-1]], np.diff(start))
 
@@ -229,16 +229,16 @@ def from_comparisons(
     users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
     squared_error: bool = False,
 ) -> UserPreferences:  # fmt: skip
-    """User users[e] prefers item winners[e] to item losers[e].
+    """Make preferences from comparisons: user users[e] prefers item winners[e] to item losers[e].
 
     Parameters
     ----------
     users : ids of any type
-    winners, losers : rows of the item features; repeats count again, contradictions stand against each other
-    n_items : rows that the item features have
-    weight : how much each comparison counts, default 1
+    winners, losers : rows of the item features; repeats and contradictions all count
+    n_items : number of rows of the item features
+    weight : weight of each comparison, default 1
     pair_weight : as in `from_ratings`
-    squared_error : want a difference of 1 exactly, (1 - t)^2, not at least 1
+    squared_error : use the loss (1 - t)^2, which requires a difference of exactly 1 instead of at least 1
 
     Examples
     --------
@@ -247,7 +247,7 @@ def from_comparisons(
     """
     winners, losers = check_items(winners, n_items, "winners"), check_items(losers, n_items, "losers")
     if len(winners) != len(losers):
-        raise DataError(f"{len(winners)} winners but {len(losers)} losers: give one of each for a comparison")
+        raise DataError(f"{len(winners)} winners but {len(losers)} losers: give one of each per comparison")
     same = np.flatnonzero(winners == losers)
     if len(same):
         raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
@@ -269,7 +269,7 @@ def from_comparisons(
 
 
 def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
-    """Row numbers of the item features as int32."""
+    """Return row numbers of the item features as int32, after checking them."""
     rows = np.asarray(items)
     if rows.ndim != 1 or len(rows) > MOST_ROWS:
         raise DataError(f"{name} has shape {rows.shape}, expected a list of at most {MOST_ROWS} row numbers")
@@ -289,7 +289,7 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
 
 
 def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
-    """One for each rating or comparison, owned; none where all weigh alike."""
+    """Return a copy of the weights, one for each rating or comparison; empty if there are none."""
     if weight is None:
         return np.empty(0)
     weights = np.array(real_numbers(weight, name))
@@ -299,7 +299,7 @@ def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
 
 
 def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
-    """(users, items, ratings, weights) without ratings of weight 0, which count as if they were not there."""
+    """Return (users, items, ratings, weights) without ratings of weight 0."""
     if weight is None:
         return users, items, ratings, None
     weights = check_weights(weight, len(items), "sample_weight", "rating")

@@ -1,12 +1,11 @@
-"""The personal rankers' problems: the factorised objective, and designs over (user, item) rows for the convex ones.
+"""The problems of personal rankers: the factorised objective, and designs over (user, item) rows for the convex ones.
 
-A factorised model minimises  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).  X holds the items' features (d of
-them), U (d x k) the basis, V (users x k) the users' coordinates. Items enter only through P = X U (items x k): a pass
-costs O(rows k) plus one product with X, however many pairs the rows imply. The last columns of V may be fixed (at 1: a
-function that all users share); they then have no norm to pay.
+A factorised model minimises  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).  X holds the d features
+of the items, U (d x k) the basis, V (users x k) the users' coordinates. Items enter only through P = X U (items x k),
+so a pass costs O(rows k) plus one product with X, however many pairs the rows imply. The last columns of V may be fixed
+at 1, for a function that all users share; they then have no penalty.
 
-The convex models go through `Problem` with one of three designs: weights that all users share, weights of each
-user's own, or both.
+The convex models use `Problem` with one of three designs: weights that all users share, weights of each user, or both.
 """
 
 from collections.abc import Callable
@@ -26,10 +25,10 @@ from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Design, add_up
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
-ROOM_FOR_SUMS = 64 << 20  # bytes that the shards' sums may take in any case
+ROOM_FOR_SUMS = 64 << 20  # bytes that the sums of shards may always take
 ROWS_PER_BLOCK, ROWS_OF_USERS = 4096, 8192
 ROWS_PER_DESIGN_SHARD = 8192
-FEW = 0.5  # items or features in use: below this fraction of all, the others are set aside while fitting
+FEW = 0.5  # if less than this fraction of items or features is used, the fit leaves out the others
 
 
 class ItemFeatures:
@@ -40,7 +39,7 @@ class ItemFeatures:
         self._blocks = [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
 
     def times(self, U: np.ndarray) -> np.ndarray:
-        """X U."""
+        """Return X U."""
         if not isinstance(self.X, np.ndarray):
             return np.ascontiguousarray(self.X @ U)
         out = np.empty((self.shape[0], U.shape[1]))
@@ -52,7 +51,7 @@ class ItemFeatures:
         return out
 
     def back(self, G: np.ndarray) -> np.ndarray:
-        """X^T G."""
+        """Return X^T G."""
         if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.T @ G)
 
@@ -62,7 +61,7 @@ class ItemFeatures:
         return add_up(run_shards(block, self._blocks, self.threads))
 
     def back_squares(self, weight: np.ndarray) -> np.ndarray:
-        """(X∘X)^T weight."""
+        """Return (X∘X)^T weight."""
         if not isinstance(self.X, np.ndarray):
             return np.asarray(self.X.multiply(self.X).T @ weight)
 
@@ -73,11 +72,11 @@ class ItemFeatures:
 
 
 def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """(what to subtract from each column, what to divide it by); None if all stay as they are.
+    """Return the centre and the scale of each column; None if all columns stay as they are.
 
-    A column of numbers, one with any value that is neither 0 nor 1, becomes (x - mean) / standard deviation, so that a
-    raw year or price does not outweigh labels of 0 and 1, which stay. A column that is mostly 0, which says "nothing
-    there", keeps its zeros: it is divided by its standard deviation if that is above 1, and else stays (words, tf-idf).
+    A numeric column, with any value that is neither 0 nor 1, becomes (x - mean) / standard deviation, so that a raw
+    year or price does not outweigh indicators of 0 and 1, which stay. A column that is mostly 0 keeps its zeros, which
+    mean "not there": it is divided by its standard deviation if that is above 1, and stays otherwise (words, tf-idf).
 
     Examples
     --------
@@ -103,12 +102,12 @@ def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
     mean = np.where(mostly, mean, 0.0)
     if not numbers.any():
         return None
-    flat = ~(spread > 1e-12 * np.abs(mean))  # one value for all items
+    flat = ~(spread > 1e-12 * np.abs(mean))  # all items have the same value
     return np.where(numbers, mean, 0.0), np.where(numbers & ~flat, spread, 1.0)
 
 
 def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
-    """(X - centre) / scale in the type of X; of a CSR matrix only columns with a centre are filled."""
+    """Return (X - centre) / scale in the type of X; in a CSR matrix only columns with a centre are filled."""
     if not sp.issparse(X):
         return ((X - centre) / scale).astype(X.dtype, copy=False)
     out = sp.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), shape=X.shape)
@@ -122,12 +121,13 @@ def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class UsersImproved:
-    """After a step of the users: the objective, its gradient in U and the norm of that in V.
+    """The objective after a step of the users, its gradient in U, and the norm of its gradient in V.
 
-    diagonal: about the diagonal of the Hessian in U. Its loss part, entry (j, c), is a sum over rows of h_r x_rj² v_uc²
-    (h the Hessian in scores) with the users' part averaged over all rows, which takes one number per item. spread: VᵀV
-    of the columns that are free. reached: the objective itself, where that of `value` is the rounded hinge's; kink:
-    what rounding then adds to the duality gaps of U given V and of V given U, else ½‖gradient‖² of the rounded one's.
+    diagonal: approximate diagonal of the Hessian in U. Entry (j, c) of its loss part is a sum over rows of
+    h_r x_rj² v_uc² (h the Hessian in scores), with the users' part averaged over all rows, so it needs one
+    number per item. spread: VᵀV of the free columns. reached: the objective itself, if `value` is that of the
+    rounded hinge. kink: what rounding adds to the duality gaps of U given V and of V given U, which are otherwise
+    ½‖gradient‖² of the rounded objective.
     """
 
     value: float
@@ -140,7 +140,7 @@ class UsersImproved:
 
 
 class StepSums(NamedTuple):
-    """What a step of some users adds to `UsersImproved`: sums over users, so over parts of them too."""
+    """The sums of a step of some users for `UsersImproved`; sums over parts of the users can be added."""
 
     loss: float
     norms: float  # ½‖V‖²
@@ -150,11 +150,11 @@ class StepSums(NamedTuple):
     weight: float  # sum of h
     mixed: np.ndarray  # sum over rows of h_r v_u²
     spread: np.ndarray  # VᵀV
-    hinge: float  # the loss before it was rounded
+    hinge: float  # the loss without rounding
     kink: float
 
     def improved(self, U: np.ndarray, C: float) -> UsersImproved:
-        """The sums over all users put together."""
+        """Return the result from the sums over all users."""
         scale, norms = C * self.mixed / max(self.weight, np.finfo(float).tiny), half_square(U) + self.norms
         return UsersImproved(
             C * self.loss + norms,
@@ -170,8 +170,8 @@ class StepSums(NamedTuple):
 class FactorObjective:
     """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²) for one data set.
 
-    Passes run on `threads` threads; the answer does not depend on their number. The last `fixed` of the `rank` columns
-    of V stay as they are. width: of the hinge's rounded kink; 0 for the squared hinge.
+    Passes run on `threads` threads; the result does not depend on their number. The last `fixed` of the `rank` columns
+    of V stay as they are. width: of the rounded kink of the hinge; 0 for the squared hinge.
     """
 
     def __init__(
@@ -180,21 +180,21 @@ class FactorObjective:
     ):  # fmt: skip
         self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
         self.threads, self.free, self.packed = threads, rank - fixed, packed(preferences.known, width)
-        self.scores = np.zeros(preferences.n_rows, np.float32)  # precise enough for a Hessian
+        self.scores = np.zeros(preferences.n_rows, np.float32)  # float32 is precise enough for a Hessian
         room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
         most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
 
     def narrow(self, width: float) -> None:
-        """Round the hinge's kink over another width from now on."""
+        """Set the width over which the kink of the hinge is rounded."""
         self.packed = packed(self.preferences.known, width)
 
     def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
-        """Newton steps for every v_u with U fixed, in place, until ‖g_u‖ ≤ 0.3 ‖g_u‖ before or after `most` steps."""
+        """Take Newton steps for every v_u in place, with U fixed, until ‖g_u‖ ≤ 0.3 ‖g_u before‖, at most `most`."""
         return self.step(U, V, most).improved(U, self.C)
 
     def step(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> StepSums:
-        """The sums of `improve_users`."""
+        """Return the sums of `improve_users`."""
         p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
         mixed = [np.zeros(self.rank) for _ in self.shards]
@@ -211,11 +211,11 @@ class FactorObjective:
         )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
-        """f(U, V); curvature() is then that at this point."""
+        """Return f(U, V); curvature() is then the one at this point."""
         return self.users_value(U, V) + half_square(U)
 
     def users_value(self, U: np.ndarray, V: np.ndarray) -> float:
-        """f(U, V) - ½‖U‖², a sum over users."""
+        """Return f(U, V) - ½‖U‖², a sum over users."""
         p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
             lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.packed, p.sizes, self.scores, nothing),
@@ -224,11 +224,11 @@ class FactorObjective:
         return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(V[:, : self.free])
 
     def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """D -> (Hessian in U at the last point) D, for the flattened D."""
+        """Return the function D -> (Hessian in U at the last point) D, for the flattened D."""
         return lambda D: D + self.C * self.curved(D.reshape(-1, self.rank), V).ravel()
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """(Hessian of the loss in U at the last point) D."""
+        """Return (Hessian of the loss in U at the last point) D."""
         p, Q = self.preferences, self.features.times(D)
         _, G = self._sums(
             lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, self.packed, p.sizes, self.scores, G)
@@ -236,15 +236,15 @@ class FactorObjective:
         return self.features.back(G)
 
     def _sums(self, kernel: Callable[..., Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
-        """The kernel's answers for all shards, and the sum of what they added to their own G, in shard order."""
+        """Return the kernel's results for all shards, and the sum of what they added to their own G, in shard order."""
         sums = [np.zeros((self.features.shape[0], self.rank)) for _ in self.shards]
         tasks = [(*ab, *own) for ab, *own in zip(self.shards, sums, *more)]
         return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
 
 
 def first_gradient(p: UserPreferences) -> np.ndarray:
-    """The gradient of the loss in the scores of all rows, at scores of 0."""
-    own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # every row an item of its own
+    """Return the gradient of the loss in the scores of all rows, at scores of 0."""
+    own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # each row is a separate item
     known = packed(own_rows(p.known))
     flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
     basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
@@ -252,29 +252,29 @@ def first_gradient(p: UserPreferences) -> np.ndarray:
 
 
 def start_of_users(n_users: int, rank: int, fixed: int) -> np.ndarray:
-    """V to begin with: 0, and 1 in its last `fixed` columns."""
+    """Return the initial V: 0, and 1 in its last `fixed` columns."""
     V = np.zeros((n_users, rank))
     V[:, rank - fixed :] = 1.0
     return V
 
 
 class FirstGradient:
-    """∇loss in W = U Vᵀ at 0, which is Z X with Z (users x items) the gradient in the scores."""
+    """∇loss in W = U Vᵀ at 0. It is Z X, with Z (users x items) the gradient in the scores."""
 
     def __init__(self, X: Matrix, p: UserPreferences):
         place = (first_gradient(p), p.item, p.start.astype(np.int64))
         self.Z, self.features = sp.csr_matrix(place, shape=(p.n_users, X.shape[0])), ItemFeatures(X)
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """(‖Z X v‖², (Z X)ᵀ Z X v)."""
+        """Return ‖Z X v‖² and (Z X)ᵀ Z X v."""
         moved = self.Z @ self.features.times(v)
         return float(np.vdot(moved, moved)), self.features.back(np.asarray(self.Z.T @ moved))
 
 
 def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], steps: int = 20) -> float:
-    """‖∇loss‖₂ at 0, the spectral norm: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
+    """Return the spectral norm ‖∇loss‖₂ at 0: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
 
-    By power steps (see `FirstGradient`), so never above the norm. 1 where it is 0.
+    It is estimated by power iterations (see `FirstGradient`), so never above the norm. It is 1 if the norm is 0.
     """
     v, square = np.random.default_rng(0).standard_normal((n_features, 1)), 0.0
     for _ in range(steps):
@@ -284,9 +284,9 @@ def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], ste
 
 
 def pair_distances(X: Matrix, p: UserPreferences) -> float:
-    """The mean over users of  scale · pairs · 2 · variance of the user's items,  about the sum of ‖x_i - x_j‖².
+    """Return the mean over users of  scale · pairs · 2 · variance of the user's items,  about the sum of ‖x_i - x_j‖².
 
-    1 where there are no pairs or all items are alike.
+    It is 1 if there are no pairs or all items are equal.
     """
     if isinstance(X, np.ndarray):
         squares = np.einsum("ij,ij->i", X, X)
@@ -298,7 +298,7 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
     mass = p.known.weight if weighted else np.ones(p.n_rows)
     users = sp.csr_matrix((mass, p.item, p.start), shape=(p.n_users, X.shape[0]))
     total, pairs = 0.0, pairs if isinstance(p.known, UserTargets) else pairs * p.known.scale
-    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features of a block of users at a time
+    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features for one block of users at a time
         b = slice(a, a + ROWS_PER_BLOCK)
         sums: Any = users[b] @ X
         norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
@@ -307,24 +307,24 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
 
 
 def half_square(A: np.ndarray) -> float:
-    """½‖A‖²."""
+    """Return ½‖A‖²."""
     return 0.5 * float(np.vdot(A, A))
 
 
 def gram(V: np.ndarray) -> np.ndarray:
-    """VᵀV, by blocks of rows."""
+    """Return VᵀV, computed by blocks of rows."""
     return sum((part.T @ part for part in blocks_of(V)), np.zeros((V.shape[1],) * 2))
 
 
 def blocks_of(V: np.ndarray) -> list[np.ndarray]:
-    """V by blocks of rows, so that products with it need little room."""
+    """Split V into blocks of rows, so that products with it need little memory."""
     return [V[a : a + ROWS_OF_USERS] for a in range(0, len(V), ROWS_OF_USERS)]
 
 
 def count_right(
     P: np.ndarray, V: np.ndarray, preferences: UserPreferences, threads: int | None = None
 ) -> tuple[float, int]:
-    """(pairs that <p_item, v_u> orders right, equal scores counting half; all pairs)."""
+    """Return the number of pairs that <p_item, v_u> orders correctly (equal scores count half), and of all pairs."""
     p, shards = preferences, cut_shards(preferences.start, ROWS_PER_SHARD)
     known = packed(p.known)
     parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, known, p.sizes), shards, threads)
@@ -346,7 +346,7 @@ class SharedDesign(Design):
 
 
 class OwnDesign(Design):
-    """scores(w)[r] = <x_item(r), w_u(r)> with a weight vector for every user, over the features that the user met.
+    """scores(w)[r] = <x_item(r), w_u(r)> with a weight vector for every user, over the features of the user's items.
 
     A dense X gives every user all features (w is users x features, flattened); a CSR X only those of the user's items.
     """
@@ -376,7 +376,7 @@ class OwnDesign(Design):
         return W.ravel()
 
     def vectors(self, w: np.ndarray) -> Matrix:
-        """users x features, dense or CSR as X is."""
+        """Return the weights as users x features, dense or CSR as X is."""
         if not self._sparse:
             return w.reshape(self.p.n_users, -1)
         shape = self.p.n_users, self.X.shape[1]
@@ -399,7 +399,7 @@ class MeanAndOwnDesign(Design):
 
 
 def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Rows of X by user with columns numbered within the user: (matrix, feature of each column, first of each user)."""
+    """Return rows of X with columns numbered within the user: (matrix, feature of each, first of each user)."""
     rows = X[p.item]
     user = np.repeat(np.repeat(np.arange(p.n_users), np.diff(p.start)), np.diff(rows.indptr))
     key = user * X.shape[1] + rows.indices
@@ -410,13 +410,13 @@ def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix
 
 
 def row_preferences(p: UserPreferences) -> Preferences:
-    """What is known of the users' rows, as preferences that every loss of the library takes."""
+    """Return the preferences of the users' rows in the form that every loss of the library takes."""
     known = p.known
     if isinstance(known, UserGrades):
         weight = known.weight if len(known.weight) else None
         return GradedPreferences(known.grade, p.start, item_weight=weight, query_weight=known.scale)
     if not isinstance(known, UserPairs):
-        raise TypeError("ratings to be met say nothing about pairs")
+        raise TypeError("targets of scores have no pairs")
     per_user = np.diff(known.start)
     first, weight = np.repeat(p.start[:-1], per_user), np.repeat(known.scale, per_user)
     if len(known.weight):
@@ -425,9 +425,9 @@ def row_preferences(p: UserPreferences) -> Preferences:
 
 
 def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
-    """X without items nobody rated and, if CSR, features none of the rest has, where these are many.
+    """Leave out items that nobody rated and, if X is CSR, features that no other item has, if there are many of them.
 
-    Their rows of the basis would be 0: (X, preferences with items renumbered, columns kept or None for all).
+    Their rows of the basis would be 0. Returns (X, preferences with items renumbered, columns kept or None for all).
     """
     X, number = items_in_use(X, preferences.item)
     columns = columns_in_use(X)
@@ -436,7 +436,7 @@ def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPrefere
 
 
 def items_in_use(X: Matrix, item: np.ndarray) -> tuple[Matrix, np.ndarray | None]:
-    """(the rows of X that occur in `item`, the new number of each), or X and None where they are many of all."""
+    """Return (the rows of X that occur in `item`, the new number of each), or X and None if most rows occur."""
     used = np.zeros(X.shape[0], bool)
     used[item] = True
     if np.count_nonzero(used) >= FEW * len(used):
@@ -445,7 +445,7 @@ def items_in_use(X: Matrix, item: np.ndarray) -> tuple[Matrix, np.ndarray | None
 
 
 def columns_in_use(X: Matrix) -> np.ndarray | None:
-    """The features of a CSR X that any item has, None where these are none or many."""
+    """Return the features of a CSR X that any item has; None if these are none or many."""
     if isinstance(X, np.ndarray):
         return None
     columns = np.unique(X.indices)

@@ -1,4 +1,4 @@
-"""Products of rows, dense or CSR, rows of users that may not be known, and what lists of scores find."""
+"""Products of rows, dense or CSR; rows of users who may be unknown; and the recall of lists of scores."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hingerank.personal.passes import top_rows
 
 
 def row_products(A: Any, B: Any) -> np.ndarray:
-    """<A[r], B[r]> for every r, each dense or CSR."""
+    """Return <A[r], B[r]> for every r; each matrix is dense or CSR."""
     if sp.issparse(A):
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
     if sp.issparse(B):
@@ -18,7 +18,7 @@ def row_products(A: Any, B: Any) -> np.ndarray:
 
 
 def rows_or_mean(A: Any, numbers: np.ndarray) -> Any:
-    """A[numbers], dense or CSR, with the mean of all rows where a number is -1."""
+    """Return A[numbers], dense or CSR, with the mean of all rows for the number -1."""
     if len(numbers) == 0 or numbers.min() >= 0:
         return A[numbers]
     if sp.issparse(A):
@@ -27,15 +27,15 @@ def rows_or_mean(A: Any, numbers: np.ndarray) -> Any:
 
 
 def all_products(A: Any, B: Any) -> np.ndarray:
-    """A Bᵀ as a dense matrix."""
+    """Return A Bᵀ as a dense matrix."""
     product = A @ B.T
     return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
 
 
 def part_found(scores: np.ndarray, wanted: np.ndarray, top: int) -> float:
-    """How much of what each user wanted (users x items, 1 or 0) the `top` items of the highest scores hold, on average.
+    """Return the mean fraction of each user's wanted items (users x items, 1 or 0) among the `top` highest scores.
 
-    Of more wanted items than `top` a list can hold `top` only.
+    If a user wants more items than `top`, the fraction is of `top`.
     """
     shape = len(scores), min(top, scores.shape[1])
     best, values = np.empty(shape, np.int64), np.empty(shape)

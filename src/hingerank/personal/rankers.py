@@ -1,4 +1,4 @@
-"""What every ranker with one ranking function per user shares: inputs, predictions, lists of the best, model files."""
+"""The base class of rankers with one ranking function per user: inputs, predictions, lists, model files."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -39,21 +39,21 @@ from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
 
 SCALES = ("standard", None)
-SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # columns are divided by it
+SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # smallest scale, since columns are divided by it
 
 
 @dataclass(frozen=True)
 class Watched:
-    """Preferences whose accuracy goes into the trace; with_training: the pairs of training are among theirs."""
+    """Preferences whose accuracy goes into the trace; with_training: whether they include the training pairs."""
 
     preferences: UserPreferences
     with_training: bool
 
 
 class PersonalRanker(SavedModel, BaseEstimator):
-    """score(u, x) = shared(x) + <place(x), own(u)>: higher comes first in the list of user u.
+    """score(u, x) = shared(x) + <place(x), own(u)>: user u prefers items with a higher score.
 
-    A ranker defines `_learn`, and where they apply `_shared`, `_place` and `_own`.
+    A subclass defines `_learn` and, if they apply, `_shared`, `_place` and `_own`.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -72,9 +72,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
     }
     fit_clicks: Any = Absent("it learns from ratings. PersonalRankSVM and EASE learn from clicks")
     users_: np.ndarray
-    item_centre_: np.ndarray | None = None  # files of version 0.2 have none
+    item_centre_: np.ndarray | None = None  # not in files of version 0.2
     item_scale_: np.ndarray | None = None
-    features: Any = None  # a map of the scaled item features, for rankers that take one
+    features: Any = None  # a map of the scaled item features, in rankers that have this parameter
     features_: FeatureMap | None = None
     pair_weight: str = "uniform"
     scale: str | None
@@ -91,11 +91,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         users : who gave each rating, ids of any type
         items : the rated items, as row numbers of item_features
         ratings : finite numbers
-        sample_weight : how much each rating counts, default 1, such as ``hr.age_weights(times, half_life)``
-            The pair of ratings i and j counts w_i w_j: 2 acts as the rating standing there twice, 0 as its absence.
+        sample_weight : weight of each rating, default 1, such as ``hr.age_weights(times, half_life)``
+            A pair of ratings i and j has the weight w_i w_j. 2 acts like the rating twice, 0 like no rating.
         eval_set : (users, items, ratings) to watch
-            ``trace_`` then has the fraction of pairs ordered right among those with at least one of these ratings, the
-            other possibly from the training ratings (the paper's test accuracy).
+            ``trace_`` then has the accuracy on pairs with at least one of these ratings; the other one may be a
+            training rating (the test accuracy of the paper).
         """
         X = self._rows(item_features, reset=True)
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
@@ -121,7 +121,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         item_features : array, CSR matrix or data frame with a row per item
         users : who made each comparison, ids of any type
         winners, losers : row numbers of item_features
-        sample_weight : how much each comparison counts, default 1
+        sample_weight : weight of each comparison, default 1
         eval_set : (users, winners, losers) to watch in ``trace_``
         """
         X = self._rows(item_features, reset=True)
@@ -133,7 +133,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return self._fit(X, preferences, watched)
 
     def _rows(self, features: Any, reset: bool = False) -> Any:
-        """Checked features on the scale, and through the map, that a fit found (reset: that this one finds)."""
+        """Check features, then scale and map them as a fit found it (reset: as this fit finds it)."""
         X = check_features(self, features, reset=reset)
         if reset:
             if self.scale not in SCALES:
@@ -147,7 +147,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return X if self.features_ is None else self.features_.transform(X)
 
     def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:
-        """Of the columns of `_rows`, which weights are of; given: names of the features, default those of the fit."""
+        """Return the names of the columns of `_rows`, which the weights belong to; given: names of the features."""
         names = names_of_features(self, self.n_features_in_, given)
         return names if self.features_ is None else self.features_.names(names)
 
@@ -159,7 +159,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
-        self.__dict__.pop("_index", None)  # of an earlier fit
+        self.__dict__.pop("_index", None)  # belongs to an earlier fit
         cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
         dropped = preferences.notes.get(REPEATED, 0)
@@ -170,8 +170,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         if cold == preferences.n_users:
             warnings.warn(
-                "there are no preference pairs (every user gave all items the same rating), so no one prefers "
-                "anything: if these are clicks or purchases use PersonalRankSVM.fit_clicks, which needs no ratings",
+                "there are no preference pairs (every user gave all items the same rating), so no user prefers "
+                "any item: if these are clicks or purchases, use PersonalRankSVM.fit_clicks, which needs no ratings",
                 stacklevel=3,
             )
         solution = self._learn(X, preferences, watched, **how)
@@ -180,11 +180,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return self
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
-        """Find and keep the weights; accuracies go into the trace."""
+        """Find and store the weights; accuracies go into the trace."""
         raise NotImplementedError
 
     def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
-        """The C that a fit to these data takes where C is None; arguments as in ``fit``."""
+        """Return the C that a fit to this data uses if C is None; arguments as in ``fit``."""
         X = self._rows(item_features, reset=True)
         return self._natural(X, self._from_ratings(users, items, ratings, X.shape[0]))
 
@@ -192,37 +192,37 @@ class PersonalRanker(SavedModel, BaseEstimator):
         raise NotImplementedError
 
     def _rating_folds(self, data: Any, measure: str, **options: Any) -> Any:
-        """What `hingerank.tune` tries settings on."""
+        """Return the folds on which `hingerank.tune` tries settings."""
         from hingerank.personal.rating_folds import RatingFolds
 
         return RatingFolds(data, measure, **options)
 
     def _usual_measure(self) -> str:
-        """What `hingerank.tune` judges settings by by default."""
+        """Return the default measure of `hingerank.tune`."""
         return "ndcg@10"
 
     def _shared(self, X: Any) -> np.ndarray | None:
-        """The part of the score that all users share."""
+        """Return the part of the score that all users share."""
         return None
 
     def _place(self, X: Any) -> Any:
-        """What a user's own vector is multiplied with, by rows of X; None if users have no vectors."""
+        """Return a vector for each row of X, to be multiplied with a user's vector; None if users have no vectors."""
         return None
 
     def _own(self, numbers: np.ndarray) -> Any:
-        """The vectors of users, as rows; -1 is the mean user."""
+        """Return the vectors of users as rows; -1 is the mean user."""
         raise NotImplementedError
 
     def predict(self, users: Any, features: Any, *, unknown: str = "error") -> np.ndarray:
-        """One score per row: that of features[r] for user users[r].
+        """Return one score per row: that of features[r] for user users[r].
 
-        Scores of one user compare; scores of different users do not.
+        Scores are comparable within a user, not between users.
 
         Parameters
         ----------
-        users : ids; one alone stands for all rows
-        features : of items, which need not have been seen in ``fit``
-        unknown : "error", or "mean": users that the model does not know have the scores of the mean user
+        users : ids; a single id is for all rows
+        features : rows of features of items, which need not have been in ``fit``
+        unknown : "error", or "mean": unknown users have the scores of the mean user
         """
         check_is_fitted(self)
         X = self._rows(features)
@@ -230,22 +230,22 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return self._scores(X, self._asked(users, unknown, X.shape[0]))
 
     def _asked(self, users: Any, unknown: str, n_rows: int | None = None) -> np.ndarray:
-        """The number of each user, -1 for the mean user."""
+        """Return the number of each user, -1 for the mean user."""
         if unknown not in ("error", "mean"):
             raise ValueError(f"unknown must be 'error' or 'mean', not {unknown!r}")
         return self._numbers(users, n_rows) if unknown == "error" else self._users().numbers(users, n_rows)
 
     def _silent(self) -> np.ndarray:
-        """Which users said nothing to learn from, so that they rank as the mean user does."""
+        """Return which users have no pair to learn from, so that they rank as the mean user does."""
         return np.zeros(len(self.users_), bool)
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """The number of each user; rankers that can rank for anybody have -1 for those they do not know."""
+        """Return the number of each user; rankers that can rank for unknown users return -1 for them."""
         return self._users().known(users, n_rows)
 
     @staticmethod
     def _check_rows(users: Any, n_rows: int) -> None:
-        """Users and rows must go together; a likely reason why they do not is that all items were passed."""
+        """Raise an error unless there is a row for each user; the likely mistake is that all items were passed."""
         several = not isinstance(users, str | bytes) and np.ndim(users) == 1
         if several and len(users) not in (1, n_rows):
             raise DataError(
@@ -254,13 +254,13 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
 
     def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
-        """Rows of the candidates, best first for this user; equal scores keep their order.
+        """Return rows of the candidates, best first for this user; equal scores keep their order.
 
         Parameters
         ----------
         user : an id
         candidates : features of the items to put in order
-        top : only so many, default all
+        top : number of rows, default all
         unknown : as in ``predict``
         """
         return self._order(user, candidates, top, unknown)
@@ -273,16 +273,16 @@ class PersonalRanker(SavedModel, BaseEstimator):
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
         unknown: str = "error",
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-        """The best candidates of every user: (rows, scores), one line per user, best first.
+        """Return the best candidates of every user: (rows, scores), one line per user, best first.
 
-        Users go in blocks: users x candidates is never held.
+        Users are processed in blocks, so a users x candidates array is never stored.
 
         Parameters
         ----------
         users : ids
         candidates : features of the items to choose from
-        top : candidates for each user; where too few are left the row is -1
-        exclude : (users, rows) not to be offered, such as what each user has rated already
+        top : number of candidates per user; if too few are left, rows are -1
+        exclude : (users, rows) to leave out, such as what each user has already rated
         unknown : as in ``predict``
         """
         check_is_fitted(self)
@@ -299,22 +299,24 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return top_lists(scores, len(numbers), X.shape[0], top, hidden)
 
     def similar_items(self, items: Any, candidates: Any, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), z what users' vectors are multiplied with: (rows, cosines).
+        """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), with z_i the vector that users' vectors multiply: (rows, cosines).
 
-        Items are similar where the same users like them, as far as the model knows: for ``PersonalRankSVM`` z_i is
-        Uᵀx_i, for ``EASE`` the item's column of weights. One line per item, most similar first, without itself.
+        Items are similar if the same users like them, according to the model. For ``PersonalRankSVM`` z_i is Uᵀx_i, for
+        ``EASE`` it is the item's column of weights. One line per item, most similar first, without the item itself.
 
         Parameters
         ----------
         items : row numbers of candidates
         candidates : features of the items to choose from
-        top : candidates for each item; where too few are left the row is -1
+        top : number of candidates per item; if too few are left, rows are -1
         """
         check_is_fitted(self)
         X, top = self._rows(candidates), whole("top", top)
         wanted, place = check_items(items, X.shape[0], "items"), self._place(X)
         if place is None:
-            raise ValueError(f"{type(self).__name__} has one list for all users, which says nothing of similar items")
+            raise ValueError(
+                f"{type(self).__name__} has one list for all users, so no similar items: use PersonalRankSVM"
+            )
         Z = np.asarray(place.toarray() if sp.issparse(place) else place, np.float64)
         Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         rows, values = np.empty((len(wanted), top), np.int64), np.empty((len(wanted), top))
@@ -327,15 +329,15 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return rows, values
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
-        """The fraction of pairs of differently rated items that are ordered right; equal scores count one half.
+        """Return the fraction of pairs of differently rated items that are ordered correctly; equal scores count half.
 
-        All users' pairs count alike.
+        The pairs of all users have the same weight.
 
         Parameters
         ----------
         item_features, users, items, ratings : as in ``fit``
         against : (users, items, ratings), usually those of training
-            Pairs of one of these with one of the others count too, as in the paper (its test accuracy: test-test and
+            Pairs of one of these with one of the others count too, as in the test accuracy of the paper (test-test and
             test-train pairs).
         """
         check_is_fitted(self)
@@ -348,20 +350,20 @@ class PersonalRanker(SavedModel, BaseEstimator):
             (right, pairs), (known, settled) = self._right(X, joined), self._right(X, others)
             right, pairs = right - known, pairs - settled
         if pairs == 0:
-            raise DataError("no user rated two items differently, so there is no pair to judge")
+            raise DataError("no user rated two items differently, so there is no pair to judge: give more ratings")
         return right / pairs
 
     def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
-        """Pairs in the right order, and all pairs."""
+        """Return the numbers of correctly ordered pairs and of all pairs."""
         numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
         scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
         known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
-        item = np.arange(p.n_rows, dtype=np.int32)  # every row an item of its own
+        item = np.arange(p.n_rows, dtype=np.int32)  # each row is a separate item
         parts = run_shards(lambda ab: users_right(*rows, *ab, p.start, item, known, p.sizes), shards)
         return float(sum(parts)), p.n_pairs
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """The score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
+        """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
         place, shared, out = self._place(X), self._shared(X), np.zeros(len(numbers))
         if shared is not None:
             out += shared if rows is None else shared[rows]
@@ -415,7 +417,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 def accuracies(
     training: tuple[float, int], watched: Watched | None, found: tuple[float, int] | None
 ) -> dict[str, float]:
-    """Fractions right of (right, all) pairs, those of training and those found of the watched, for the trace."""
+    """Return the accuracies for the trace from numbers of (correct, all) pairs of training and of the watched data."""
     right, pairs = training
     figures = {"train_accuracy": right / pairs if pairs else np.nan}
     if watched is not None and found is not None:
@@ -425,9 +427,9 @@ def accuracies(
 
 
 def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
-    """The preferences of both ratings (users, items, ratings), which may not be of the same items; known: the first's.
+    """Return the preferences of both ratings (users, items, ratings), which must differ in items; known: the first's.
 
-    Pairs of the first differ from the others by their number, so none of its ratings may give way to a later one.
+    Accuracies subtract the pairs of the first, so none of its ratings may be replaced by a later one.
     """
     users, items, ratings = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(first, second))
     both = from_ratings(users, items, ratings, n_items)

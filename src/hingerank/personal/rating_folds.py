@@ -1,4 +1,4 @@
-"""Folds of ratings, on which `hingerank.tune` tries personal rankers: ratings or items held out of training."""
+"""Folds of ratings, on which `hingerank.tune` tries personal rankers; they hold out ratings or items."""
 
 import time
 import warnings
@@ -17,7 +17,7 @@ from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.query_folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage
 
-Columns = tuple[Any, ...]  # users, items, ratings, and weights where there are any
+Columns = tuple[Any, ...]  # users, items, ratings, and weights if there are any
 WAYS = ("ratings", "items")
 
 
@@ -32,17 +32,17 @@ class RatedItems(Protocol):
 
 
 class RatingFolds:
-    """A part of every user's ratings, or of the items, held out in turn, or one validation set.
+    """Folds that hold out a part of every user's ratings, or of the items, in turn; or one validation set.
 
     Parameters
     ----------
     data : ratings with features of their items
-    measure : to judge by: of the order of held-out items, or "list_ndcg@10" and the like, of lists over all items
-    validation : ratings to choose on instead of folds
-    folds : how many
-    seed : of the parts
+    measure : of the order of held-out items, or a measure of lists over all items such as "list_ndcg@10"
+    validation : ratings to choose settings on, instead of folds
+    folds : number of folds
+    seed : seed of the parts
     hold_out : "ratings" or "items"
-    sample_weight : how much each rating counts in fits
+    sample_weight : weight of each rating in fits
     """
 
     def __init__(
@@ -63,7 +63,9 @@ class RatingFolds:
         if sample_weight is not None:
             held = (*held, np.ones(len(held[2])))
         if other.shape[1] != self.X.shape[1]:
-            raise DataError(f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}")
+            raise DataError(
+                f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}: use the same"
+            )
         self.parts = [(rated, _known(rated, held))]
         self.everything = tuple(np.concatenate(both) for both in zip(rated, held))
 
@@ -74,22 +76,22 @@ class RatingFolds:
         raise ValueError("personal rankers have no scale of rows")
 
     def possible(self, stages: Sequence[Stage], ranker: object, given: object) -> list[Stage]:
-        """The stages as they are."""
+        """Return the stages unchanged."""
         return list(stages)
 
     def natural(self, ranker: Any) -> float:
-        """The C that the ranker takes by itself."""
+        """Return the default C of the ranker on the first fold."""
         return ranker.natural_C(self.X, *self.parts[0][0][:3])
 
     def limits(self) -> dict[str, tuple[float, float]]:
         return {}
 
     def fit(self, ranker: Any) -> Any:
-        """The ranker, fitted on everything."""
+        """Fit the ranker to all ratings and return it."""
         return ranker.fit(self.X, *self.everything[:3], **_weighing(self.everything))
 
     def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
-        """What every setting is worth on fold k."""
+        """Yield the value of every setting on fold k."""
         for setting in settings:
             began = time.perf_counter()
             try:
@@ -100,7 +102,7 @@ class RatingFolds:
 
     def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
         if "prior" in ranker.get_params(deep=False):
-            ranker.set_params(prior=0.0)  # nobody is added while trying
+            ranker.set_params(prior=0.0)  # no users are added here, so the prior need not be learnt
         users, items, ratings = judge[:3]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -114,7 +116,7 @@ class RatingFolds:
 
 
 def _weighing(rated: Columns) -> dict[str, Any]:
-    """The argument of `fit` for the fourth column, if there is one."""
+    """Return the argument of `fit` for the fourth column, if there is one."""
     return {"sample_weight": rated[3]} if len(rated) > 3 else {}
 
 
@@ -128,9 +130,9 @@ def _columns(data: Any) -> tuple[Any, Columns]:
 
 
 def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[tuple[Columns, Columns]]:
-    """(to learn from, to judge by) of every fold: of every user's ratings, or of the items, a part each.
+    """Return (ratings to learn from, ratings to judge by) of every fold, which holds out ratings of users, or items.
 
-    Ratings to judge by of users who have none to learn from in a fold are left out.
+    If a user has no ratings to learn from in a fold, the ratings to judge by are left out.
     """
     if hold_out not in WAYS:
         raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
@@ -157,7 +159,7 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
 
 
 def _known(learn: Columns, judge: Columns) -> Columns:
-    """What is to be judged of users that there is something to learn about."""
+    """Return the ratings to judge by whose users also have ratings to learn from."""
     known = set(np.asarray(learn[0]).tolist())
     rows = np.fromiter((user in known for user in np.asarray(judge[0]).tolist()), bool, len(judge[0]))
     if not rows.any():

@@ -1,7 +1,7 @@
-"""Ratings together with features of their items: a MovieLens folder, or a file of ratings and a table of items.
+"""Read ratings together with features of their items: a MovieLens folder, or a file of ratings and a table of items.
 
 MovieLens is read as GroupLens publishes it: 100k (u.data), 1M and 10M (.dat), 20M, 25M and latest (.csv), and the
-edition of HetRec 2011 (user_ratedmovies.dat, with titles and genres in movies.dat and movie_genres.dat).
+HetRec 2011 edition (user_ratedmovies.dat, with titles and genres in movies.dat and movie_genres.dat).
 """
 
 import re
@@ -23,14 +23,14 @@ NO_GENRES = "(no genres listed)"
 
 
 def read_movielens(folder: Any, part: str | None = None) -> Ratings:
-    """The ratings, titles and genres of a MovieLens folder of any edition; its files may be compressed.
+    """Read the ratings, titles and genres of a MovieLens folder of any edition; its files may be compressed.
 
-    Films without a rating stay, so that items have the same numbers in every part.
+    Films without a rating are kept, so that items have the same numbers in every part.
 
     Parameters
     ----------
-    folder : of the edition
-    part : of the 100k edition a file with some of the ratings, such as "u1.base" or "ua.test"
+    folder : folder with the files of an edition
+    part : file with some of the ratings of the 100k edition, such as "u1.base" or "ua.test"
     """
     folder = Path(folder)
     found = _files(folder, part)
@@ -43,12 +43,12 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
 
 
 def is_movielens(folder: Any) -> bool:
-    """Whether the folder has the files of an edition of MovieLens."""
+    """Return whether the folder has the files of an edition of MovieLens."""
     return Path(folder).is_dir() and _files(Path(folder)) is not None
 
 
 def _files(folder: Path, part: str | None = None) -> tuple[Path, Path, str] | None:
-    """The files of ratings and of films, and what is between their columns."""
+    """Return the files of ratings and of films, and the separator of their columns."""
     for ratings, movies, delimiter in (
         (part or "u.data", "u.item", "|"),
         ("ratings.dat", "movies.dat", "::"),
@@ -77,7 +77,7 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
         elif len(row) > 2:
             kinds = _genres_100k(row) if delimiter == "|" else _genres(row[2])
         if number is None or kinds is None:
-            raise DataError(f"{movies}, line {line}: expected id, title and genres apart by {delimiter!r}, found {row}")
+            raise DataError(f"{movies}, line {line}: expected id, title and genres by {delimiter!r}, found {row}")
         item_ids.append(number)
         titles.append(row[1])
         genres.append(kinds)
@@ -87,10 +87,10 @@ def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
 
 
 def _listed_genres(movies: Path) -> dict[str, tuple[str, ...]]:
-    """film -> genres, from the lines "movieID, genre" of the file beside that of the films."""
+    """Return film -> genres, from lines "movieID, genre" of a file next to that of the films."""
     path = _find(movies.parent, "movie_genres.dat")
     if path is None:
-        raise DataError(f"{movies.parent}: there is no movie_genres.dat beside {movies.name}")
+        raise DataError(f"{movies.parent}: there is no movie_genres.dat next to {movies.name}: add it")
     found: dict[str, tuple[str, ...]] = {}
     for line, row in read_rows(path, "\t")[1:]:
         if len(row) < 2:
@@ -122,27 +122,27 @@ def _find(folder: Path, name: str) -> Path | None:
 
 
 def words_of_title(title: str) -> str:
-    """A title without its year, "Matrix, The (1999)" as "The Matrix"."""
+    """Return a title without its year: "Matrix, The (1999)" becomes "The Matrix"."""
     plain = re.sub(r"\s*\(\d{4}(-\d{4})?\)\s*$", "", title)
     return re.sub(r"^(.*), (The|A|An|Les?|La|Il|El|Der|Die|Das|Los|Las)(\s*\(.*\))?$", r"\2 \1\3", plain)
 
 
 def plain_titles(titles: Iterable[str]) -> list[str]:
-    """`words_of_title` of each."""
+    """Return `words_of_title` of each title."""
     return [words_of_title(title) for title in titles]
 
 
 def open_ratings(
     path: Path, items: Path | None = None, item_columns: bool = False, **how: Any
 ) -> tuple[Ratings, Features] | None:
-    """The ratings and item features in `path`, or None if it is a folder that does not hold ratings.
+    """Read the ratings and item features in `path`; None if it is a folder without ratings.
 
     Parameters
     ----------
     path : a MovieLens folder, whose features are genres and words of titles, or what `read_ratings` reads
-    items : a table of items, see `read_items`; None: each item of a file has a column of its own and no other features
-    item_columns : give every item a column of its own besides
-    how : to `read_ratings`: columns of a file, and what is between them
+    items : a table of items, see `read_items`; without it, items of a file have only indicator features
+    item_columns : also add an indicator feature for every item
+    how : passed to `read_ratings`: columns of a file, and their separator
     """
     if items is not None:
         ids, features = read_items(items, how.get("delimiter"))
@@ -160,14 +160,14 @@ def open_ratings(
 
 
 def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Features]:
-    """(item ids, features) from a table with the ids in a column "item", or in its first one.
+    """Read (item ids, features) from a table with the ids in a column "item", or in its first column.
 
-    Columns of numbers are features; the words of columns of text are features of 0 and 1.
+    Numeric columns are features. The words of text columns become features of 0 and 1.
 
     Parameters
     ----------
-    path : CSV, Parquet or Feather; or text with any other ending, where columns need no names
-    delimiter : between columns of such a text; default what its first line seems to have
+    path : CSV, Parquet or Feather; or text with another ending, whose columns need no names
+    delimiter : separator of the columns of such a text; by default detected from its first line
     """
     import pyarrow.types as kinds
 
@@ -179,14 +179,14 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
         table, key = _text_table(Path(path), delimiter)
     ids = table.column(key).to_numpy(zero_copy_only=False)
     if len(set(ids.tolist())) < len(ids):
-        raise DataError(f"{path}: an item is there twice in column {key!r}")
+        raise DataError(f"{path}: column {key!r} has an item twice: keep one row for each item")
     parts: list[Any] = []
     for name in table.column_names:
         column = table.column(name)
         if name == key:
             continue
         if column.null_count:
-            raise DataError(f"{path}: column {name!r} has {column.null_count} empty places: fill them")
+            raise DataError(f"{path}: column {name!r} has {column.null_count} empty cells: fill them")
         if kinds.is_string(column.type) or kinds.is_large_string(column.type):
             X, words = word_features(column.to_pylist())
             parts.append((X, [f"{name}: {word}" for word in words]))
@@ -195,12 +195,12 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
         else:
             raise DataError(f"{path}: column {name!r} of type {column.type} is neither numbers nor text: leave it out")
     if not parts:
-        raise DataError(f"{path}: no column besides {key!r}: items need features")
+        raise DataError(f"{path}: there is no column besides {key!r}: add columns with features of the items")
     return ids, join_features(*parts)
 
 
 def _text_table(path: Path, delimiter: str | None) -> tuple[Any, str]:
-    """(the columns of a text as a table, the name of that of the ids); without a line of names they have numbers."""
+    """Return the columns of a text as a table, and the name of the id column; without names they are numbered."""
     import pyarrow as pa
 
     between = delimiter or guess_delimiter(path)

@@ -1,4 +1,4 @@
-"""Ratings and comparisons by many users of shared items, with ids of any type: read, and split into train and test."""
+"""Ratings and comparisons of items by many users, with ids of any type: reading, and splits into train and test."""
 
 import os
 import warnings
@@ -23,17 +23,17 @@ Column = str | int
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratings:
-    """User users[r] gave the item with id item_ids[items[r]] the rating ratings[r].
+    """Ratings: user users[r] gave the item with id item_ids[items[r]] the rating ratings[r].
 
     Parameters
     ----------
     users : ids
     items : row numbers of item_ids, and of the item features that are made for them
     ratings : numbers
-    item_ids : of all items, rated or not
-    titles, genres : of the items, where known
-    times : when each rating was given, where known: numbers (seconds) or dates
-    item_features, feature_names : of the items, where they have been made
+    item_ids : ids of all items, rated or not
+    titles, genres : of the items, if known
+    times : when each rating was given, if known: numbers (seconds) or dates
+    item_features, feature_names : of the items, if they have been made
     """
 
     users: np.ndarray
@@ -58,27 +58,29 @@ class Ratings:
         return len(self.item_ids)
 
     def take(self, rows: Any) -> "Ratings":
-        """Some of the ratings; the items stay, and keep their numbers."""
+        """Return some of the ratings; the items keep their numbers."""
         times = None if self.times is None else self.times[rows]
         return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
 
     @renamed
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> "Ratings":
-        """The same with features of the items, a row for each; X may be what a maker of features gave."""
+        """Return the same ratings with item features, a row for each item; X may be a tuple (features, names)."""
         X, names = X if isinstance(X, tuple) and feature_names is None else (X, feature_names)
         if X.shape[0] != self.n_items:
-            raise DataError(f"the features have {X.shape[0]} rows, but there are {self.n_items} items")
+            raise DataError(
+                f"the features have {X.shape[0]} rows, but there are {self.n_items} items: give one for each"
+            )
         return replace(self, item_features=X, feature_names=None if names is None else list(names))
 
     @property
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(users, items, ratings), as `fit` takes them after the item features."""
+        """The users, items and ratings, as `fit` takes them after the item features."""
         return self.users, self.items, self.ratings
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparisons:
-    """User users[e] prefers item winners[e] to item losers[e] (numbers in item_ids), counting weight[e]."""
+    """Comparisons: user users[e] prefers item winners[e] to item losers[e] (rows of item_ids), with weight[e]."""
 
     users: np.ndarray
     winners: np.ndarray
@@ -94,30 +96,31 @@ class Comparisons:
         return f"Comparisons({len(self)} comparisons of {len(self.item_ids)} items by {n_users} users)"
 
     def take(self, rows: Any) -> "Comparisons":
-        """Some of the comparisons; the items stay, and keep their numbers."""
+        """Return some of the comparisons; the items keep their numbers."""
         weight = None if self.weight is None else self.weight[rows]
         return Comparisons(self.users[rows], self.winners[rows], self.losers[rows], self.item_ids, weight)
 
     @property
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(users, winners, losers), as `fit_pairs` takes them after the item features."""
+        """The users, winners and losers, as `fit_pairs` takes them after the item features."""
         return self.users, self.winners, self.losers
 
 
 def ratings_from(
     users: Any, items: Any, ratings: Any, item_ids: Any = None, *, times: Any = None, duplicates: str = "mean"
 ) -> Ratings:
-    """Ratings from three columns with ids of any type.
+    """Make ratings from three columns with ids of any type.
 
     Parameters
     ----------
     users, items : ids of any type
     ratings : finite numbers
-    item_ids : all items in the order of your item features, so that an item rated but not listed is an error; None
-        numbers the items that occur, sorted
-    times : when each was given: numbers, or dates of numpy
-    duplicates : several ratings of an item by a user become their "mean", with a warning, or the "last" one (by time
-        where there are times); "error" refuses them. Left in, they would be on both sides of a split.
+    item_ids : all items in the order of your item features; a rated item that is not listed is an error
+        By default the items that occur are sorted and numbered.
+    times : when each rating was given: numbers, or dates of numpy
+    duplicates : what to do if a user rated an item several times
+        "mean" keeps the mean, with a warning; "last" keeps the last one (by time, if there are times); "error" refuses
+        them. Otherwise the same item could be on both sides of a split.
 
     Examples
     --------
@@ -133,7 +136,7 @@ def ratings_from(
 
 
 def check_times(times: Any, n_rows: int) -> np.ndarray:
-    """One moment for each row: finite numbers, or dates (also as ISO 8601 has them)."""
+    """Return one time for each row: finite numbers, or dates (also as ISO 8601 text)."""
     when = np.asarray(times)
     if when.dtype.kind in "OUT" and when.ndim == 1:
         dates = [date_of(value) if isinstance(value, str) else value for value in when.tolist()]
@@ -150,7 +153,7 @@ def check_times(times: Any, n_rows: int) -> np.ndarray:
 
 
 def without_repeats(rated: Ratings, duplicates: str) -> Ratings:
-    """One rating of an item by a user; see `ratings_from`."""
+    """Keep one rating of an item by a user; see `ratings_from`."""
     if duplicates not in ("mean", "last", "error"):
         raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
     if len(rated) == 0:
@@ -178,12 +181,12 @@ def without_repeats(rated: Ratings, duplicates: str) -> Ratings:
 
 
 def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, item_ids: Any = None) -> Comparisons:
-    """Comparisons from columns with ids of any type.
+    """Make comparisons from columns with ids of any type.
 
     Parameters
     ----------
     users, winners, losers : ids of any type
-    weight : how much each comparison counts, default 1
+    weight : weight of each comparison, default 1
     item_ids : as in `ratings_from`
 
     Examples
@@ -201,15 +204,15 @@ def read_ratings(
     source: Any, user: Column = "user", item: Column = "item", rating: Column = "rating", *,
     time: Column | None = None, delimiter: str | None = None, item_ids: Any = None, duplicates: str = "mean",
 ) -> Ratings:  # fmt: skip
-    """Ratings from a data frame or a file.
+    """Read ratings from a data frame or a file.
 
     Parameters
     ----------
     source : a pandas, polars or pyarrow table; a Parquet or Feather file; or a text file, plain or compressed
-    user, item, rating : names of columns, or their numbers from 0; a text file without a line of names has its columns
-        in this order unless numbers say otherwise
-    time : the column of moments, such as "timestamp", where there is one: numbers, or dates of ISO 8601
-    delimiter : between the columns of a text file; default what it seems to be: tab, comma, semicolon, "::" or blank
+    user, item, rating : names of columns, or their numbers from 0
+        A text file without a line of names has its columns in this order, unless numbers are given.
+    time : the column of times, such as "timestamp", if there is one: numbers, or ISO 8601 dates
+    delimiter : separator of the columns of a text file; detected by default: tab, comma, semicolon, "::" or space
     item_ids, duplicates : as in `ratings_from`
     """
     wanted = [user, item, rating] if time is None else [user, item, rating, time]
@@ -222,7 +225,7 @@ def read_comparisons(
     source: Any, user: Column = "user", winner: Column = "winner", loser: Column = "loser", *,
     weight: Column | None = None, delimiter: str | None = None, item_ids: Any = None,
 ) -> Comparisons:  # fmt: skip
-    """Comparisons from a data frame or a file.
+    """Read comparisons from a data frame or a file.
 
     Parameters
     ----------
@@ -237,7 +240,7 @@ def read_comparisons(
 
 @contextmanager
 def _about(source: Any) -> Iterator[None]:
-    """Errors about what was read name the file that it comes from."""
+    """Add the name of the file to errors about its contents."""
     try:
         yield
     except DataError as error:
@@ -248,7 +251,7 @@ def columns_of(
     source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = (),
     moments: Sequence[int] = (),
 ) -> list[np.ndarray]:  # fmt: skip
-    """Columns of a frame or file by name or number, of a text as `read_columns` has them."""
+    """Return columns of a frame or file by name or number; text is read by `read_columns`."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
@@ -270,7 +273,7 @@ def columns_of(
 def number_items(
     columns: list[np.ndarray], names: list[str], item_ids: Any = None
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(item ids, the columns as numbers of items)."""
+    """Return the item ids, and the columns as numbers of items."""
     if item_ids is None:
         together = np.concatenate(columns)
         if together.dtype.kind == "O":
@@ -287,17 +290,18 @@ def number_items(
         if len(numbers) and numbers.min() < 0:
             row = int(np.argmin(numbers))
             value = column[row : row + 1].tolist()[0]
-            raise DataError(f"{name} has {value!r} at row {row}, which is not in item_ids: it has no features")
+            found = f"{name} has {value!r} at row {row}, which is not in item_ids"
+            raise DataError(f"{found}: it has no features; add the item, or leave out its ratings")
     return ids, found
 
 
 def _mixed(values: np.ndarray) -> bool:
-    """Whether ids cannot be put in an order as they are."""
+    """Return whether ids of different types cannot be sorted as they are."""
     return len({type(value) for value in values.tolist()}) > 1
 
 
 def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
-    """Finite numbers, one per row, in their own precision."""
+    """Return ratings as finite numbers, one per row, in their own precision."""
     values = np.asarray(ratings)
     if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
         try:
@@ -316,15 +320,15 @@ def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
 
 
 def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tuple[Ratings, Ratings]:
-    """(train, test): of every user's items a fraction `test_size`, at random, goes to test (Cheng et al. 2018).
+    """Return (train, test): test has a random fraction `test_size` of every user's items (Cheng et al. 2018).
 
-    A user's number of test items is rounded, but never all of them; a user with one rating is in train only.
+    The number of test items of a user is rounded, but is never all of them. A user with one rating is only in train.
 
     Parameters
     ----------
-    ratings : to split
-    test_size : the fraction
-    seed : of the draw
+    ratings : the ratings to split
+    test_size : fraction of the test data
+    seed : seed of the random choice
     """
     check_test_size(test_size)
     ids, codes = number_ids(ratings.users, len(ratings), "users")
@@ -341,14 +345,14 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
 def split_by_item(
     ratings: Ratings, test_size: float = 0.2, seed: int = 0, *, known_users: bool = True
 ) -> tuple[Ratings, Ratings]:
-    """(train, test): a fraction `test_size` of the rated items, with all their ratings, goes to test: cold items.
+    """Return (train, test): test has a fraction `test_size` of the rated items with all their ratings, so all are new.
 
     Parameters
     ----------
-    ratings : to split
-    test_size : the fraction
-    seed : of the draw
-    known_users : leave out of test the users that have no training rating, about whom nothing can be known
+    ratings : the ratings to split
+    test_size : fraction of the test data
+    seed : seed of the random choice
+    known_users : leave users without a training rating out of test, since nothing is known about them
     """
     check_test_size(test_size)
     rated = np.unique(ratings.items)
@@ -362,9 +366,9 @@ def split_by_item(
 
 
 def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ratings]:
-    """(train, test): the latest fraction `test_size` of all ratings goes to test: what a system in use would meet.
+    """Return (train, test): test has the latest fraction `test_size` of all ratings, as a system in use would see them.
 
-    Ratings of the moment of the cut are in train; users with no rating before it are left out of test.
+    Ratings at the time of the cut are in train. Users without an earlier rating are left out of test.
     """
     check_test_size(test_size)
     when = _times(ratings)
@@ -375,7 +379,7 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
 
 
 def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
-    """(train, test): the last `n` ratings of every user with more than n go to test (leave-last-out)."""
+    """Return (train, test): test has the last `n` ratings of every user with more than n (leave-last-out)."""
     when = _times(ratings)
     ids, codes = number_ids(ratings.users, len(ratings), "users")
     order = np.lexsort((np.arange(len(when)), when, codes))
@@ -392,8 +396,8 @@ def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
     Parameters
     ----------
     times : of the ratings, numbers or dates
-    half_life : the age at which a rating counts half, in units of `times` (days for dates)
-    now : default the latest of them
+    half_life : the age at which the weight of a rating is one half, in units of `times` (days for dates)
+    now : the time to count from, default the latest of `times`
 
     Examples
     --------
@@ -409,7 +413,7 @@ def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
 
 
 def ticks_per_second(times: np.ndarray) -> float:
-    """1 for seconds since 1970, 1e3 for milliseconds, 1e6 and 1e9 for still smaller ones: by the size of the latest.
+    """Guess the unit of times from the latest: 1 for seconds since 1970, 1e3 for milliseconds, 1e6 and 1e9 for smaller.
 
     Examples
     --------
@@ -427,6 +431,6 @@ def _times(ratings: Ratings) -> np.ndarray:
 
 
 def check_test_size(test_size: float) -> None:
-    """A DataError unless it is a fraction between 0 and 1."""
+    """Raise a DataError unless it is a fraction between 0 and 1."""
     if not 0 < test_size < 1:
         raise DataError(f"test_size is {test_size}, expected a fraction between 0 and 1")

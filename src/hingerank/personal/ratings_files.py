@@ -1,4 +1,4 @@
-"""Text files with a few columns: delimiters found by looking, numbers read fast, errors with their line."""
+"""Read text files with a few columns: separators are detected, numbers are read fast, errors name the line."""
 
 import io
 import re
@@ -13,14 +13,14 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import DataError, no_such_file
 from hingerank.data.streams import split_lines, whole_text
 
-MOST_EXACT = 2.0**53  # float64 cannot tell whole numbers from here on apart
+MOST_EXACT = 2.0**53  # float64 does not distinguish all whole numbers from here on
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _MOMENT = "a number, or a date such as 2024-05-31T18:00:00Z, in the whole column"
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 
 
 def text_of(path: Path) -> str:
-    """The text of a file; UTF-8, or latin-1 where it is not."""
+    """Return the text of a file, read as UTF-8, or as latin-1 if it is not UTF-8."""
     try:
         return whole_text(path, ("utf-8-sig", "latin-1"))
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def text_of(path: Path) -> str:
 
 
 def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
-    """Number and fields of all lines; quotes hold a delimiter only where it is a comma or semicolon."""
+    """Return the number and fields of all lines; quotes count only if the delimiter is a comma or semicolon."""
     return list(split_lines(path, text_of(path), delimiter))
 
 
@@ -36,9 +36,9 @@ def read_columns(
     path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = (),
     moments: Sequence[int] = (),
 ) -> list[np.ndarray]:  # fmt: skip
-    """Columns by number, or by name where the first line has names; a name without such a line means its place.
+    """Read columns by number, or by name if the first line has names; otherwise a name means its place in `columns`.
 
-    numbers: which of `columns` (their places in it) must hold finite numbers; moments: which may hold dates instead.
+    numbers: positions in `columns` of those that must be finite numbers; moments: positions of those that may be dates.
     """
     text = text_of(path)
     first = text.partition("\n")[0]
@@ -49,16 +49,16 @@ def read_columns(
     places, skip = _places(path, columns, head)
     if len(delimiter) > 1:
         text, delimiter = text.replace(delimiter, "\t"), "\t"
-    odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy takes other blanks for blanks too
-    if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007: no number
+    odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy splits at non-ASCII spaces too
+    if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007 is no number
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
             ndmin=2, comments=None,
         )  # fmt: skip
-        exact = bool((np.abs(table) < MOST_EXACT).all())  # and finite
-    except ValueError:  # ids that are no numbers, or a broken line
+        exact = bool((np.abs(table) < MOST_EXACT).all())  # also false for NaN
+    except ValueError:  # ids that are not numbers, or a bad line
         exact = False
     if not exact:
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
@@ -66,7 +66,7 @@ def read_columns(
 
 
 def guess_delimiter(path: Path) -> str:
-    """What seems to be between the columns of a text file."""
+    """Guess the separator of the columns of a text file."""
     return _between(text_of(path).partition("\n")[0])
 
 
@@ -75,7 +75,7 @@ def _between(line: str) -> str:
 
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
-    """Column numbers, and the number of lines to skip."""
+    """Return column numbers, and the number of lines to skip."""
     found = [column if isinstance(column, int) else place_of(column, head) for column in columns]
     named = [place for place, column in zip(found, columns) if isinstance(column, str)]
     has_names = any(place is not None for place in named) or not any(is_number(field) for field in head)
@@ -93,7 +93,7 @@ def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[
 
 
 def place_of(column: str, names: Sequence[str]) -> int | None:
-    """The place of a column, in any case, and under the names that public files use: userId, user_id, movieId, ..."""
+    """Return the place of a column, ignoring case, also under names of public files: userId, user_id, movieId, ..."""
     usual = {"user": ("userid", "user_id"), "item": ("itemid", "item_id", "movieid", "movie_id", "movie")}
     lower = [name.lower() for name in names]
     tried = [(column, names), *((name, lower) for name in (column.lower(), *usual.get(column.lower(), ())))]
@@ -103,7 +103,7 @@ def place_of(column: str, names: Sequence[str]) -> int | None:
 def _mixed_columns(
     path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int]
 ) -> list[np.ndarray]:
-    """Columns with text in them: each one as whole numbers, numbers or text, whichever fits all of it."""
+    """Read columns that contain text: each becomes whole numbers, numbers or text, whichever fits all of its values."""
     rows = [row for row in split_lines(path, text, delimiter) if row[0] > skip]
     for line, fields in rows:
         if len(fields) <= max(places):
@@ -134,7 +134,7 @@ def _mixed_columns(
 
 
 def date_of(value: str) -> datetime | None:
-    """A date of ISO 8601, with a time or without, in UTC; None where it is none.
+    """Parse an ISO 8601 date, with or without a time, into UTC; None if it is not a date.
 
     >>> date_of("2024-05-31T18:00:00+02:00")
     datetime.datetime(2024, 5, 31, 16, 0)
@@ -146,7 +146,7 @@ def date_of(value: str) -> datetime | None:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same moment without a zone, which numpy's dates do not have."""
+    """Return the same moment in UTC without a time zone, since numpy's dates have none."""
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -168,7 +168,7 @@ def _whole(column: np.ndarray) -> np.ndarray:
 
 
 def is_number(field: Any) -> bool:
-    """Whether a value is a finite number, or text that spells one."""
+    """Return whether a value is a finite number, or text of one."""
     if isinstance(field, str):
         return decimal(field.strip()) is not None
     try:

@@ -1,19 +1,19 @@
-"""A new user where this library is not: plain Python that may be copied as it is, without any import.
+"""Compute a new user's vector without this library: plain Python to copy as it is, without any import.
 
-prior = ranker.new_users()                      # lists and numbers, as JSON holds them
-vector = new_user(prior, item_vectors, ratings) # item_vectors: rows of `export(..., to="vectors")`'s items
+prior = ranker.new_users()                      # lists and numbers, as in JSON
+vector = new_user(prior, item_vectors, ratings) # item_vectors: rows of the items of `export(..., to="vectors")`
 """
 
 
 def new_user(prior, item_vectors, ratings, steps=5000, tol=1e-10):
-    """The vector of a user who gave these ratings to items with these vectors, as ``add_user`` finds it.
+    """Return the vector of a user who gave these ratings to items with these vectors, as ``add_user`` finds it.
 
-    Gradient steps on  ½‖z‖² + strength · min(1, n/20) n/|P| · sum over pairs of max(0, 1 - (score_i - score_j))²  with
-    the user's vector mean + root z, and 1 more at its end where the model has a function that all users share.
+    Gradient steps minimise  ½‖z‖² + strength · min(1, n/20) n/|P| · sum over pairs of max(0, 1 - (score_i - score_j))²
+    with the user's vector mean + root z. A 1 is appended if the model has a function that all users share.
 
     Parameters
     ----------
-    prior : what ``new_users`` of a fitted ranker gave
+    prior : the result of ``new_users`` of a fitted ranker
     item_vectors : a list of numbers for each rated item
     ratings : one for each
     """

@@ -1,4 +1,4 @@
-"""The best items of many users, a block of users at a time, without those that a user is not to be offered."""
+"""The best items of many users, for one block of users at a time, without excluded items."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ SCORES_AT_ONCE = 1 << 22
 
 
 def hidden_items(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> sp.csr_matrix | None:
-    """Which items each of these users (by rows) is not to be offered."""
+    """Return which items are excluded for each of these users (by rows)."""
     if exclude is None:
         return None
     items = check_items(exclude[1], n_items, "exclude")
@@ -30,14 +30,14 @@ def hidden_items(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> s
 def top_lists(
     scores: Callable[[slice], np.ndarray], n_users: int, n_items: int, top: int, hidden: sp.csr_matrix | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, scores) of the best items, a line per user, best first; -1 where too few items are left.
+    """Return (rows, scores) of the best items, a line per user, best first; rows are -1 if too few items are left.
 
     Parameters
     ----------
-    scores : of a block of users, a fresh dense array of users x items
-    n_users, n_items : how many there are
-    top : items for each user
-    hidden : as `hidden_items` gives it
+    scores : function of a block of users that returns a new dense array of users x items
+    n_users, n_items : numbers of users and items
+    top : number of items per user
+    hidden : the result of `hidden_items`
     """
     rows, values = np.empty((n_users, top), np.int64), np.empty((n_users, top))
     step = max(1, SCORES_AT_ONCE // max(1, n_items))

@@ -1,7 +1,7 @@
-"""Lists of recommendations over the whole catalogue, judged by what users took to afterwards.
+"""Evaluate lists of recommendations over the whole catalogue by the items that users took afterwards.
 
-For every user with something relevant in the test data, the best `top` items of all those not seen in training are
-chosen; relevant items among them are hits. Nothing of size users x items is held.
+For every user with a relevant item in the test data, the list holds the best `top` of all items that the user does not
+have in training. Relevant items in the list are hits. No array of size users x items is stored.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from hingerank.personal.users import UserIndex
 MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
 OF_LISTS = ("coverage", "novelty", "popularity_bias")
 USERS_AT_ONCE = 20_000
-GROUPS = (20, 100)  # training ratings between which users are few-, some- and many-raters
+GROUPS = (20, 100)  # numbers of training ratings that separate groups of users
 
 
 class Recommends(Protocol):
@@ -31,7 +31,7 @@ class Recommends(Protocol):
 
 
 def parse_list_measure(text: str) -> tuple[str, int] | None:
-    """The measure of lists and their length; None if it is no measure of lists.
+    """Return the measure of lists and their length; None if it is not a measure of lists.
 
     Examples
     --------
@@ -52,15 +52,15 @@ def top_in_blocks(
     ranker: Recommends, users: Any, item_features: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
     **how: Any,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
-    """(users, rows, scores) of ``ranker.top_k``, a block of ``USERS_AT_ONCE`` users at a time.
+    """Yield (users, rows, scores) of ``ranker.top_k``, for one block of ``USERS_AT_ONCE`` users at a time.
 
     Parameters
     ----------
     ranker, users, item_features, top, exclude : as in ``top_k``; no user may appear twice
-    how : to ``top_k``
+    how : passed to ``top_k``
     """
     users = np.asarray(users)
-    if exclude is not None:  # in the order of the users, so that each block takes a slice
+    if exclude is not None:  # sorted by user, so that each block is a slice
         number = UserIndex(users).numbers(exclude[0])
         order = np.argsort(number, kind="stable")
         number, hidden = number[order], np.asarray(exclude[1])[order]
@@ -74,24 +74,24 @@ def top_in_blocks(
 
 @dataclass(frozen=True)
 class TopN:
-    """How good lists of `top` items are.
+    """The quality of lists of `top` items.
 
     Attributes
     ----------
     top : length of the lists
-    means : measure -> value over all users judged
+    means : measure -> value over all users that are judged
     groups : users by their number of training ratings -> the number of such users and the means of the measures
-    users, per_user : the users judged, and measure -> a value for each
-    items : the lists, a line per user; -1 where too few items were left
+    users, per_user : the users that are judged, and measure -> a value for each
+    items : the lists, a line per user; -1 if too few items were left
 
     Notes
     -----
-    With h hits among the `top` items of a user who has r relevant ones in the test data: ``recall`` h/r, ``hit_rate``
-    whether h > 0, ``precision`` h/top, ``ndcg`` the sum of 1/log₂(1 + place) over hits, over that of min(r, top) hits
-    at the front, ``mrr`` 1/place of the first hit. Of all lists: ``coverage`` is the part of the catalogue that is in
-    some list; ``novelty`` the mean of -log₂ of the part of training users who have the item (unseen items count as
-    half a user's); ``popularity_bias`` the mean popularity of what is recommended over that of what was relevant: above
-    1 the lists are more popular than people's choices.
+    A user has h hits among the `top` items, and r relevant items in the test data. ``recall`` is h/r, ``hit_rate``
+    is whether h > 0, ``precision`` is h/top. ``ndcg`` is the sum of 1/log₂(1 + rank) over hits, divided by that of
+    min(r, top) hits at the top. ``mrr`` is 1/rank of the first hit. Measures of all lists together: ``coverage`` is
+    the fraction of the catalogue that is in any list. ``novelty`` is the mean of -log₂ of the fraction of training
+    users who have the item (an item without users counts as half a user). ``popularity_bias`` is the mean popularity of
+    recommended items divided by that of relevant items: above 1 the lists are more popular than what users chose.
     """
 
     top: int
@@ -102,7 +102,7 @@ class TopN:
     items: np.ndarray
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
-        """Names of columns, and rows: all users, then each group."""
+        """Return the names of columns, and rows: all users, then each group."""
         names = [name for name in self.means if name in MEASURES]
         rows: list[list[Any]] = [["all", len(self.users), *(self.means[name] for name in names)]]
         rows += [[group, int(f["users"]), *(f[name] for name in names)] for group, f in self.groups.items()]
@@ -113,19 +113,19 @@ def evaluate_top(
     ranker: Recommends, item_features: Any, test: Sequence[Any], train: Sequence[Any] | None = None, *, top: int = 10,
     relevant: float | None = None, groups: Sequence[int] = GROUPS,
 ) -> TopN:  # fmt: skip
-    """Judge the lists that a ranker makes over the whole catalogue.
+    """Evaluate the lists that a ranker makes over the whole catalogue.
 
     Parameters
     ----------
     ranker : a fitted personal ranker, or anything with its ``top_k``
     item_features : a row for each item of the catalogue
     test : (users, items) or (users, items, ratings) that the lists should find; items are rows of item_features
-    train : (users, items, ...) that the ranker has seen: not offered again, and what popularity is counted in
+    train : (users, items, ...) of the training data, which are left out of lists and define popularity
     top : length of the lists
-    relevant : the least rating that makes a test item relevant
-        None: everything a user took to in the test data is, as with clicks, listens and purchases. With stars, finding
-        a film that was then disliked is no success: 4 of 5 is usual.
-    groups : numbers of training ratings at which to divide the users, for figures by group
+    relevant : the smallest rating of a relevant test item
+        By default all test items are relevant, as for clicks, listens and purchases. With star ratings set it, usually
+        to 4 of 5: a list should not be rewarded for items that the user disliked.
+    groups : numbers of training ratings that separate groups of users, for figures by group
 
     Examples
     --------
@@ -141,10 +141,12 @@ def evaluate_top(
     ids, code = number_ids(users, len(items), "test users")
     if relevant is not None:
         if len(test) < 3:
-            raise ValueError("relevant= is about ratings: give test as (users, items, ratings)")
+            raise ValueError("relevant needs ratings: give test as (users, items, ratings)")
         good = check_ratings(test[2], len(items)) >= relevant
         if not good.any():
-            raise DataError(f"no test rating is {relevant:g} or higher, so nothing is relevant: lower relevant=")
+            raise DataError(
+                f"no test rating is {relevant:g} or higher, so no test item is relevant: pass a lower relevant"
+            )
         items, code = items[good], code[good]
     key = np.unique(code.astype(np.int64) * n_items + items)
     wanted = np.bincount(key // n_items, minlength=len(ids))
@@ -166,8 +168,10 @@ def evaluate_top(
 
 
 def list_values(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np.ndarray]:
-    """The value of every measure for every user: a line of `hit` says which places of a list are hits, `relevant` how
-    many there could be."""
+    """Return the value of every measure for every user.
+
+    A row of `hit` says which ranks of a list are hits; `relevant` is the number of relevant items.
+    """
     hits = hit.sum(axis=1)
     gain = 1.0 / np.log2(np.arange(2, top + 2))
     ideal = np.cumsum(gain)[np.minimum(relevant, top) - 1]
@@ -184,7 +188,7 @@ def list_values(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np
 def _popularity(
     seen: tuple[np.ndarray, np.ndarray] | None, n_items: int, ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(part of the training users who have each item, half a user's where nobody has; training rows of `ids`)."""
+    """Return the part of training users who have each item (half a user if none has), and training rows of `ids`."""
     if seen is None:
         return np.ones(n_items), np.zeros(len(ids), np.int64)
     known, code = number_ids(seen[0], len(seen[1]), "train users")

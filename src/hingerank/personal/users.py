@@ -1,4 +1,4 @@
-"""From user ids of any type to their numbers, and ids as a model file holds them."""
+"""Map user ids of any type to their numbers, and store ids in model files."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ ADD_USER = "add_user learns a new user from a few ratings"
 
 
 class UserIndex:
-    """Numbers of users by id. Ids known from the start are searched in sorted order, those added later in a dict."""
+    """Numbers of users by id. The first ids are searched in sorted order, ids added later in a dict."""
 
     def __init__(self, ids: np.ndarray):
         self._ids, self._order = ids, None if ids.dtype.kind == "O" else np.argsort(ids, kind="stable")
         self._numbers: dict[Any, int] = {}
-        self._listed = self._order is None  # whether all ids are in the dict, where objects are looked up
+        self._listed = self._order is None  # whether the dict has all ids, which objects need
         if self._order is None:
             self._numbers = {user: number for number, user in enumerate(ids.tolist())}
 
     def add(self, ids: np.ndarray, first: int) -> None:
-        """Users with numbers first, first + 1, ..."""
+        """Add users with numbers first, first + 1, ..."""
         self._numbers.update({user: first + place for place, user in enumerate(ids.tolist())})
 
     def numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """The number of each user, -1 if not known; one id alone (text, a number) stands for n_rows rows."""
+        """Return the number of each user, -1 if unknown; a single id (text, a number) is for n_rows rows."""
         if n_rows is not None and _is_one(users):
             return np.repeat(self.numbers([users]), n_rows)
         wanted = check_ids(users, len(users) if n_rows is None else n_rows, "users")
@@ -42,7 +42,7 @@ class UserIndex:
         return found
 
     def known(self, users: Any, n_rows: int | None = None, cure: str = ADD_USER) -> np.ndarray:
-        """As `numbers`; an id that is not known is a DataError, which says what to do about it."""
+        """Return the same as `numbers`; an unknown id is a DataError that says what to do."""
         numbers = self.numbers(users, n_rows)
         if len(numbers) and numbers.min() < 0:
             user = users if _is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
@@ -51,18 +51,18 @@ class UserIndex:
 
 
 def _same_kind(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether ids of these two arrays can be equal: both numbers, or both of the same kind of text or time."""
+    """Return whether ids of two arrays can be equal: both are numbers, or both are the same kind of text or time."""
     numbers = "biuf"
     return a.dtype.kind == b.dtype.kind or (a.dtype.kind in numbers and b.dtype.kind in numbers)
 
 
 def _is_one(users: Any) -> bool:
-    """Whether this is one id and not a list of them."""
+    """Return whether this is one id and not a list of ids."""
     return isinstance(users, str | bytes) or np.ndim(users) == 0
 
 
 def plain_ids(ids: np.ndarray) -> Any:
-    """Ids as a model file holds them: objects of several kinds as a list, dates and bytes as (type, raw bytes)."""
+    """Convert ids for a model file: objects of several types to a list, dates and bytes to (type, raw bytes)."""
     if ids.dtype.kind == "O":
         return ids if all(isinstance(user, str) for user in ids) else ids.tolist()
     if ids.dtype.kind in "MmS":
@@ -71,7 +71,7 @@ def plain_ids(ids: np.ndarray) -> Any:
 
 
 def ids_from_plain(ids: Any) -> Any:
-    """The inverse of `plain_ids`; a ValueError refuses what it cannot have given."""
+    """Invert `plain_ids`; a value that it cannot have returned is a ValueError."""
     if isinstance(ids, tuple):
         kind, raw = ids
         if np.dtype(kind).kind not in "MmS":
@@ -85,7 +85,7 @@ def ids_from_plain(ids: Any) -> Any:
 
 
 def ids_like(known: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """New ids (objects) in the type of those known if they are of its kind, else as objects."""
+    """Return new ids (objects) in the type of the known ones if they have the same kind, else as objects."""
     plain = np.asarray(new.tolist()) if len(new) else known[:0]
     whole = {"i": "iu", "u": "iu"}.get(known.dtype.kind, known.dtype.kind if known.dtype.kind in "UfSMm" else "")
     return plain if plain.ndim == 1 and plain.dtype.kind in whole else new
