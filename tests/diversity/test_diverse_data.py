@@ -187,7 +187,7 @@ def test_a_join_takes_some_documents_and_some_clusters(more, words):
 
 
 def test_documents_of_a_join_have_the_same_features():
-    with pytest.raises(DataError, match="document b in topic 7 has 2 features, others 1"):
+    with pytest.raises(DataError, match="document b in topic 7 has 2 features, others have 1"):
         join_run({"7": ["a", "b"]}, {"7": {"a": [1.0], "b": [2.0, 3.0]}})
 
 

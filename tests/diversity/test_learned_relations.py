@@ -146,7 +146,7 @@ def test_vectors_take_the_place_of_features(data):
     model = PAMM(max_iter=2, learned_rank=2).fit(with_vectors)
     assert model.relation_matrix_.shape == (3, 3)
     assert with_vectors[0].subset([2, 0]).vectors == pytest.approx(with_vectors[0].vectors[[2, 0]])
-    with pytest.raises(ValueError, match="the query has vectors of 4 entries, the model was fitted on 3"):
+    with pytest.raises(ValueError, match="the query has vectors of length 4, the model was fitted on 3"):
         model.rerank(data[0])
     with pytest.raises(DataError, match="queries differ in their"):
         RLTR().fit([with_vectors[0], data[1]])

@@ -1,4 +1,4 @@
-"""A relation learned from vectors of the candidates instead of given: v_i·W v_j, averaged over the chosen j.
+"""A relation that is learned from vectors of the candidates: v_i·W v_j, averaged over the chosen j.
 
     g_S(i) = v_i · W v̄_S,      v̄_S the mean vector of the chosen set S, 0 while it is empty
 
@@ -31,7 +31,7 @@ class BilinearForm:
 
     @property
     def factored(self) -> bool:
-        """Whether W is stored as two factors: if they have fewer entries than W."""
+        """Whether W is stored as two factors, which is so if they have fewer entries than W."""
         return 0 < 2 * self.rank < self.width
 
     @property
@@ -40,11 +40,11 @@ class BilinearForm:
         return 0 if not self.rank else self.width * (2 * self.rank if self.factored else self.width)
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """The initial parameters: small random factors, or W = 0."""
+        """Return the initial parameters: small random factors, or W = 0."""
         return START * rng.standard_normal(self.size) if self.factored else np.zeros(self.size)
 
     def matrix(self, theta: np.ndarray) -> np.ndarray:
-        """W; without a rank it has no entries."""
+        """Return W; it is empty if the rank is 0."""
         if not self.factored:
             side = self.width if self.rank else 0
             return theta.reshape(side, side)
@@ -52,7 +52,7 @@ class BilinearForm:
         return P.T @ Q
 
     def gradient(self, theta: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """The gradient in the parameters, given the gradient in the entries of W."""
+        """Return the gradient in the parameters, given the gradient in the entries of W."""
         if not self.factored:
             return slope.ravel()
         P, Q = theta.reshape(2, self.rank, self.width)
@@ -60,7 +60,7 @@ class BilinearForm:
 
 
 def chosen_means(vectors: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """(rankings, ranks, width): the mean vector of the items above each rank, 0 at the first."""
+    """Return (rankings, ranks, width): the mean vector of the items above each rank, 0 at the first."""
     sums = np.cumsum(vectors[orders], axis=1)
     means = np.zeros_like(sums)
     means[:, 1:] = sums[:, :-1] / np.arange(1, orders.shape[1])[:, None]
@@ -83,6 +83,6 @@ class WithLearned:
         self.kinds, self.w = kinds, np.column_stack((given, kinds == MEAN)).ravel()
 
     def row(self, i: int) -> np.ndarray:
-        """(r + 1, n): all distances from candidate i, the learned one last."""
+        """Return (r + 1, n): all distances from candidate i, the learned one last."""
         own = (self.vectors @ self.products[i])[None]
         return own if self.relations is None else np.vstack((self.relations.row(i), own))

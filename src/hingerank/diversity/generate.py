@@ -31,19 +31,20 @@ def make_diverse(
 ) -> DiverseData:  # fmt: skip
     """Generate queries with subtopics of unequal popularity and some irrelevant themes; documents mix their words.
 
-    A document is about one or two themes, popular ones more often, and if it is good it is relevant to its subtopics.
-    So a ranking by relevance alone repeats the popular subtopics. A reranker sees only noisy evidence of all this.
+    A document is about one or two themes, more often about popular ones. A good document is relevant to its subtopics.
+    So a ranking by relevance alone repeats the popular subtopics. A reranker gets only noisy data about all this:
 
-    ``X`` has features in [0, 1], the first (also ``relevance``) like a retrieval score; half of them show, with noise,
-    whether a document is good, the others are pure noise. ``relations`` are "tfidf" and "topics" (from the words),
-    "url" (half of the hosts keep to a theme), "category" (right for two documents in three), and "links" and "anchors",
-    which are noise. ``aspects`` come from guessed suggestions: only some subtopics are guessed, some irrelevant themes
-    are guessed too, and P(d | a) comes from the words and the retrieval score.
+    - ``X`` has features in [0, 1]. Half of them show, with noise, whether a document is good; the others are noise. The
+      first one is also ``relevance``, like a retrieval score.
+    - ``relations`` are "tfidf" and "topics" (from the words), "url" (half of the hosts have a single theme), "category"
+      (correct for two documents in three), and "links" and "anchors", which are noise.
+    - ``aspects`` are guesses: only some subtopics and some irrelevant themes are guessed. P(d | a) comes from the words
+      and the retrieval score.
 
     Parameters
     ----------
     n_queries : int, default 50
-    candidates, subtopics : int or (least, most)
+    candidates, subtopics : int or (smallest, largest)
         Number per query, or a range to draw from.
     relevant : float, default 0.3
         Fraction of the documents about a subtopic that are good, and so relevant to it.
@@ -54,11 +55,11 @@ def make_diverse(
     known_aspects : float, default 0.6
         Probability that a subtopic is among the guessed aspects.
     faceted : float, default 0
-        Fraction of the queries whose subtopics are facets of one thing (half as many), nearly all covered by each good
-        document; in the other, ambiguous queries they are meanings, and a document has one or two. If above 0, the
-        second feature is the length: good documents are long in faceted queries and short in ambiguous ones, and no
-        feature shows the kind of a query. ERR-IA gives a faceted query more weight than an ambiguous one, alpha-NDCG
-        gives both the same, so the two favour different lengths.
+        Fraction of faceted queries. Their subtopics are facets of one thing (half as many), and each good document
+        covers nearly all of them. The subtopics of the other, ambiguous queries are meanings, and a document has one or
+        two. If it is above 0, the second feature is the length: good documents are long in faceted queries and short in
+        ambiguous ones, and no feature shows the kind of a query. ERR-IA gives faceted queries more weight, alpha-NDCG
+        gives both kinds the same, so the two measures favour different lengths.
     vocabulary : int, default 1500
         Number of different words.
     topics : int, optional
@@ -93,7 +94,7 @@ def make_diverse(
 
 
 class TopicRecipe(NamedTuple):
-    """The arguments of `make_diverse`, ranges as (least, most)."""
+    """The arguments of `make_diverse`, with ranges as (smallest, largest)."""
 
     candidates: tuple[int, int]
     subtopics: tuple[int, int]
@@ -109,7 +110,7 @@ class TopicRecipe(NamedTuple):
 def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
     least, most = (value, value) if isinstance(value, int | np.integer) else value
     if not 1 <= least <= most:
-        raise DataError(f"{name} is {value}, expected a number or a range (least, most) of at least 1")
+        raise DataError(f"{name} is {value}, expected a number, or a range (smallest, largest), of at least 1")
     return least, most
 
 
@@ -141,7 +142,7 @@ def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: T
 
 
 def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
-    """The themes of each document (n × (m + DISTRACTORS)).
+    """Return the themes of each document (n × (m + DISTRACTORS)).
 
     Theme k is the theme of a document with a probability that falls as 1/k²; one in five has a second theme.
     """
@@ -155,7 +156,7 @@ def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
-    """As _meanings; three documents in four have each facet with probability FACETS, the rest one unwanted theme."""
+    """Return the same for facets: 3 of 4 documents have each with probability FACETS, the others have another theme."""
     about = np.zeros((n, m + DISTRACTORS), bool)
     about[:, :m] = (rng.random((n, 1)) < 0.75) & (rng.random((n, m)) < FACETS)
     off = np.flatnonzero(~about.any(axis=1))
@@ -164,7 +165,7 @@ def _facets(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.ndarray:
-    """Which documents are good, and so relevant to their subtopics: never one that has only irrelevant themes."""
+    """Return which documents are good, and so relevant to their subtopics: never one with only irrelevant themes."""
     good = wanted.any(axis=1) & (rng.random(len(wanted)) < relevant)
     if not good.any():
         i = rng.integers(len(wanted))
@@ -173,7 +174,7 @@ def _good(wanted: np.ndarray, relevant: float, rng: np.random.Generator) -> np.n
 
 
 def _theme_languages(themes: int, background: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Word distributions: each theme has its own words, drawn from the background, with random weights."""
+    """Return word distributions: each theme has its own words, drawn from the background, with random weights."""
     language = np.zeros((themes, len(background)))
     for theme in language:
         theme[rng.choice(len(background), THEME_WORDS, replace=False)] = rng.dirichlet(np.ones(THEME_WORDS))
@@ -183,7 +184,7 @@ def _theme_languages(themes: int, background: np.ndarray, rng: np.random.Generat
 def _words(
     about: np.ndarray, language: np.ndarray, background: np.ndarray, rng: np.random.Generator
 ) -> sparse.csr_matrix:
-    """Word counts: a quarter of a document's words come from its themes, the rest from the background."""
+    """Return word counts: a quarter of a document's words come from its themes, the rest from the background."""
     themes = about / about.sum(axis=1, keepdims=True)
     mixture = 0.25 * (themes @ language) + 0.75 * background
     counts: np.ndarray = rng.multinomial(rng.integers(60, 240, len(about)), mixture)

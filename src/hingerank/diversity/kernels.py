@@ -48,7 +48,7 @@ def linear_scores(s, H, w, taken, f):
 
 @inner
 def best_open(f, taken):
-    """The item with the largest f among those not taken, the first of ties. O(n)."""
+    """Return the item with the largest f among those not taken, the first of ties. O(n)."""
     best = -1
     for i in range(len(f)):
         if not taken[i] and (best < 0 or f[i] > f[best]):
@@ -58,7 +58,7 @@ def best_open(f, taken):
 
 @kernel
 def best_linear(s, H, w, taken, f):
-    """The open item with the largest s_i + H_i·w, the first of ties; f is a work array. O(n·p)."""
+    """Return the open item with the largest s_i + H_i·w, the first of ties; f is a work array. O(n·p)."""
     linear_scores(s, H, w, taken, f)
     return best_open(f, taken)
 
@@ -75,9 +75,9 @@ def next_pick(s, H, w, taken, f, row, count, kinds):
 def order_likelihood(s, w, rows, slots, order, kinds, shifts, g_s, g_w, g_t):
     """log P(order) = Σ_t f_t(y_t) − log Σ_{open i} e^{f_t(i)},  f_t(i) = s_i + H_i(t)·w + shifts_ti  (Plackett–Luce).
 
-    Only for the prefix. rows[slots[t]] holds the distances (r, n) of item order[t]. Adds the gradients to g_s (n)
-    and g_w (p). shifts, with len(order) rows or none, are scores that change with t; their gradient goes to g_t, of the
-    same length. O(len(order)·n·p).
+    Only the given prefix counts. rows[slots[t]] holds the distances (r, n) of item order[t]. The gradients are added to
+    g_s (n) and g_w (p). shifts, with len(order) rows or none, are scores that change with t; their gradient goes to
+    g_t, of the same length. O(len(order)·n·p).
     """
     n, p = len(s), len(w)
     H = np.zeros((p, n))
@@ -126,7 +126,7 @@ def orders_likelihood(s, w, rows, slot, orders, kinds, shifts, values, g_s, g_w,
 
 @kernel(allocates=True)
 def violating_order(X, s, w, tensor, kinds, discounts, J, weights, weight, psi):
-    """The greedy ranking for discount_t·(s_i + H_i·w) − weight·gain_t(i), and the sum of its gains.
+    """Return the greedy ranking for discount_t·(s_i + H_i·w) − weight·gain_t(i), and the sum of its gains.
 
     gain_t(i) = Σ_j J_ij·weights[t, c_j, j], c_j earlier picks that are relevant to subtopic j. Writes to psi the joint
     features Σ_t discount_t·(x_{y_t}, H_{y_t}(t)). O(length·n·(p + subtopics)).

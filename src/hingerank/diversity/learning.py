@@ -65,7 +65,7 @@ class LinearDiverseRanker(DiverseRanker):
             raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
 
     def _training_queries(self, queries: Iterable[DiverseQuery]) -> tuple[list[DiverseQuery], np.ndarray]:
-        """The queries to learn from, and the codes of the aggregates."""
+        """Return the queries to learn from, and the codes of the aggregates."""
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
 
@@ -84,7 +84,7 @@ class LikelihoodRanker(LinearDiverseRanker):
     relation_matrix_: np.ndarray
 
     def _score_of(self, queries: list[DiverseQuery], kinds: np.ndarray) -> DiverseScore:
-        """The score function to learn from these queries."""
+        """Return the score function to learn from these queries."""
         rank, first = whole("learned_rank", self.learned_rank, least=0), queries[0]
         given = len(kinds) * len(first.relations) if len(kinds) else 0
         return DiverseScore(first.n_features, given, kinds, BilinearForm(first.representation.shape[1], rank))
@@ -102,7 +102,7 @@ class LikelihoodRanker(LinearDiverseRanker):
         vectors, W = query.representation, self.relation_matrix_
         if vectors.shape[1] != len(W):
             raise ValueError(
-                f"the query has vectors of {vectors.shape[1]} entries, the model was fitted on {len(W)}: use the same"
+                f"the query has vectors of length {vectors.shape[1]}, the model was fitted on {len(W)}: use the same"
             )
         every = WithLearned(query.relations, kinds, self.relation_coef_, vectors, W)
         return select(query.X @ self.coef_, every.w, every, every.kinds, top)
@@ -110,7 +110,7 @@ class LikelihoodRanker(LinearDiverseRanker):
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)
         if self.learned_rank and "vectors" not in sizes:
-            raise ValueError("relation_matrix_ is missing, which learned_rank above 0 needs")
+            raise ValueError("relation_matrix_ is missing: a model with learned_rank above 0 has one")
 
 
 def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
@@ -131,10 +131,10 @@ def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Gen
 class RLTR(LikelihoodRanker):
     """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
-    Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by its
-    subtopic judgments, up to the last document with a gain and at most ``top`` long; h_t aggregates the distances from
-    i to the t-1 documents before. The likelihood is concave in w = (ω_r, ω_d), so L-BFGS finds the maximum; the
-    certificate is the relative gradient norm. Needs ``relations`` and ``judgments``; queries without a relevant
+    Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by
+    its subtopic judgments, up to the last document with a gain and at most ``top`` long. h_t aggregates the distances
+    from i to the t-1 documents before. The likelihood is concave in w = (ω_r, ω_d), so L-BFGS finds the maximum. The
+    certificate is the relative gradient norm. Queries need ``relations`` and ``judgments``; those without a relevant
     candidate are left out.
 
     Parameters
@@ -214,7 +214,7 @@ def fit_likelihood(
 
 
 def _mean_likelihood(queries: list[OrderedQuery], score: DiverseScore, w: np.ndarray) -> tuple[float, np.ndarray]:
-    """Sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
+    """Return the sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
     total, gradient = 0.0, np.zeros_like(w)
     for query in queries:
         found, count = score.likelihoods(query, w), len(query.orders)
@@ -228,12 +228,12 @@ class PAMM(LikelihoodRanker):
     """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻)),  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
     Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015). P is the Plackett-Luce likelihood
-    of R-LTR, E the diversity measure to be improved. For every query ``positives`` ideal rankings (ties in random
-    order) and ``negatives`` worse ones are drawn once: in turn a random ranking, relevant documents in random order,
-    and an ideal ranking with some documents swapped. One step uses all pairs (y⁺, y⁻) of one query: the mean over them,
-    where pairs that keep their margin count as 0. The certificate is the fraction of pairs that violated their margin
-    in the last pass; training stops when none does. Needs ``relations`` and ``judgments``; queries without a relevant
-    candidate are left out.
+    of R-LTR, and E is the diversity measure to be improved. For every query ``positives`` ideal rankings (with ties in
+    random order) and ``negatives`` worse ones are sampled once. The worse ones are, in turn, a random ranking, relevant
+    documents in random order, and an ideal ranking with some documents swapped. One step uses the mean over all pairs
+    (y⁺, y⁻) of one query; pairs that keep their margin count as 0. The certificate is the fraction of pairs that
+    violated their margin in the last pass; training stops when none does. Queries need ``relations`` and ``judgments``;
+    those without a relevant candidate are left out.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class Margins:
 
     @cached_property
     def gaps(self) -> np.ndarray:
-        """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a drawn ranking that happens to be ideal) never counts."""
+        """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a sampled ranking that is ideal) never counts."""
         return np.subtract.outer(self.values[: self.positives], self.values[self.positives :])
 
     @cached_property
@@ -332,8 +332,10 @@ class Margins:
         return int((self.gaps > TIE).sum())
 
     def broken(self, score: DiverseScore, w: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
-        """Number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step: Σ over them of the gradient of
-        log P(y⁺) − log P(y⁻), divided by the number of all pairs."""
+        """Return the number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step.
+
+        The step is the sum over them of the gradient of log P(y⁺) − log P(y⁻), divided by the number of all pairs.
+        """
         likelihoods = score.likelihoods(self.query, w)
         ahead = np.subtract.outer(likelihoods.values[: self.positives], likelihoods.values[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
@@ -357,7 +359,7 @@ def margins(
 
 
 def _worse(ideal: list[np.ndarray], relevant: np.ndarray, n: int, kind: int, rng: np.random.Generator) -> np.ndarray:
-    """0: a random ranking; 1: relevant documents in random order; 2: an ideal ranking after some random swaps."""
+    """Make a worse ranking: kind 0 is random, 1 has relevant documents in random order, 2 is ideal but for swaps."""
     length = len(ideal[0])
     if kind < 2:
         return rng.permutation(relevant if kind else n)[:length]

@@ -52,7 +52,7 @@ class Likelihoods:
     g_t: np.ndarray
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """The gradient of Σ_k weights_k · log P of ranking k."""
+        """Return the gradient of Σ_k weights_k · log P of ranking k."""
         parts = [self.query.X.T @ (weights @ self.g_s), weights @ self.g_w]
         if self.form.size:
             ahead = weights[:, None, None] * (self.g_t @ self.query.vectors)
@@ -71,16 +71,16 @@ class DiverseScore:
     form: BilinearForm
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """The initial w: 0, except for the factors of W."""
+        """Return the initial w: 0, except for the factors of W."""
         return np.concatenate((np.zeros(self.n_features + self.given), self.form.start(rng)))
 
     def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The linear weights, and the parameters of W."""
+        """Return the linear weights, and the parameters of W."""
         linear = self.n_features + self.given
         return w[:linear], w[linear:]
 
     def likelihoods(self, query: OrderedQuery, w: np.ndarray) -> Likelihoods:
-        """The Plackett-Luce likelihoods of the query's rankings."""
+        """Return the Plackett-Luce likelihoods of the query's rankings."""
         (linear, theta), d, count = self.split(w), self.n_features, len(query.orders)
         values, g_s, g_w = np.empty(count), np.zeros((count, len(query.X))), np.zeros((count, self.given))
         shifts = np.empty((count, 0, len(query.X)))

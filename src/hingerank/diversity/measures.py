@@ -3,7 +3,7 @@
 A document counts once for every subtopic that it is relevant to, less if earlier documents covered that subtopic. With
 c_j(t) the number of documents above rank t that are relevant to subtopic j, every measure here is one sum:
 
-    measure = Σ_t Σ_j J[t, j] · weight_j(t, c_j(t)),      J[t, j] = 1 where the document at rank t is relevant to j
+    measure = Σ_t Σ_j J[t, j] · weight_j(t, c_j(t)),      J[t, j] = 1 if the document at rank t is relevant to j
 
     measure       weight_j(t, c)                                m = subtopics with a relevant document
     alpha-dcg@k   (1−α)^c / log₂(t+1) / Z                       Z = Σ_{t≤k} m (1−α)^(t−1) / log₂(t+1)
@@ -122,7 +122,7 @@ class DiversityMeasure:
         return 1.0 / ranks if kind == "reciprocal" else self.beta ** (ranks - 1.0)
 
     def _ideal_ideal(self, m: int) -> float:
-        """The value of a ranking in which every document is relevant to all m subtopics."""
+        """Return the value of a ranking in which every document is relevant to all m subtopics."""
         if self.cutoff is None:
             rest = 1 - (1 - self.alpha) * self.beta
             return m / rest if rest > 0 else np.inf
@@ -132,11 +132,11 @@ class DiversityMeasure:
         return float((m * _powers(1 - self.alpha, self.cutoff - 1) * self._discounts(ranks)).sum())
 
     def __call__(self, judgments: ArrayLike, order: ArrayLike, ideal: np.ndarray | None = None) -> float:
-        """The measure of a ranking.
+        """Return the measure of a ranking.
 
         Parameters
         ----------
-        judgments : documents × subtopics of all judged documents, above 0 where relevant
+        judgments : documents × subtopics of all judged documents, above 0 if relevant
         order : row numbers of `judgments`, best first, −1 for unjudged documents
         ideal : their `ideal_order`, if already computed
         """
@@ -149,7 +149,7 @@ class DiversityMeasure:
         return value / self.plain_value(J, ideal_order(J, self.cutoff, self.alpha) if ideal is None else ideal)
 
     def plain_value(self, J: np.ndarray, order: np.ndarray) -> float:
-        """The sum, not divided by the ideal; J comes from `relevant_subtopics`."""
+        """Return the sum, not divided by the ideal; J comes from `relevant_subtopics`."""
         order = order if self.cutoff is None else order[: self.cutoff]
         ranked = np.where((order >= 0)[:, None], J[order], 0)
         counts = np.cumsum(ranked, axis=0) - ranked
@@ -158,7 +158,7 @@ class DiversityMeasure:
 
 
 def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5) -> DiversityMeasure:
-    """The measure with a name such as `alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5` or `map-ia`.
+    """Return the measure with a name such as `alpha-ndcg@20`, `err-ia@10`, `nrbp`, `strec@20`, `p-ia@5` or `map-ia`.
 
     Case, "-", "_" and spaces are ignored.
 
@@ -177,7 +177,7 @@ def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5)
 
 
 def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:
-    """Binary judgments (1 where above 0) without the subtopics that have no relevant document."""
+    """Return binary judgments (1 if above 0) without the subtopics that have no relevant document."""
     J = (np.asarray(judgments) > 0).astype(np.int64)
     if J.ndim != 2:
         raise DataError(f"judgments have shape {J.shape}, expected documents × subtopics")
@@ -185,7 +185,7 @@ def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:
 
 
 def ideal_order(judgments: ArrayLike, depth: int | None = None, alpha: float = 0.5) -> np.ndarray:
-    """Rows in the greedy ideal order: each time the document with the largest Σ_j J[i, j](1−α)^c_j, the first of ties.
+    """Return rows in greedy ideal order: always the document with the largest Σ_j J[i, j](1−α)^c_j, the first of ties.
 
     Finding the true ideal is NP-hard; TREC's tools use this greedy one. Documents without any gain are left out, as
     they add nothing to any measure. O(depth · documents · subtopics).
@@ -203,7 +203,7 @@ def evaluate_diversity(
     qrels: QrelsLike, run: RunLike, measures: Iterable[str] = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20"),
     per_query: bool = False, *, complete: bool = False, alpha: float = 0.5, beta: float = 0.5,
 ) -> Facts:  # fmt: skip
-    """Mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.
+    """Return the mean of diversity measures over topics, equal to TREC's ndeval; see ``hingerank.diversity.measures``.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def evaluate_diversity(
 
 
 def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[DiversityMeasure]) -> list[float]:
-    """Values of the measures for one topic; its ideal breaks ties towards the larger document id, as ndeval does."""
+    """Return the measures of one topic; its ideal breaks ties towards the larger document id, as ndeval does."""
     rows = np.array(sorted(range(len(judged.docids)), key=judged.docids.__getitem__, reverse=True), np.int64)
     J = relevant_subtopics(judged.judgments[rows])
     place = np.empty(len(rows) + 1, np.int64)
@@ -267,7 +267,7 @@ def _topic_values(judged: TopicJudgments, docids: list[str], measures: list[Dive
 
 
 def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[object]) -> list[float]:
-    """Measures of a ranking of a query's candidates, given as row numbers, best first, and followed by its `rest`.
+    """Return measures of a ranking of a query's candidates, given as row numbers, best first, followed by its `rest`.
 
     The ideal ranking is over all judged documents if the query has them (``judged``), else over its candidates.
 
@@ -290,6 +290,6 @@ def _listed(measures: str | DiversityMeasure | Iterable[object]) -> list[object]
 
 
 def some(topics: Iterable[str]) -> str:
-    """The first few topics, for an error message."""
+    """Return the first few topics, for an error message."""
     names = list(topics)
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"

@@ -46,7 +46,7 @@ class DiverseQuery:
     relations : Relations, list of Relation, or tensor (n, n, r)
         Distances between candidates.
     judgments : (n, m) array
-        Above 0 where the candidate is relevant to the subtopic; needed to learn and to evaluate.
+        Above 0 if the candidate is relevant to the subtopic; needed to learn and to evaluate.
     relevance : (n,) array
         Initial score of every candidate, such as the retrieval score scaled to [0, 1].
     aspects : (n, a) array
@@ -176,14 +176,14 @@ class DiverseQuery:
         """Raise a DataError if one of the named parts is missing."""
         for part in parts:
             if getattr(self, part) is None:
-                raise DataError(f"{self._place} has no {part}, which {to} needs: DiverseQuery({part}=…)")
+                raise DataError(f"{self._place} has no {part}, which {to} needs: give it as DiverseQuery({part}=…)")
 
     def with_parts(self, **parts: Any) -> "DiverseQuery":
-        """The same query with some parts replaced."""
+        """Return the same query with some parts replaced."""
         return replace(self, **parts)
 
     def subset(self, candidates: ArrayLike) -> "DiverseQuery":
-        """The query with only some of its candidates: by their row numbers, in this order, or by a boolean mask."""
+        """Return the query with some of its candidates: by row numbers, in this order, or by a boolean mask."""
         given = np.asarray(candidates)
         rows = np.arange(self.n)[given if given.dtype == np.bool_ else given.astype(np.int64)]
         names = ("X", "judgments", "relevance", "aspects", "words", "vectors", "docids")
@@ -235,7 +235,7 @@ class DiverseData(Sequence[DiverseQuery]):
         return DiverseData([self.queries[int(i)] for i in np.arange(len(self))[which]], self.feature_names)
 
     def map(self, change: Callable[[DiverseQuery], DiverseQuery]) -> "DiverseData":
-        """The same data with change(query) for every query."""
+        """Return the same data with change(query) for every query."""
         return DiverseData([change(query) for query in self.queries], self.feature_names)
 
 
@@ -243,7 +243,7 @@ def check_queries(queries: Sequence[DiverseQuery]) -> None:
     """Raise a DataError unless all are DiverseQuery with equal numbers of features and relations and vector lengths."""
     for query in queries:
         if not isinstance(query, DiverseQuery):
-            raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__}")
+            raise DataError(f"expected a list of DiverseQuery, found {type(query).__name__} in it")
     shapes = {(q.n_features, 0 if q.relations is None else len(q.relations)): q.qid for q in queries}
     lengths = {q.representation.shape[1]: q.qid for q in queries}
     for found, what in ((shapes, "(features, relations)"), (lengths, "lengths of vectors")):
@@ -304,7 +304,7 @@ def join_run(
     if unknown:
         raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
     if clusters is not None and (features is None or aspects is not None):
-        raise ValueError("clusters= makes aspects from the features: give features, and no other aspects")
+        raise ValueError("clusters makes aspects from the features: give features, and no other aspects")
     for name, number in (("clusters", clusters), ("depth", depth)):
         if number is not None:
             whole(name, number)
@@ -364,7 +364,7 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
 
 
 def _width(vectors: Vectors | None) -> int:
-    """The number of features, from the first document that has any."""
+    """Return the number of features, from the first document that has any."""
     return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
 
 
@@ -380,7 +380,7 @@ def _known_documents(
     incomplete: str,
     gaps: Counter[str],
 ) -> tuple[list[int], list[str]]:
-    """Indices of the documents with all required data, and the documents without it that follow them."""
+    """Return indices of the documents with all required data, and the documents without it that follow them."""
     tables = {"features": None if vectors is None else vectors.get(topic, {}), "text": texts}
     missing: dict[str, None] = {}
     for what, table in tables.items():
@@ -399,18 +399,18 @@ def _feature_rows(vectors: Vectors, topic: str, docids: list[str], width: int) -
     odd = next((docid for docid in docids if len(vectors[topic][docid]) != width), None)
     if odd is not None:
         found = len(vectors[topic][odd])
-        raise DataError(f"document {odd} in topic {topic} has {found} features, others {width}: give all the same ones")
+        raise DataError(f"document {odd} in topic {topic} has {found} features, others have {width}: give all the same")
     rows = np.array([vectors[topic][docid] for docid in docids], np.float64).reshape(len(docids), width)
     if not np.isfinite(rows).all():
         i, j = np.argwhere(~np.isfinite(rows))[0]
         raise DataError(
-            f"feature {j + 1} of document {docids[i]} in topic {topic} is {rows[i, j]}: replace missing values before"
+            f"feature {j + 1} of document {docids[i]} in topic {topic} is {rows[i, j]}: replace missing values first"
         )
     return rows
 
 
 def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
-    """The count of each word in each text."""
+    """Return the count of each word in each text."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     try:

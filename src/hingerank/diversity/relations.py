@@ -59,7 +59,7 @@ class Relations:
             return
         self._parts = [parts] if isinstance(parts, Relation) else list(parts)
         if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
-            raise DataError("relations must be a tensor (n, n, r) or a list of Relation with at least one in it")
+            raise DataError("relations must be a tensor (n, n, r), or a list of one or more Relation objects")
         if len({part.n for part in self._parts}) > 1:
             sizes = ", ".join(f"{part.name} {part.n}" for part in self._parts)
             raise DataError(f"the relations have different numbers of candidates: {sizes}; build all for the same ones")
@@ -69,7 +69,7 @@ class Relations:
         return len(self.names)
 
     def row(self, i: int) -> np.ndarray:
-        """(r, n): all distances from candidate i."""
+        """Return (r, n): all distances from candidate i."""
         if self._tensor is not None:
             return self._tensor[i]
         if len(self._parts) == 1:
@@ -90,27 +90,27 @@ class Relations:
         return values
 
     def rows(self, indices: Iterable[int]) -> np.ndarray:
-        """(k, r, n): the rows of k candidates."""
+        """Return (k, r, n): the rows of k candidates."""
         if self._tensor is not None:
             return self._tensor[np.asarray(indices, np.int64)]
         chosen = [self.row(int(i)) for i in indices]
         return np.stack(chosen) if chosen else np.empty((0, len(self), self.n))
 
     def materialize(self) -> "Relations":
-        """The same relations with all n · r · n numbers stored: faster for repeated access."""
+        """Return the same relations with all n · r · n numbers stored: faster for repeated access."""
         if self._tensor is not None:
             return self
         return Relations(self.rows(range(self.n)).transpose(0, 2, 1), self.names)
 
     def subset(self, candidates: np.ndarray) -> "Relations":
-        """The relations between some of the candidates only."""
+        """Return the relations between some of the candidates only."""
         if self._tensor is not None:
             return Relations(self._tensor[candidates][:, :, candidates].transpose(0, 2, 1), self.names)
         return Relations([_subset(part, candidates) for part in self._parts])
 
 
 def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
-    """(n, n, r) as float (n, r, n)."""
+    """Check a tensor (n, n, r) and return it as float (n, r, n)."""
     tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
     if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
         raise DataError(f"a relation tensor has shape {tensor.shape}, expected (candidates, candidates, relations)")
@@ -172,7 +172,7 @@ def _euclidean_row(V: np.ndarray, squares: np.ndarray, i: int) -> np.ndarray:
 
 
 def _checked_vectors(vectors: Matrix, name: str) -> tuple[Matrix, np.ndarray]:
-    """Float vectors, dense or CSR, and their squared lengths."""
+    """Return float vectors, dense or CSR, and their squared lengths."""
     V: Matrix = plain_csr(vectors) if sparse.issparse(vectors) else np.asarray(vectors)
     if V.ndim != 2:
         raise DataError(f"vectors for relation {name!r} have shape {V.shape}, expected one row per candidate")
@@ -187,7 +187,7 @@ def _checked_vectors(vectors: Matrix, name: str) -> tuple[Matrix, np.ndarray]:
 def text_relations(
     texts: Sequence[str], topics: int | None = None, model: str = "nmf", seed: int = 0, stop_words: object = "english"
 ) -> list[Relation]:
-    """TF-IDF cosine distance of the texts, and with `topics` the distance of their topic mixtures.
+    """Return relations of texts: the TF-IDF cosine distance, and with `topics` the distance of their topic mixtures.
 
     A topic mixture is a distribution over topics found by scikit-learn; two mixtures are √½·‖p − q‖ apart, at most 1.
 
@@ -212,7 +212,7 @@ def text_relations(
 
 
 def topic_mixture(counts: Matrix, topics: int, model: str = "nmf", seed: int = 0) -> np.ndarray:
-    """P(topic | document) from word weights (documents × words), by scikit-learn's NMF or LDA."""
+    """Return P(topic | document) from word weights (documents × words), by scikit-learn's NMF or LDA."""
     from sklearn.decomposition import NMF, LatentDirichletAllocation
 
     topics = max(1, min(topics, *counts.shape))
@@ -245,7 +245,7 @@ def _url_row(hosts: np.ndarray, paths: list[str], i: int) -> np.ndarray:
 
 
 def _host_and_path(url: str) -> tuple[str, str]:
-    """Host and path without scheme, www., trailing slash and query; the case of hosts is ignored."""
+    """Return host and path without scheme, www., trailing slash and query; the case of hosts is ignored."""
     parts = urlsplit(url if "//" in url else f"//{url}")
     host = (parts.hostname or "").removeprefix("www.")
     return host, parts.path.rstrip("/") + "/"
@@ -284,7 +284,7 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
     """
     s = np.asarray(scores, np.float64)
     if s.ndim != 1 or not np.isfinite(s).all():
-        raise DataError("scores must be one finite number for each candidate")
+        raise DataError(f"scores have shape {s.shape} or contain NaN or infinity: give one finite number per candidate")
     if how == "minmax":
         low, span = s.min(initial=np.inf), np.ptp(s) if len(s) else 0.0
         return (s - low) / span if span > 0 else np.zeros(len(s))
@@ -295,11 +295,11 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
 
 
 def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int = 0) -> np.ndarray:
-    """P(d | a) = 1 where d is relevant to subtopic a: the aspects of a perfect guess of the subtopics.
+    """Return P(d | a) = 1 if d is relevant to subtopic a: the aspects of a perfect guess of the subtopics.
 
     Parameters
     ----------
-    judgments : candidates × subtopics, above 0 where relevant
+    judgments : candidates × subtopics, above 0 if relevant
     noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, to study how much the guess matters
     seed : of the noise
     """
@@ -308,7 +308,7 @@ def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int =
 
 
 def aspects_from_scores(scores: ArrayLike, how: str = "minmax", temperature: float = 1.0) -> np.ndarray:
-    """P(d | a) from the scores of every candidate (row) for every query suggestion (column).
+    """Return P(d | a) from the scores of every candidate (row) for every query suggestion (column).
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return self
 
     def rerank(self, query: DiverseQuery, top: int = 20) -> np.ndarray:
-        """Row numbers of the chosen candidates, best first; ``query.docids[order]`` are their names.
+        """Return row numbers of the chosen candidates, best first; ``query.docids[order]`` are their names.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return run
 
     def score(self, queries: Iterable[DiverseQuery], measure: str = "alpha-ndcg@20") -> float:
-        """Mean of a diversity measure (see ``order_values`` for its ideal). Pass queries that `fit` has not seen."""
+        """Return the mean of a diversity measure (see ``order_values``). Pass queries that `fit` has not seen."""
         wanted = parse_diversity_measure(measure)
         values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in queries]
         if not values:
@@ -87,7 +87,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return np.argsort(-query.relevance, kind="stable")
 
     def _checked(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
-        """The queries as a list, checked to be of one shape and to have the parts that are needed."""
+        """Return the queries as a list, checked to be of one shape and to have the parts that are needed."""
         listed = list(queries)
         if not listed:
             raise DataError("there are no queries to learn from: pass at least one")
@@ -97,14 +97,14 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return listed
 
     def _to_learn_from(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
-        """The candidates used for training, of queries with at least two of them and one relevant."""
+        """Return the candidates used for training, of queries with at least two of them and one relevant."""
         listed = self._checked(queries, "judgments", *also)
         if self.candidates is not None:
             listed = [query.subset(self._by_relevance(query)[: self.candidates]) for query in listed]
         kept = [query for query in listed if query.n > 1 and (query.judgments > 0).any()]
         if not kept:
             raise DataError(
-                f"none of the {len(listed)} queries has a relevant candidate and another one to compare with"
+                f"none of the {len(listed)} queries has a relevant candidate and another one: check the judgments"
             )
         return kept
 
@@ -125,7 +125,7 @@ class DistanceRows(Protocol):
 
 
 def aggregate_kinds(name: str) -> np.ndarray:
-    """Codes of the aggregates with this name."""
+    """Return the codes of the aggregates with this name."""
     if name not in AGGREGATES:
         raise ValueError(f"aggregate is {name!r}, expected one of {', '.join(AGGREGATES)}")
     return np.array(AGGREGATES[name], np.int64)
@@ -153,8 +153,8 @@ def select(s: np.ndarray, w: np.ndarray, relations: DistanceRows, kinds: np.ndar
 class MMR(DiverseRanker):
     """``next = argmax_d  λ·rel(d) - (1-λ)·max_{d'∈S} sim(d, d'),   sim = 1 - distance``.
 
-    Maximal marginal relevance (Carbonell & Goldstein 1998). Needs ``relevance`` and ``relations``. The first pick is
-    the most relevant candidate; ties keep their order.
+    Maximal marginal relevance (Carbonell & Goldstein 1998). Queries need ``relevance`` and ``relations``. The first
+    pick is the most relevant candidate; ties keep their order.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class MMR(DiverseRanker):
     def rerank(  # type: ignore[override]
         self, query: Any, embeddings: Any = None, top: int = 20, *, relation: ArrayLike | None = None
     ) -> np.ndarray:
-        """Row numbers of the chosen candidates, best first, from a query or directly from arrays.
+        """Return row numbers of the chosen candidates, best first, from a query or directly from arrays.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class OneDistance:
 class XQuAD(DiverseRanker):
     """``next = argmax_d  (1-λ)·P(d|q) + λ Σ_a P(a|q)·P(d|a)·Π_{d'∈S} (1 - P(d'|a))``.
 
-    Explicit query aspect diversification (Santos, Macdonald & Ounis 2010). Needs ``relevance`` and ``aspects``.
+    Explicit query aspect diversification (Santos, Macdonald & Ounis 2010). Queries need ``relevance`` and ``aspects``.
 
     Parameters
     ----------
@@ -265,9 +265,9 @@ class XQuAD(DiverseRanker):
 class PM2(DiverseRanker):
     """``next = argmax_d  λ·q_b·P(d|b) + (1-λ) Σ_{a≠b} q_a·P(d|a),   q_a = w_a / (2s_a + 1),  b = argmax_a q_a``.
 
-    Diversity by proportionality (Dang & Croft 2012): seats are given to aspects as in elections by the Sainte-Laguë
-    method; each pick adds P(d|a) / Σ_a P(d|a) to s_a. Needs ``aspects`` (w_a is ``aspect_weights``); ``relevance``, if
-    given, breaks ties.
+    Diversity by proportionality (Dang & Croft 2012): aspects get seats as parties do in elections by the Sainte-Laguë
+    method. Each pick adds P(d|a) / Σ_a P(d|a) to s_a. Queries need ``aspects`` (w_a is ``aspect_weights``);
+    ``relevance``, if given, breaks ties.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ LOSS_WEIGHTS = (1.0, 0.5, 0.25, 0.0)  # weights of the loss in greedy searches; 
 
 
 class ViolationSearch:
-    """Finds the most violated selection y of one query: calling it returns (loss, Ψ(y) - Ψ*), `dimension` numbers."""
+    """Search for the most violated selection y of one query; calling it returns (loss, Ψ(y) - Ψ*)."""
 
     dimension: int
 
@@ -40,12 +40,12 @@ class ViolationSearch:
         return max(found, key=lambda selection: selection[0] + float(selection[1] @ w))
 
     def _greedy(self, w: np.ndarray, weight: float) -> tuple[float, np.ndarray]:
-        """(loss, Ψ(y) - Ψ*) of the greedy selection for the score plus `weight` times the loss."""
+        """Return (loss, Ψ(y) - Ψ*) of the greedy selection for the score plus `weight` times the loss."""
         raise NotImplementedError
 
 
 class SelectionRisk:
-    """R(w) = sum over queries of the worst selection's loss and slope at w, of those found so far.
+    """R(w) = sum over queries of the worst selection's loss and slope at w, among those found so far.
 
     Searching is expensive, so planes of R come from the stored selections until these are exhausted.
     """
@@ -56,12 +56,12 @@ class SelectionRisk:
         self.losses, self.slopes, self.query = np.zeros(count), np.zeros((count, self.dimension)), np.arange(count)
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """The oracle for `cutting_plane`: (R(w), a subgradient)."""
+        """Return the oracle for `cutting_plane`: (R(w), a subgradient)."""
         worst = self._worst(w)
         return float((self.losses[worst] + self.slopes[worst] @ w).sum()), self.slopes[worst].sum(axis=0)
 
     def _worst(self, w: np.ndarray) -> np.ndarray:
-        """Each query's worst selection."""
+        """Return each query's worst selection."""
         order = np.lexsort((self.losses + self.slopes @ w, self.query))
         return order[np.append(np.flatnonzero(np.diff(self.query[order])), len(order) - 1)]
 
@@ -102,12 +102,12 @@ class SVMDiv(DiverseRanker):
     """min_w ½‖w‖² + C Σ_q max_S [ loss(S) + w·(Ψ(S) - Ψ(S*)) ],  Ψ(S) = ( mean of x_i over S,  words covered by S ).
 
     Predicting diverse subsets (Yue & Joachims 2008): a set that covers the important words covers the subtopics. A word
-    is covered at level l when a chosen document has it at least levels[l] times; Ψ contains, for every level and every
-    band of ``shares``, the fraction of the words in that band that S covers. loss(S) is the fraction of subtopics,
+    is covered at level l if a chosen document has it at least levels[l] times. For every level and every band of
+    ``shares``, Ψ contains the fraction of the words in that band that S covers. loss(S) is the fraction of subtopics,
     weighted by their numbers of relevant candidates, that S leaves out. Both prediction and the search for the most
-    violated set are greedy, which for coverage is within 1 - 1/e of the best; gains are updated through the postings of
-    newly covered words, O(nonzeros) for a whole selection. Needs ``words``, ``judgments`` and, with ``candidates``,
-    ``relevance``; queries without a relevant candidate are left out.
+    violated set are greedy; for coverage this is within 1 - 1/e of the best. Gains are updated through the postings of
+    newly covered words, O(nonzeros) for a whole selection. Queries need ``words``, ``judgments`` and, with
+    ``candidates``, ``relevance``; those without a relevant candidate are left out.
 
     Parameters
     ----------
@@ -249,10 +249,11 @@ class StructSVMDiv(LinearDiverseRanker):
     """min_w ½‖w‖² + C Σ_q max_y [ E(y*) - E(y) + w·(Ψ(y) - Ψ(y*)) ],   Ψ(y) = Σ_t γ_t (x_{y_t}, h_t(y_t)) / Σ_t γ_t.
 
     A structural SVM for any diversity measure (Tsochantaridis et al. 2004, as compared with PAMM by Xia et al. 2015). E
-    is the measure, y* the greedy ideal ranking, h_t the aggregated distances to the documents before (as in R-LTR) and
-    γ_t = 1/log₂(t+1), so that the top ranks count most. Solved by cutting planes; the most violated ranking is searched
-    greedily: at each rank the document with the largest score minus its gain in the measure. Needs ``relations``,
-    ``judgments`` and, with ``candidates``, ``relevance``; queries without a relevant candidate are left out.
+    is the measure and y* the greedy ideal ranking. h_t aggregates the distances to the documents before (as in R-LTR).
+    γ_t = 1/log₂(t+1), so that the top ranks count most. The solver uses cutting planes and finds the most violated
+    ranking greedily: at each rank it takes the document with the largest score minus its gain in the measure. Queries
+    need ``relations``, ``judgments`` and, with ``candidates``, ``relevance``; those without a relevant candidate are
+    left out.
 
     Parameters
     ----------

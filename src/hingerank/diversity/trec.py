@@ -1,4 +1,4 @@
-"""TREC's files for search-result diversification: topics, subtopic judgments, and runs in and out.
+"""TREC's files for search-result diversification: read topics and subtopic judgments, read and write runs.
 
 Ids of topics, subtopics and documents are strings, as in the files. Files may be compressed (.gz, .xz, .bz2, .zst).
 Every error names the file and the line.
@@ -75,11 +75,11 @@ class TopicJudgments:
         self._place = {docid: i for i, docid in enumerate(self.docids)}
 
     def rows(self, docids: Iterable[str]) -> np.ndarray:
-        """The row of each document, −1 for documents without a judgment."""
+        """Return the row of each document, −1 for documents without a judgment."""
         return np.fromiter((self._place.get(docid, -1) for docid in docids), np.int64)
 
     def select(self, docids: Sequence[str]) -> np.ndarray:
-        """One row of judgments for each document; unjudged documents count as judged 0."""
+        """Return one row of judgments for each document; unjudged documents count as judged 0."""
         rows = self.rows(docids)
         return np.where((rows >= 0)[:, None], self.judgments[rows], 0)
 
@@ -143,7 +143,7 @@ def _qrels_lines(path: PathLike) -> Iterator[tuple[str, str, str, int]]:
 
 
 def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str = "qrels") -> Qrels:
-    """Judgments by topic from (topic, subtopic, document, judgment) tuples.
+    """Return judgments by topic from (topic, subtopic, document, judgment) tuples.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
     for topic, subtopic, docid, judgment in rows:
         judged = cells.setdefault(str(topic), {}).setdefault(str(docid), {})
         if str(subtopic) in judged:
-            raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}")
+            raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
         judged[str(subtopic)] = int(judgment)
     return {topic: _topic_judgments(documents) for topic, documents in cells.items()}
 
@@ -201,7 +201,8 @@ def read_run(path: PathLike, order: str = "score") -> Run:
             )
         documents = topics.setdefault(topic, {})
         if docid in documents:
-            raise DataError(f"{path}, line {line}: document {docid} was already on line {documents[docid][2]}")
+            where = f"{path}, line {line}"
+            raise DataError(f"{where}: document {docid} was already on line {documents[docid][2]}: keep one of them")
         documents[docid] = (place, value, line)
     return {topic: _ranked(documents, order, f"{path}, topic {topic}") for topic, documents in topics.items()}
 
@@ -224,9 +225,9 @@ def _ranked(documents: dict[str, tuple[int, float, int]], order: str, place: str
 
 
 def as_run(run: RunLike, order: str = "score") -> Run:
-    """A run from a path, {topic: documents best first}, {topic: {document: score}}, or (topic, document, score) rows.
+    """Make a run from a path, {topic: documents}, {topic: {document: score}}, or (topic, document, score) rows.
 
-    Documents with scores are ordered as in `read_run`.
+    Documents without scores are best first. Documents with scores are ordered as in `read_run`.
 
     Examples
     --------
@@ -241,7 +242,7 @@ def as_run(run: RunLike, order: str = "score") -> Run:
     for topic, docid, score in run:
         documents = rows.setdefault(str(topic), {})
         if str(docid) in documents:
-            raise DataError(f"the run has document {docid} twice in topic {topic}")
+            raise DataError(f"the run has document {docid} twice in topic {topic}: list it once")
         documents[str(docid)] = score
     return as_run(rows, order)
 
@@ -255,12 +256,12 @@ def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     docids = [str(docid) for docid in documents]
     if len(set(docids)) < len(docids):
         twice = next(docid for i, docid in enumerate(docids) if docid in docids[:i])
-        raise DataError(f"the run has document {twice} twice in topic {topic}")
+        raise DataError(f"the run has document {twice} twice in topic {topic}: list it once")
     return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
 
 
 def as_qrels(qrels: QrelsLike) -> Qrels:
-    """Judgments from a path, the result of `read_diversity_qrels`, or (topic, subtopic, document, judgment) rows."""
+    """Make judgments from a path, from `read_diversity_qrels`, or from (topic, subtopic, document, judgment) rows."""
     if isinstance(qrels, str | os.PathLike):
         return read_diversity_qrels(qrels)
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
@@ -283,7 +284,7 @@ def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
 
 
 def distinct_scores(scores: ArrayLike) -> np.ndarray:
-    """The scores of a ranking, or n, n−1, ..., 1 if they do not decrease strictly in float32, as trec_eval reads them.
+    """Return the scores of a ranking, or n, n−1, ..., 1 if they do not strictly decrease in float32 (as in trec_eval).
 
     Examples
     --------
@@ -299,7 +300,7 @@ def distinct_scores(scores: ArrayLike) -> np.ndarray:
 
 
 def read_fields(path: PathLike, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and fields of every non-blank line."""
+    """Yield the line number and fields of every non-blank line."""
     empty = True
     for line, fields in split_lines(path, whole_text(path, by_name=True)):
         if len(fields) != count:

@@ -100,7 +100,7 @@ def make_personal(
     kind : "pairs" or "ratings"
         "pairs": a user compares two random items, and the higher score + noise wins; "ratings": a user rates random
         items, all different, from 1 to ``n_grades`` by the score + noise.
-    per_user : int or (least, most)
+    per_user : int or (smallest, largest)
         Number of comparisons or ratings of each user, or a range to draw from.
     noise : float, default 0
         Standard deviation of the noise on each score, in standard deviations of the score.
