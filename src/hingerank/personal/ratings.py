@@ -290,8 +290,10 @@ def number_items(
         if len(numbers) and numbers.min() < 0:
             row = int(np.argmin(numbers))
             value = column[row : row + 1].tolist()[0]
-            found = f"{name} has {value!r} at row {row}, which is not in item_ids"
-            raise DataError(f"{found}: it has no features; add the item, or leave out its ratings")
+            raise DataError(
+                f"{name} has {value!r} at row {row}, which is not in item_ids: it has no features; add the item, or "
+                "leave out its ratings"
+            )
     return ids, found
 
 
