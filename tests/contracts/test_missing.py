@@ -60,7 +60,9 @@ def test_every_ranker_has_a_way_for_missing_values():
 @pytest.mark.parametrize("name", FILLING)
 def test_missing_values_are_errors_unless_a_way_is_given(name):
     X, y, qid = rows()
-    with pytest.raises(hr.DataError, match=r"NaN \(a missing value\).*missing set to 'zero', 'median' or 'indicator'"):
+    with pytest.raises(
+        hr.DataError, match=r"NaN \(a missing value\).*do if missing is 'zero', 'median' or 'indicator'"
+    ):
         made(name).fit(X, y, qid)
     with pytest.raises(ValueError, match="missing must be one of"):
         made(name, missing="nan").fit(X, y, qid)
