@@ -95,7 +95,11 @@ def test_help_and_version(call):
         (["compare", "data.txt", "-o", "run", "--methods", ","], 1, "names no ranker"),
         (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),
         (["compare", "ratings.csv", "-o", "run", "--items", "absent.csv"], 1, "absent.csv: there is no such file"),
-        (["compare", "ratings.csv", "-o", "run", "--items", "items.csv"], 1, "none is in the texts of 2 items"),
+        (
+            ["compare", "ratings.csv", "-o", "run", "--items", "items.csv"],
+            1,
+            "no word is in the texts of 2 or more items",
+        ),
         (["report", "absent"], 1, "absent: there is no such file or folder"),
         (["report", "absent", "-o", "."], 1, "is a folder"),
         (["reproduce", "nothing"], 1, "there is no table 'nothing'"),

@@ -59,7 +59,7 @@ class Relations:
             return
         self._parts = [parts] if isinstance(parts, Relation) else list(parts)
         if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
-            raise DataError("relations must be a tensor (n, n, r), or a list of one or more Relation objects")
+            raise DataError("relations must be a tensor (n, n, r), or a list of at least one Relation")
         if len({part.n for part in self._parts}) > 1:
             sizes = ", ".join(f"{part.name} {part.n}" for part in self._parts)
             raise DataError(f"the relations have different numbers of candidates: {sizes}; build all for the same ones")

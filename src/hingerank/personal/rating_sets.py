@@ -195,7 +195,7 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
         else:
             raise DataError(f"{path}: column {name!r} of type {column.type} is neither numbers nor text: leave it out")
     if not parts:
-        raise DataError(f"{path}: there is no column besides {key!r}: add columns with features of the items")
+        raise DataError(f"{path}: there is no column besides {key!r}: items need features, add some columns")
     return ids, join_features(*parts)
 
 
