@@ -121,7 +121,10 @@ def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
     ("words", "said"),
     [
         (["fit", "log.csv", "--features", "features.parquet", "-o", "x.safetensors"], "the log itself has none"),
-        (["fit", "log.csv", "--features", "features.parquet", "--propensities", "p.json", "-o", "x"], "no such file"),
+        (
+            ["fit", "log.csv", "--features", "features.parquet", "--propensities", "p.json", "-o", "x"],
+            "neither a file nor numbers",
+        ),
         (["fit", "log.csv", "--features", "features.parquet", "--model", "lightgbm", "-o", "x"], "learn from clicks"),
         (["fit", "features.parquet", "--correction", "naive", "-o", "x"], "--correction is for a click log"),
         (
