@@ -285,6 +285,7 @@ def download(
             _transfer(url, part, size, progress, timeout)
             return resumed
         except urllib.error.HTTPError as error:
+            error.close()  # it holds the connection open
             if error.code < 500 and error.code not in _TRY_AGAIN:
                 raise FetchError(
                     f"{url} answered {error.code} {error.reason}; check the URL, or fetch from another copy"

@@ -72,7 +72,8 @@ class Client:
             with urlopen(Request(url, data, self.headers, method=method), timeout=self.timeout) as answer:
                 text = answer.read()
         except HTTPError as error:
-            said = _reason(error.read())
+            with error:  # it holds the connection open
+                said = _reason(error.read())
             if error.code == 404 and absent:
                 return None
             raise ExportError(f"{method} {plain} failed with {error.code}{HINTS.get(error.code, '')}: {said}") from None
