@@ -19,10 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from measuring import keep_table
+# this file bears the name of a package of Dask's: its folder must come last, in workers as well
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [*(place for place in sys.path if Path(place).resolve() != HERE), str(HERE)]
 
-# this file bears the name of a package of Dask's: its folder must not come first
-sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
+from measuring import keep_table  # noqa: E402
 
 FEATURES, ROWS_PER_QUERY = 136, 100
 HEADER = ["", "seconds", "rounds", "an empty round", "processor seconds", "to one process", "MB received", "objective"]
