@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.data.rows_view import RowsView
 from hingerank.losses import LOSSES
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
 from hingerank.problem.hinge import RoundedHinge
+from hingerank.problem.mapped import rows_design
 from hingerank.solvers.newton import Recycled, RelativeGap, TangentGap, gap_by_tangents, newton
 from hingerank.solvers.run import Run
 from hingerank.solvers.smoothing import smoothing
@@ -122,3 +124,16 @@ def test_a_sample_at_another_point_leaves_the_curvature_alone(data):
     expected, sample = point.curvature(v), problem.samples()[-1]
     sample.at(5 * w)
     np.testing.assert_allclose(point.curvature(v), expected, rtol=1e-12)
+
+
+def test_only_rows_in_memory_have_larger_samples(tmp_path):
+    """Samples of mapped rows are copies, and half of a file that is larger than memory would not fit."""
+    X = np.random.default_rng(0).normal(size=(100_000, 2))
+    np.save(tmp_path / "X.npy", X)
+    preferences = GradedPreferences(np.arange(100_000) % 3.0, np.arange(0, 100_001, 20))
+    here, mapped = (
+        Problem(rows_design(rows), LOSSES["squared_hinge"](), preferences)
+        for rows in (X, RowsView(np.load(tmp_path / "X.npy", mmap_mode="r")))
+    )
+    assert len(here.larger_samples()) == 1 and mapped.larger_samples() == []
+    assert len(here.samples()) == len(mapped.samples()) > 0

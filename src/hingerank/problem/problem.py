@@ -274,7 +274,7 @@ class Problem(Objective):
         return [] if graded is None else self._samples(self._strides(graded), graded)
 
     def larger_samples(self) -> "list[Problem]":
-        if not isinstance(self._pass, FusedPass):  # samples of rows elsewhere are copies
+        if type(self._pass) is not FusedPass:  # samples of mapped rows, and of rows elsewhere, are copies
             return []
         graded = self._pass.graded
         strides = [LARGER_STRIDE for last in self._strides(graded)[-1:] if last >= 4 * LARGER_STRIDE]
