@@ -489,7 +489,7 @@ def test_a_file_may_have_the_name_of_an_argument(call):
 
 # Options and kinds of data. Of every command: its line for each kind, and the options that do not fit it.
 
-TABLE = "label=x qid=x features=x one-query"
+TABLE = "label=x qid=x docid=x features=x one-query"
 OF_RATINGS = "item-columns"
 OF_TOPICS = "aspects=aspects.txt texts=aspects.txt clusters=2 depth=3 incomplete=keep first=listmle"
 OF_CLICKS, LEARNT, VALUED = "propensities=1,0.5 clip=0.1", "correction=naive around=m/", "estimator=snips also=m/"
@@ -501,8 +501,8 @@ MISFITS = {
     "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
     "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings time-column=when relevant=3 {OF_TOPICS}",
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
-    "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x one-query keep=m/ force items=items.csv item-columns "
-    "hold-out=ratings relevant=3",
+    "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x docid=x one-query keep=m/ force "
+    "items=items.csv item-columns hold-out=ratings relevant=3",
     "evaluate rows.txt scores.txt": f"complete exclude=ratings.csv relevant=3 items=items.csv {OF_CLICKS} {VALUED}",
     "evaluate rows.txt run.txt": "pad user-column=u separator=tab exclude=ratings.csv relevant=3 items=items.csv",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "

@@ -82,7 +82,8 @@ def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
 
     features = Path(str(rows.features))
     table = kind_to_read(features) == "table"
-    found = open_data(features, Rows(missing=rows.missing, qid=rows.qid, label="" if table else None))
+    named = Rows(missing=rows.missing, qid=rows.qid, docid=rows.docid, label="" if table else None)
+    found = open_data(features, named)
     with working(f"reading {data.name}"):
         log = read_clicks(data)
         return log, log.join(found)

@@ -1,8 +1,9 @@
 """Open a data set in any format, with a progress bar and errors that name options of the command line."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from hingerank.rankers.base import BaseRanker
 
 PLAIN = Rows()
+NO_COLUMNS: Mapping[str, object] = {}
 
 
 def read_options(rows: Rows, kind: str) -> dict[str, Any]:
     """Return the arguments of `read` for data of this kind: columns of tables, and `one_query`."""
-    named = [name for name in ("label", "qid", "features") if getattr(rows, name) is not None]
+    named = [name for name in ("label", "qid", "docid", "features") if getattr(rows, name) is not None]
     if kind == "table":
         found = {name: getattr(rows, name) or None for name in named}
         if rows.features is not None:
@@ -37,13 +39,15 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
 
 _REMEDIES = {  # parameter of the library -> advice that names options of the command line
     "columns": "name others with --label, --qid and --features",
+    "features": "if it is not a feature, list the feature columns in --features, or name it as --docid",
     "ratings": "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with "
     "--items, or a ranker of ratings, such as list-ranker",
     "click log": "this looks like a click log: name the file of its documents' features with --features, or see "
     "hingerank clicks",
     "json": "this looks like JSON: hingerank clicks reads clicks, and hingerank convert --judgments reads the features "
     "that a search engine logged",
-    "missing": "pass --missing zero or --missing nan to accept it",
+    "missing": "pass --missing zero, or for a ranker that imputes it --set missing=median (zero, indicator), or "
+    "--missing nan to accept it",
     "index_base": "features count from 1, as in the text that the model learned from",
     "incomplete": "add them, or pass --incomplete keep or --incomplete skip",
 }
@@ -55,6 +59,7 @@ def open_data(
     n_features: int | None = None,
     dtype: str = "float64",
     index_base: int | None = None,
+    columns: Mapping[str, object] = NO_COLUMNS,
 ) -> "RankingData":
     """Read the data at `path`.
 
@@ -70,12 +75,15 @@ def open_data(
         Passed to `hingerank.read`.
     index_base : {0, 1}, optional
         The number of the first feature in the text that the model learned from, which this text should share.
+    columns : mapping, optional
+        Which columns of a table to read if no options name them: further arguments of `read_table_file`.
     """
     pad = rows.pad if isinstance(rows, ModelRows) else None
     if not path.exists():
         raise DataError(no_such_file(path))
     with in_command_words():
-        data, may_widen = _open(path, rows, dtype, index_base)
+        of_table = columns if kind_to_read(path) == "table" else NO_COLUMNS
+        data, may_widen = _open(path, rows, dtype, index_base, **of_table)
         if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
             data, _ = _open(path, rows, dtype, None)  # too many features if the text counts from 0: it counts from 1
         if may_widen and n_features is not None and data.n_features < n_features:
@@ -200,15 +208,26 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
     return (model, data) if is_model(data) and not is_model(model) else (data, model)
 
 
-def scored(ranker: "BaseRanker", model: Path, data: Path, rows: Rows) -> "tuple[RankingData, np.ndarray]":
+def keeping_missing(rows: Rows, imputes: bool) -> Rows:
+    """Return the options with --missing nan instead of its default, if the ranker imputes missing values."""
+    return replace(rows, missing="nan") if imputes and rows.missing == "error" else rows
+
+
+def scored(
+    ranker: "BaseRanker", model: Path, data: Path, rows: Rows, *, graded: bool = False
+) -> "tuple[RankingData, np.ndarray]":
     """Read the data with the features of the model, and return the data and the model's scores."""
-    found = open_for(ranker, model, data, rows)
+    found = open_for(ranker, model, data, rows, graded=graded)
     with working("scoring"):
         return found, ranker.predict(found)
 
 
-def open_for(ranker: "BaseRanker", model: Path, data: Path, rows: Rows = PLAIN) -> "RankingData":
-    """Read the data with the features of the model."""
+def open_for(
+    ranker: "BaseRanker", model: Path, data: Path, rows: Rows = PLAIN, *, graded: bool = False
+) -> "RankingData":
+    """Read the data with the features of the model, which a table has by their names; graded: it must have grades."""
     from hingerank.export.model_file import read_header
 
-    return open_data(data, rows, ranker.n_features_in_, index_base=read_header(model)["metadata"].get("index_base"))
+    rows, base = keeping_missing(rows, ranker.missing != "error"), read_header(model)["metadata"].get("index_base")
+    columns = {"expected": list(getattr(ranker, "feature_names_in_", ())), "graded": graded}
+    return open_data(data, rows, ranker.n_features_in_, index_base=base, columns=columns)

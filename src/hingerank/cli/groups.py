@@ -34,6 +34,7 @@ class Rows(
         "missing": ("rows", "parts", "run", "topics", "clicks"),
         "features": ("rows", "parts", "run", "topics", "clicks"),
         "qid": ("rows", "parts", "run", "clicks"),
+        "docid": ("rows", "run", "clicks"),
     },
 ):
     """How to read rows."""
@@ -41,6 +42,9 @@ class Rows(
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
     label: str | None = option("COLUMN", "Column of grades (CSV/Parquet only). Default: label.")
     qid: str | None = option("COLUMN", "Column of query ids (CSV/Parquet only). Default: qid.")
+    docid: str | None = option(
+        "COLUMN", "Column of document ids (CSV/Parquet only). Default: docid, docno or document, if there."
+    )
     features: str | None = option(
         "A,B,…|FILE",
         "Feature columns, comma-separated (CSV/Parquet only). Default: every other column. Or a file of rows with "

@@ -8,7 +8,7 @@ import typer
 
 from hingerank.cli import personal_commands
 from hingerank.cli.click_fits import ClickMeasuring, ClickTraining, evaluate_clicks_of, fit_clicks, is_log
-from hingerank.cli.files import check_target, data_and_model, open_data, scored
+from hingerank.cli.files import check_target, data_and_model, keeping_missing, open_data, scored
 from hingerank.cli.groups import (
     JSON,
     RANKER_NAMES,
@@ -180,9 +180,10 @@ def _fit_parts(
 def _fit_rows(
     name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
 ) -> str:
-    found, checks = open_data(data, rows), []
+    how = keeping_missing(rows, ranker.missing != "error")
+    found, checks = open_data(data, how), []
     if rows.validation is not None:
-        checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
+        checks = [open_data(rows.validation, how, found.n_features, index_base=found.index_base)]
     with working("fitting"):
         ranker.fit(found, eval_set=checks)
     return ranker.save(output, {"data": data.name, "index_base": found.index_base})
@@ -385,7 +386,7 @@ def _evaluate_rows(data: Path, scores: Path, ranker: object, how: Measuring, row
     if ranker is not None and not isinstance(ranker, BaseRanker):
         raise ValueError(f"{scores} is a {type(ranker).__name__}, which does not score rows: use hingerank rerank")
     if ranker is not None:
-        found, given = scored(ranker, scores, data, rows)
+        found, given = scored(ranker, scores, data, rows, graded=True)
     elif scores.is_dir():
         raise ValueError(f"{scores} is a folder without a model: name a model, or a file of scores")
     else:

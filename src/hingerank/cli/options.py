@@ -249,7 +249,7 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
     """
     named = {**{name: option for name, option in IN_PYTHON.items() if option in flags.values()}, **flags}
     for name, option in named.items():
-        free = rf"(?<![\w.'\"=-]){re.escape(name)}"
+        free = rf"(?<![\w.'\"=-])(?<!--set ){re.escape(name)}"  # --set NAME=VALUE is how a message names an option
         text = re.sub(rf"{free}=True\b", option, text)
         text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
         text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
-from hingerank.cli.files import check_target, data_and_model, open_data, open_for
+from hingerank.cli.files import check_target, data_and_model, keeping_missing, open_data, open_for
 from hingerank.cli.groups import JSON, RANKER_NAMES, Data, Model, ModelOutput, ModelRows, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, speaking, working, writing
@@ -124,6 +124,7 @@ def tune(
     elif personal:
         learned, catalogue = read_rated(data, ratings, names)
     else:
+        rows = keeping_missing(rows, "missing" in values)
         learned = open_data(data, rows)
     if rows.validation is not None:
         held = open_data(rows.validation, rows, learned.n_features, index_base=learned.index_base)

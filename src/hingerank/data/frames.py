@@ -16,6 +16,7 @@ from hingerank.data.files import UBI, DataError
 
 PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores a data frame's index in a Parquet file
 QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
+NO_FEATURE = "if it is not a feature, list the feature columns in features="
 LISTS = "features"  # the name of a column that holds a list of all features of a row
 Names = str | Sequence[str] | None
 
@@ -124,9 +125,7 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
     for name in names:
         if not _is_number(table[name]):
             _refuse_text(table[name], name)
-            raise DataError(
-                f"column {name!r} holds {table[name].dtype}, expected numbers; list the feature columns in features="
-            )
+            raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", NO_FEATURE, "features")
     columns = [table[name].to_numpy() for name in names]
     kind = np.result_type(*columns)
     X = np.empty((len(table), len(names)), dtype or (kind if kind == np.float32 else np.float64))
@@ -140,10 +139,8 @@ def _refuse_text(column: Frame, name: str) -> None:
     """Raise a DataError about the first text in a column that is not a number."""
     for row, value in enumerate(column.to_list()):
         if isinstance(value, str) and decimal(value) is None:
-            raise DataError(
-                f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row}), expected numbers; if it is not a "
-                "feature, list the feature columns in features="
-            )
+            found = f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row})"
+            raise DataError(f"{found}, expected numbers", NO_FEATURE, "features")
 
 
 def _is_number(column: Frame) -> bool:

@@ -1,7 +1,7 @@
 """Reading and writing ranking data. The path says which kind: text, a table, a binary folder, or a folder of folds."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,13 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
         write_text(data, path, **options)
 
 
-def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> RankingData:
+def read_table_file(
+    path: PathLike, *, verify: bool = True, expected: Collection[str] = (), graded: bool = True, **options: Any
+) -> RankingData:
     """Read a Parquet, Feather or CSV file. The options are the parameters of `RankingData.from_frame`.
 
-    verify=False does not compare checksums.
+    verify=False does not compare checksums. `expected` names the features of a model: they are the features here if the
+    table has them all and no others are named. graded=False needs no column of grades.
     """
     from hingerank.data.frames import DOCID_NAMES, QID_NAMES
     from hingerank.data.tables import read_table
@@ -114,6 +117,10 @@ def read_table_file(path: PathLike, *, verify: bool = True, **options: Any) -> R
         listed = [features] if isinstance(features, str) else features
         needed = [name for name in (label, qid, docid, *listed) if name]
     table = read_table(path, needed, [name for name in (qid, docid, *QID_NAMES, *DOCID_NAMES) if name], verify=verify)
+    if expected and features is None and {*expected} <= {*table.column_names}:
+        options["features"] = list(expected)
+    if not graded and "label" not in {*options, *table.column_names}:
+        options["label"] = None
     try:
         return RankingData.from_frame(table, **options)
     except DataError as error:
