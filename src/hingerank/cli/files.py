@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hingerank.cli.groups import ModelRows, Rows
 from hingerank.cli.output import progress, working
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hingerank.rankers.base import BaseRanker
 
 PLAIN = Rows()
+Rowed = TypeVar("Rowed", bound=Rows)
 NO_COLUMNS: Mapping[str, object] = {}
 
 
@@ -208,7 +209,7 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
     return (model, data) if is_model(data) and not is_model(model) else (data, model)
 
 
-def keeping_missing(rows: Rows, imputes: bool) -> Rows:
+def keeping_missing(rows: Rowed, imputes: bool) -> Rowed:
     """Return the options with --missing nan instead of its default, if the ranker imputes missing values."""
     return replace(rows, missing="nan") if imputes and rows.missing == "error" else rows
 
