@@ -18,12 +18,10 @@ from rich.table import Table
 
 import hingerank as hr
 from hingerank.data.generate import make_benchmark, make_letor
-from hingerank.features.curves import place_knots
-from hingerank.features.surfaces import make_grid
+from hingerank.features.curves import make_grid, place_knots
 from hingerank.losses import squared_hinge
 from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.binned import curve_design
-from hingerank.problem.surfaces import StackedDesign, SurfaceDesign
+from hingerank.problem.curves import CurveBasis, CurveDesign, StackedDesign, SurfaceDesign, binned_design
 from measuring import keep_table
 
 
@@ -53,9 +51,8 @@ def passes(data, counts):
     designs, made = {"RankSVM": RowsDesign(data.X)}, {}
     for count in counts:
         knots = place_knots(data.X, count)
-        *made[count], designs[count] = timed(
-            lambda knots=knots: curve_design(data.X, knots, 10.0, np.ones(data.n_features))
-        )
+        *made[count], bins = timed(lambda knots=knots: binned_design(data.X, knots))
+        designs[count] = CurveDesign(bins, CurveBasis(knots, 10.0, np.ones(data.n_features), zero=False))
         if "surface" not in designs:
             surface = SurfaceDesign(data.X, [make_grid(knots, 0, 1, 5)], 10.0)
             designs["surface"] = StackedDesign(designs[count], surface)

@@ -28,8 +28,7 @@ from hingerank.papers.interactions import interactions
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual
-from hingerank.solvers.factor_descent import factor_descent
-from hingerank.solvers.factor_newton import factor_newton
+from hingerank.solvers.multipliers import factor_descent, factor_newton
 from measuring import default_data, seconds_of, show_table
 
 COMMAND = "python benchmarks/low_rank.py"

@@ -34,7 +34,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank as hr
 from hingerank.data.generate import make_letor
 from hingerank.data.read_write import read_folds
-from hingerank.solvers.frank_wolfe import VARIANTS
+from hingerank.solvers.sparse import VARIANTS
 from measuring import best_of, default_data, reset_peak, resident, show_table
 
 COMMAND = "python benchmarks/sparse_rankers.py"

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from hingerank.kernels.curves import bin_rows
-from hingerank.kernels.lookups import GROUP, TILE, positions
+from hingerank.kernels.curves import GROUP, TILE, bin_rows, positions
 from hingerank.kernels.rows import back_range, scores_range
 
 

@@ -10,9 +10,8 @@ from hingerank.features.kernels import KERNELS, make_kernel
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import LOSSES
 from hingerank.preferences import ExplicitPairs, GradedPreferences
-from hingerank.problem import Problem, RowsDesign, gram, mapped
-from hingerank.problem.gram import GivenGram, Gram
-from hingerank.problem.kernel_space import Expansion, KernelProblem
+from hingerank.problem import Problem, RowsDesign, kernel_space, mapped
+from hingerank.problem.kernel_space import Expansion, GivenGram, Gram, KernelProblem
 from hingerank.problem.mapped import mapped_design
 from hingerank.solvers.newton import newton
 
@@ -32,8 +31,8 @@ def data():
 @pytest.mark.parametrize("name", sorted(KERNELS))
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, lambda X: X.astype(np.float32)])
 def test_products_equal_those_of_the_whole_matrix(name, form, data, monkeypatch):
-    monkeypatch.setattr(gram, "ENTRIES_PER_SHARD", 5000)
-    monkeypatch.setattr(gram, "TILE", (7, 50))
+    monkeypatch.setattr(kernel_space, "ENTRIES_PER_SHARD", 5000)
+    monkeypatch.setattr(kernel_space, "TILE", (7, 50))
     X = form(data[0])
     kernel = make_kernel(name, 0.8, 2, 0.5)
     K, v = kernel.matrix(X, X), np.random.default_rng(1).normal(size=X.shape[0])
@@ -61,7 +60,7 @@ def test_the_triangle_takes_half_the_memory_and_respects_the_budget():
 
 
 def test_answers_do_not_depend_on_threads(data, monkeypatch):
-    monkeypatch.setattr(gram, "ENTRIES_PER_SHARD", 5000)
+    monkeypatch.setattr(kernel_space, "ENTRIES_PER_SHARD", 5000)
     v = np.random.default_rng(1).normal(size=len(data[0]))
     for budget in (MUCH, 300_000, 0):
         found = []

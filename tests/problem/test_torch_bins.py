@@ -7,9 +7,9 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.data import rows_view
 from hingerank.features.curves import place_knots
-from hingerank.kernels.lookups import positions
-from hingerank.problem import torch_bins, torch_design
-from hingerank.problem.binned import BinnedDesign, curve_design
+from hingerank.kernels.curves import positions
+from hingerank.problem import torch_design
+from hingerank.problem.curves import BinnedDesign, CurveBasis, CurveDesign, binned_design
 
 torch = pytest.importorskip("torch")
 
@@ -40,13 +40,14 @@ def rows_of(rng, kind):
 @pytest.mark.parametrize("kind", ["dense", "single", "sparse"])
 @pytest.mark.parametrize("at_once", [1 << 24, 700, 1])
 def test_bins_are_those_of_the_kernels(kind, at_once, device, monkeypatch):
-    monkeypatch.setattr(torch_bins, "AT_ONCE", at_once)
-    monkeypatch.setattr(torch_bins, "PIECE", 16)
+    monkeypatch.setattr(torch_design, "AT_ONCE", at_once)
+    monkeypatch.setattr(torch_design, "PIECE", 16)
     rng = np.random.default_rng(0)
     X = rows_of(rng, kind)
     knots = place_knots(X[:200], 6)
+    basis = CurveBasis(knots, 3.0, np.ones(5), sp.issparse(X))
     here, there = (
-        curve_design(X, knots, 3.0, np.ones(5), device) for device in (None, torch_design.check_device(device))
+        CurveDesign(binned_design(X, knots, device), basis) for device in (None, torch_design.check_device(device))
     )
     w, z = rng.normal(size=here.shape[1]), rng.normal(size=here.shape[0])
     assert there.shape == here.shape
@@ -65,7 +66,7 @@ def test_bins_are_those_of_the_kernels(kind, at_once, device, monkeypatch):
 def test_one_knot_in_every_column(device):
     X, device = np.ones((4, 2)), torch_design.check_device(device)
     here, there = (
-        bins(X, place_knots(X, 3), *more) for bins, more in ((BinnedDesign, ()), (torch_bins.TorchBins, (device,)))
+        bins(X, place_knots(X, 3), *more) for bins, more in ((BinnedDesign, ()), (torch_design.TorchBins, (device,)))
     )
     table = np.arange(8.0)
     np.testing.assert_array_equal(there.scores(table), here.scores(table))
@@ -96,9 +97,9 @@ def test_the_same_curves(options, device):
 
 def test_large_data_use_the_blocks_of_the_hessian(device, monkeypatch):
     """Whose rows' weights come from the device: the first steps are those of the CPU where samples are not taken."""
-    from hingerank.problem import binned
+    from hingerank.problem import curves
 
-    monkeypatch.setattr(binned, "MANY_NUMBERS", 1)
+    monkeypatch.setattr(curves, "MANY_NUMBERS", 1)
     data = hr.make_letor(n_queries=30, n_features=6, seed=2)
     here, there = (hr.AdditiveRankSVM(C=0.1, tol=1e-6, device=device).fit(data) for device in ("cpu", device))
     assert [step["products"] for step in there.trace_] == [step["products"] for step in here.trace_]

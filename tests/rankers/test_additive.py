@@ -15,7 +15,7 @@ from hingerank.kernels.threads import run_shards
 from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.binned import curve_design
+from hingerank.problem.curves import CurveBasis, CurveDesign, binned_design
 from hingerank.problem.problem import hessian_by_columns
 from hingerank.solvers.newton import newton
 
@@ -38,6 +38,11 @@ def uneven(seed, n=60):
     X[rng.random(X.shape) < 0.3] = 0.0
     X[:, 2] = 4.0
     return X, rng.integers(0, 3, n).astype(float), np.sort(rng.integers(0, 5, n))
+
+
+def curve_design(X, knots, smoothness, sign):
+    """Φ = Ψ T of curves for rows X."""
+    return CurveDesign(binned_design(X, knots), CurveBasis(knots, smoothness, sign, sp.issparse(X)))
 
 
 def written_out(X, knots, smoothness, sign):
@@ -133,7 +138,7 @@ def test_every_second_query_and_the_blocks_of_a_point_seen(form, monkeypatch):
     assert a.value == pytest.approx(b.value, rel=1e-6)
     assert np.allclose(a.gradient, b.gradient, atol=1e-5 * np.abs(a.gradient).max())
     assert np.allclose(a.curvature(v), b.curvature(v), atol=1e-5 * np.abs(a.curvature(v)).max())
-    monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
+    monkeypatch.setattr("hingerank.problem.curves.MANY_NUMBERS", 1)
     before = ours.inner.latest
     ours.diagonal(w)
     assert ours.inner.latest is before  # no further pass
@@ -141,7 +146,7 @@ def test_every_second_query_and_the_blocks_of_a_point_seen(form, monkeypatch):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_large_data_are_solved_through_samples_and_blocks(form, monkeypatch):
-    monkeypatch.setattr("hingerank.problem.binned.MANY_NUMBERS", 1)
+    monkeypatch.setattr("hingerank.problem.curves.MANY_NUMBERS", 1)
     monkeypatch.setattr("hingerank.problem.problem.ROWS_OF_A_SAMPLE", 100)
     data = hr.make_letor(n_queries=1200, rows_per_query=5, n_features=4, seed=1)
     ours = hr.AdditiveRankSVM(C=0.01, tol=1e-6).fit(form(data.X), data.y, data.qid)

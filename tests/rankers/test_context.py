@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse, stats
 
 import hingerank as hr
-from hingerank.features.context import beside_context
+from hingerank.features.maps import beside_context
 
 
 @pytest.fixture(scope="module")

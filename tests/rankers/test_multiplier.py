@@ -12,11 +12,9 @@ from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lin
 from hingerank.losses import make_loss
 from hingerank.papers.interactions import Interactions, QueryInteractions, interactions
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.factor_model import FactorModel
-from hingerank.problem.multipliers import FactorizedDual
-from hingerank.solvers.factor_descent import factor_descent
-from hingerank.solvers.factor_newton import factor_newton
-from hingerank.structures.nuclear import shrink_singular_values
+from hingerank.problem.multipliers import FactorizedDual, FactorModel
+from hingerank.solvers.multipliers import factor_descent, factor_newton
+from hingerank.structures.groups import shrink_singular_values
 
 
 def problem(seed=0, n_queries=6, n_grades=3, d=4, noise=1.0):

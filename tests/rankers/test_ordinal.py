@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import hingerank as hr
 from hingerank.losses import check_loss, make_loss
-from hingerank.losses.ordinal import Ordinal
+from hingerank.losses.pairs import Ordinal
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.ordinal import OF_THRESHOLDS
 

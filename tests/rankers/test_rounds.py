@@ -5,7 +5,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.losses import make_loss
-from hingerank.losses.distances import RankDistanceLoss
+from hingerank.losses.rankings import RankDistanceLoss
 from hingerank.preferences import ExplicitPairs, GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.solvers.newton import newton

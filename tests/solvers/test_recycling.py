@@ -8,8 +8,7 @@ from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
-from hingerank.problem.gram import GivenGram
-from hingerank.problem.kernel_space import Expansion, KernelProblem
+from hingerank.problem.kernel_space import Expansion, GivenGram, KernelProblem
 from hingerank.solvers.newton import Recycled, conjugate_gradients, newton
 
 

@@ -8,15 +8,12 @@ import scipy.optimize
 import scipy.sparse as sp
 
 from hingerank.kernels import hessian
-from hingerank.kernels.l1 import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.descent import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.sparse import SparseProblem
-from hingerank.solvers.frank_wolfe import frank_wolfe
-from hingerank.solvers.line_search import line_search
-from hingerank.solvers.proximal_newton import WorkingSet, proximal_newton
-from hingerank.solvers.truncated_gradient import truncated_gradient
+from hingerank.solvers.sparse import WorkingSet, frank_wolfe, line_search, proximal_newton, truncated_gradient
 from hingerank.structures import L1Ball, L1Norm
 
 
@@ -261,7 +258,7 @@ def test_wide_problems_grow_their_working_set():
 
 
 def test_a_working_set_may_be_smaller_than_the_support(monkeypatch):
-    import hingerank.solvers.proximal_newton as working_set
+    import hingerank.solvers.sparse as working_set
 
     monkeypatch.setattr(working_set, "ALL", 4)
     monkeypatch.setattr(working_set, "MOST", 3)

@@ -11,9 +11,9 @@ from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
 from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.mapped import rows_design
+from hingerank.solvers.hinge import smoothing
 from hingerank.solvers.newton import Recycled, RelativeGap, TangentGap, gap_by_tangents, newton
 from hingerank.solvers.run import Run
-from hingerank.solvers.smoothing import smoothing
 
 
 @pytest.fixture

@@ -15,11 +15,10 @@ from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler
 from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest, first_children
 from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
-from hingerank.features.curves import Curves
+from hingerank.features.curves import Curves, SurfaceGrid
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
-from hingerank.features.surfaces import SurfaceGrid
 
 GAPS = 0.2  # fraction of missing values in made-up rows, if a model handles them
 

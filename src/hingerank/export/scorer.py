@@ -212,7 +212,7 @@ class Powers:
 
 
 class CurveLookup:
-    """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/scoring.py)."""
+    """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/curves.py)."""
 
     def __init__(self, curves: "Curves") -> None:
         starts, counts = curves.starts, np.diff(curves.starts)
@@ -234,18 +234,18 @@ class CurveLookup:
         self.lines[np.arange(d), counts, 1] = curves.slopes
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        from hingerank.kernels.scoring import curve_scores
+        from hingerank.kernels.curves import line_scores
 
         scores = np.empty(len(X))
-        curve_scores(X, self.knots, self.lines, scores)
+        line_scores(X, self.knots, self.lines, scores)
         return scores
 
     def parts(self, X: np.ndarray) -> np.ndarray:
         """h_c(x_c) of every row and column."""
-        from hingerank.kernels.scoring import curve_parts
+        from hingerank.kernels.curves import line_parts
 
         parts = np.empty(X.shape)
-        curve_parts(np.ascontiguousarray(X, np.float64), self.knots, self.lines, parts)
+        line_parts(np.ascontiguousarray(X, np.float64), self.knots, self.lines, parts)
         return parts
 
 

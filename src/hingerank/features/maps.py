@@ -1,4 +1,4 @@
-"""The base class of all feature maps.
+"""Maps of rows: the base class of all feature maps, transformers, and context within queries as further columns.
 
 Rows are mapped in blocks that are small enough to stay in cache, and never stored twice. Blocks run on all cores, with
 the same result for any number of cores, in single precision if that is accurate enough. Factors of kernel matrices turn
@@ -11,12 +11,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.linalg import lapack
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Matrix
-from hingerank.data.blocks import check_matrix
+from hingerank.arrays import Floats, Matrix
+from hingerank.data.blocks import blocks_from_qid, check_matrix
+from hingerank.data.scaling import make_scaler
 from hingerank.features.kernels import Kernel
 from hingerank.kernels.rows import scores_range
 from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
@@ -24,6 +27,8 @@ from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 BLOCK_BYTES = 1 << 21
 SMALL_BYTES = 1 << 25
 SMALLEST = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}  # relative tolerances of kernel values
+CONTEXTS = ("rank", "standard")
+SPREAD = np.sqrt(12.0)  # 1 / the standard deviation of evenly spaced ranks from 0 to 1
 
 
 def storage_type(rows: int, columns: int, given: object) -> type:
@@ -231,3 +236,40 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
 def as_feature_map(features: object) -> FeatureMap:
     """An unfitted feature map from any object with fit and transform."""
     return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)
+
+
+def check_context(context: object) -> None:
+    """Raise a ValueError unless `context` is None or a known name."""
+    if context is not None and (not isinstance(context, str) or context not in CONTEXTS):
+        raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
+
+
+def beside_context(X: Matrix, qid: ArrayLike | None, context: str) -> Floats:
+    """The columns of dense rows, followed by each column's ranks or z-scores within the queries.
+
+    Ranks go from -√3 to √3, so that their standard deviation is about 1; equal values share the mean of their ranks.
+
+    >>> beside_context(np.array([[5.0], [7.0], [5.0]]), [0, 0, 0], "rank").round(2).tolist()
+    [[5.0, -0.87], [7.0, 1.73], [5.0, -0.87]]
+    """
+    check_context(context)
+    if sparse.issparse(X):
+        raise ValueError(f"context={context!r} would fill a sparse matrix: pass dense rows, or context=None")
+    if context == "standard":
+        return np.hstack((X, make_scaler("query-standard").fit(X).transform(X, qid).astype(X.dtype, copy=False)))
+    blocks = blocks_from_qid(qid, X.shape[0])
+    rows, sizes = blocks.gather(X), blocks.sizes
+    query, last = blocks.numbers, np.repeat(np.maximum(sizes - 1, 1), sizes)
+    start = np.repeat(blocks.offsets[:-1], sizes)
+    ranks = np.empty(X.shape, X.dtype)
+    for column in range(X.shape[1]):
+        values = rows[:, column]
+        order = np.lexsort((values, query))
+        ordered, of = values[order], query[order]
+        new = np.concatenate(([True], (np.diff(ordered) != 0) | (np.diff(of) != 0)))
+        run = np.cumsum(new) - 1
+        first = np.flatnonzero(new)
+        middle = (first + np.append(first[1:], len(order)) - 1) / 2  # the mean position of equal values
+        ranks[order, column] = middle[run] - start[order]
+    ranks = (SPREAD * (ranks / last[:, None] - 0.5) * (np.repeat(sizes, sizes) > 1)[:, None]).astype(X.dtype)
+    return np.hstack((X, blocks.scatter(ranks)))

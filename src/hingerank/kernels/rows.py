@@ -4,8 +4,8 @@ A block of rows is a tuple: ``(X,)`` for a dense C-ordered matrix, ``(values, co
 float64 whatever the storage: the passes are limited by memory bandwidth, so float32 rows take half the time of float64
 ones, and certificates stay exact.
 
-Rows of curves (problem/binned.py) store for every value twice its bin number, and its position in the bin:
-``(bins, places, n, d)`` for n rows of d columns, in tiles (kernels/lookups.py), and ``(bins, places, columns, starts,
+Rows of curves (problem/curves.py) store for every value twice its bin number, and its position in the bin:
+``(bins, places, n, d)`` for n rows of d columns, in tiles (kernels/curves.py), and ``(bins, places, columns, starts,
 stride)`` for CSR. Their weights are a height and a slope for every bin, `stride` numbers for each column: products look
 these up, at a cost of O(values) whatever the number of bins.
 """
@@ -13,7 +13,7 @@ these up, at a cost of O(values) whatever the number of bins.
 import numpy as np
 
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, chosen, inner, kernel
-from hingerank.kernels.lookups import curve_back, curve_scores
+from hingerank.kernels.curves import curve_back, curve_scores
 
 
 @chosen(fastmath=SUMS_MAY_REORDER)

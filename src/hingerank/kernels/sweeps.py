@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.kernels.compiled import inner, kernel, with_room
-from hingerank.kernels.lookups import together_rows
+from hingerank.kernels.curves import together_rows
 from hingerank.kernels.order import order_blocks
 from hingerank.kernels.rows import block_back, block_scores
 

@@ -1,7 +1,8 @@
-"""Scores of tree ensembles: rows are copied to the features the trees use, then descend one tree after another.
+"""Scores of tree ensembles, and threshold weak rankers.
 
-Trees are stored in level order, so that the two children of a node are adjacent: ``child`` is the first of them, and 0
-for a leaf. All indices are unsigned, which spares compiled code a test for negative ones.
+Rows are copied to the features the trees use, then descend one tree after another. Trees are stored in level order, so
+that the two children of a node are adjacent: ``child`` is the first of them, and 0 for a leaf. All indices are
+unsigned, which spares compiled code a test for negative ones.
 """
 
 import numpy as np
@@ -146,3 +147,30 @@ def path_contributions(values, starts, place, leaf, parent, column, number, chil
                     elif z[j] > 0:
                         total += w[i] * (m + 1) / (z[j] * (m - i))
                 out[r, np.int64(which[j])] += total * (o[j] - z[j]) * value
+
+
+# Threshold weak rankers: features stored as small bin numbers, potentials summed bin by bin.
+
+
+@kernel
+def add_potentials(codes, potential, first, last, sums):
+    """sums[k, codes[r, k]] += potential[r] for rows first:last and all features k. O(rows · features)."""
+    for r in range(first, last):
+        p = potential[r]
+        if p != 0.0:
+            for k in range(codes.shape[1]):
+                sums[k, codes[r, k]] += p
+
+
+@kernel
+def count_below(values, thresholds, k, codes):
+    """codes[r, k] = the number of ascending thresholds below values[r]. O(rows · log thresholds)."""
+    for r in range(len(values)):
+        low, high = 0, len(thresholds)
+        while low < high:
+            middle = (low + high) // 2
+            if thresholds[middle] < values[r]:
+                low = middle + 1
+            else:
+                high = middle
+        codes[r, k] = low

@@ -1,7 +1,7 @@
 """Look-ups of a group of eight columns by vector instructions, written for LLVM; used with tested versions of numba.
 
 A cell is loaded and multiplied as two numbers at once, and four positions are converted to float64 together, which no
-plain loop compiles to. `lookups` has the same as plain loops.
+plain loop compiles to. `curves` has the same as plain loops.
 """
 
 from typing import Any

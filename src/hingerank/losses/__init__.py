@@ -18,7 +18,6 @@ from hingerank.losses.lists import (
     Squared,
     TopOne,
 )
-from hingerank.losses.own import check_loss, own_loss
 from hingerank.losses.pairs import (
     Exponential,
     Fidelity,
@@ -27,8 +26,10 @@ from hingerank.losses.pairs import (
     LossAt,
     PairLoss,
     WindowLoss,
+    check_loss,
     hinge,
     modified_huber,
+    own_loss,
     smoothed_hinge,
     squared_hinge,
 )

@@ -1,5 +1,7 @@
-"""Pairwise losses: hinge-type ones that list no pairs, smooth ones that visit them, and the interface of all losses."""
+"""The interface of all losses and a check of user-defined ones; pairwise losses: hinge-type ones that list no pairs,
+smooth ones that visit them, and thresholds in the role of the other row."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +15,17 @@ from hingerank.arrays import Floats
 from hingerank.kernels.losses import FIDELITY, LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
 from hingerank.kernels.sweeps import WindowState, curvature_pass, score_pass
 from hingerank.kernels.threads import run_shards
-from hingerank.preferences import ExplicitPairs, Preferences, QueryPreferences
+from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences
+
+PARTS = {
+    "name": "name, a string",
+    "convex": "convex, True or False",
+    "by_query": "by_query, whether it is a sum over queries, True or False",
+    "at": "at(s, preferences), which returns a LossAt(value, gradient, curvature, diagonal)",
+}
+STEP = 1e-5
+CLOSE = 1e-4  # relative tolerance
+STEPS, EXACT = 100, 1e-14  # most steps of the search for a threshold, and the relative width at which it stops
 
 
 @dataclass(frozen=True)
@@ -249,3 +261,164 @@ class Fidelity(VisitedPairs):
         hit, miss = expit(t), expit(-t)
         root = np.sqrt(hit)
         return miss / (1.0 + root), -0.5 * root * miss, 0.25 * root * miss * (3.0 * hit - 1.0)
+
+
+def own_loss(loss: object) -> Loss:
+    """The loss, if it has all that solvers need; a ValueError says what is missing."""
+    if inspect.isclass(loss):
+        raise ValueError(f"loss is the class {loss.__name__}: pass an object, {loss.__name__}()")
+    if not isinstance(loss, Loss):
+        missing = [words for part, words in PARTS.items() if getattr(loss, part, None) is None]
+        raise ValueError(
+            f"loss must be a name such as 'squared_hinge' or a loss object; {type(loss).__name__} has no "
+            f"{'; no '.join(missing)}. A class derived from hingerank.losses.PairLoss only needs name and pointwise(t)"
+        )
+    return loss
+
+
+def check_loss(loss: Loss, *, curvature: bool = True, seed: int = 0) -> None:
+    """Check a loss of your own on random scores against finite differences; a ValueError says what is wrong.
+
+    Parameters
+    ----------
+    loss : a loss object
+    curvature : bool, default True
+        Also compare the Hessian (``curvature(v)``, ``diagonal``) with differences of the gradient; False for a loss
+        whose curvature is an approximation.
+    seed : int
+        Seed of the random scores.
+
+    Examples
+    --------
+    >>> from hingerank.losses import Logistic
+    >>> check_loss(Logistic())
+    """
+    own_loss(loss)
+    rng = np.random.default_rng(seed)
+    offsets = np.array([0, 5, 11, 14])
+    preferences = GradedPreferences(rng.integers(0, 3, 14).astype(float), offsets)
+    s, v = 1.5 * rng.normal(size=(2, 14))
+    here = _at(loss, s, preferences)
+    slope = (_at(loss, s + STEP * v, preferences).value - _at(loss, s - STEP * v, preferences).value) / (2 * STEP)
+    _compare(loss, "gradient", float(here.gradient @ v), slope, "differences of the value")
+    if curvature:
+        ahead, behind = (_at(loss, s + sign * STEP * v, preferences).gradient for sign in (1, -1))
+        found = np.asarray(here.curvature(v))
+        _compare(loss, "curvature(v)", found, (ahead - behind) / (2 * STEP), "differences of the gradient")
+        diagonal = np.array([here.curvature(row)[i] for i, row in enumerate(np.eye(14))])
+        _compare(loss, "diagonal", np.asarray(here.diagonal), diagonal, "curvature(v) of unit vectors")
+        if loss.convex and float(v @ found) < -CLOSE * max(1.0, float(np.abs(found).max())):
+            raise ValueError(
+                f"{loss.name} has convex=True, but v·curvature(v) is {float(v @ found):.3g}, below 0: set convex=False "
+                "or correct the curvature"
+            )
+    _check_queries(loss, s, preferences, here)
+
+
+def _check_queries(loss: Loss, s: np.ndarray, preferences: GradedPreferences, here: LossAt) -> None:
+    moved = s.copy()
+    moved[:5] = 1.0 - 2.0 * moved[:5]
+    there = _at(loss, moved, preferences).gradient
+    if loss.by_query and not np.allclose(there[5:], here.gradient[5:]):
+        raise ValueError(
+            f"{loss.name} has by_query=True, but scores of one query change another's gradient: set by_query=False"
+        )
+
+
+def _at(loss: Loss, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
+    found = loss.at(s.copy(), preferences)
+    if not isinstance(found, LossAt):
+        raise ValueError(f"{loss.name}.at returned {type(found).__name__}, expected hingerank.losses.LossAt")
+    if not isinstance(found.value, float | np.floating) or not np.isfinite(found.value):
+        raise ValueError(f"{loss.name}: value is {found.value!r}, expected a finite number")
+    for name in ("gradient", "diagonal"):
+        array = np.asarray(getattr(found, name))
+        if array.shape != s.shape or not np.isfinite(array).all():
+            raise ValueError(
+                f"{loss.name}: {name} has shape {array.shape}, expected {len(s)} finite numbers, one per row"
+            )
+    return found
+
+
+def _compare(loss: Loss, what: str, given: ArrayLike, wanted: ArrayLike, source: str) -> None:
+    found, expected = np.atleast_1d(given), np.atleast_1d(wanted)
+    if found.shape != expected.shape:
+        raise ValueError(f"{loss.name}: {what} has shape {found.shape}, expected {expected.shape}")
+    gap = np.abs(found - expected)
+    worst = int(gap.argmax())
+    if not gap[worst] <= CLOSE * max(1.0, float(np.abs(expected).max())):
+        raise ValueError(
+            f"{loss.name}: {what} is {found[worst]:.6g} where {source} give {expected[worst]:.6g}: one of "
+            "the two formulas is wrong"
+        )
+
+
+class Ordinal:
+    """min over b of  sum over rows i and thresholds k of  l(±(s_i - b_k)),  + where the grade of i is above k.
+
+    There is a threshold between every two neighbouring grades, and l is a smooth pairwise loss: a threshold takes the
+    role of the other row. The best thresholds are computed for each s, so this is a function of s alone, convex like l;
+    its gradient is the partial one, and its Hessian that of s and b with b eliminated (the Schur complement). The rows
+    above k + 1 are among those above k, so the best thresholds ascend. Queries have no effect. O(n G).
+    """
+
+    by_query = False
+
+    def __init__(self, loss: PairLoss):
+        self.loss, self.name, self.convex = loss, f"{loss.name} of thresholds", loss.convex
+
+    def at(self, s: Floats, preferences: Any) -> LossAt:
+        """The loss at scores s (one per row, in block order)."""
+        if not isinstance(preferences, GradedPreferences):
+            raise ValueError(
+                f"the loss {self.name!r} cannot learn from winners or single comparisons: give rows with grades"
+            )
+        s, y = check_scores(s, preferences), preferences.y
+        m = np.ones(len(s)) if preferences.item_weight is None else preferences.item_weight
+        value, gradient, curvatures = 0.0, np.zeros(len(s)), []
+        for side, b in zip(sides(y, m), self.thresholds(s, y, m), strict=True):
+            cost, slope, curvature = self.loss.pointwise(side * (s - b))
+            value += float(m @ cost)
+            gradient += m * side * slope
+            curvatures.append(m * curvature)
+        totals = [max(float(c.sum()), np.finfo(float).tiny) for c in curvatures]
+
+        def product(v: Floats) -> Floats:
+            each = (c * (v - float(c @ v) / total) for c, total in zip(curvatures, totals, strict=True))
+            return sum(each, np.zeros(len(s)))
+
+        diagonal = sum((c * (1.0 - c / t) for c, t in zip(curvatures, totals, strict=True)), np.zeros(len(s)))
+        return LossAt(value, gradient, product, diagonal)
+
+    def thresholds(self, s: Floats, y: Floats, m: Floats) -> Floats:
+        """The best thresholds for scores s, ascending; y, m: grades and weights of the rows."""
+        return np.array([self._threshold(s, side, m) for side in sides(y, m)])
+
+    def _threshold(self, s: Floats, side: Floats, m: Floats) -> float:
+        """The zero of the slope in b, which never decreases, by Newton's method within a bracket."""
+
+        def slope(b: float) -> tuple[float, float]:
+            _, first, second = self.loss.pointwise(side * (s - b))
+            return -float(m @ (side * first)), float(m @ second)
+
+        low, high, width = float(s.min()), float(s.max()), 1.0
+        while slope(low - width)[0] > 0 or slope(high + width)[0] < 0:
+            width *= 2.0
+        low, high = low - width, high + width
+        b = 0.5 * (low + high)
+        for _ in range(STEPS):
+            first, second = slope(b)
+            low, high = (low, b) if first > 0 else (b, high) if first < 0 else (b, b)
+            if high - low <= EXACT * max(1.0, abs(b)):
+                break
+            step = b - first / second if second > 0 else np.inf
+            b = step if low < step < high else 0.5 * (low + high)
+            if step == b and abs(first) <= EXACT * second * max(1.0, abs(b)):
+                break
+        return b
+
+
+def sides(y: Floats, m: Floats) -> list[Floats]:
+    """For each threshold between the grades of rows with a weight, 1 for rows above it and -1 for those below."""
+    grades = np.unique(y[m > 0])
+    return [np.where(y > grade, 1.0, -1.0) for grade in grades[:-1]]

@@ -285,7 +285,7 @@ def _optimal(train: RankingData) -> Interactions:
 
 def _after_one_epoch(train: RankingData, C: float = 1.0) -> Interactions:
     """The interactions of multipliers after one epoch of dual coordinate descent from zero: far from optimal."""
-    from hingerank.kernels.dual import dual_epoch, pair_norms
+    from hingerank.kernels.descent import dual_epoch, pair_norms
 
     ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # only for its list of pairs
     rows, (winner, loser) = (train.X,), np.ascontiguousarray(ranker.pairs_.T)

@@ -9,7 +9,7 @@ An epoch improves every row of V with U fixed, then U with V fixed (truncated Ne
   decreased. Otherwise the step is undone, so f never increases.
 
 The hinge has no curvature, so its kink is rounded over a width. The width shrinks once rounding causes most of the
-remaining error (see hingerank.solvers.smoothing).
+remaining error (see hingerank.solvers.hinge).
 """
 
 from collections.abc import Callable

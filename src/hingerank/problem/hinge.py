@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from hingerank.arrays import Vector
-from hingerank.kernels.dual import combine_pairs, dual_epoch, pair_norms
+from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
 from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign

@@ -1,7 +1,8 @@
-"""Designs of mapped features Φ = ψ(X) T: ψ(X) in memory if it fits, else recomputed for every pass.
+"""Designs made from others: mapped features Φ = ψ(X) T, scaled columns, and scores that start from given weights.
 
-ψ(X) is the only matrix of n rows. T is small and is applied to the weights: Φ w = ψ(X) (T w), Φᵀ z = Tᵀ (ψ(X)ᵀ z), so Φ
-itself, which would cost a second matrix product of n rows, is never formed.
+ψ(X) is in memory if it fits, else recomputed for every pass. It is the only matrix of n rows. T is small and is applied
+to the weights: Φ w = ψ(X) (T w), Φᵀ z = Tᵀ (ψ(X)ᵀ z), so Φ itself, which would cost a second matrix product of n rows,
+is never formed.
 """
 
 from copy import copy
@@ -18,7 +19,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, hessian_by_columns
+from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, Problem, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
@@ -220,3 +221,46 @@ class MappedBlocks:
         out: np.ndarray = np.empty((b - a, self.shape[1]), self.dtype)
         self.map.write(self.X.block(a, b) if isinstance(self.X, RowsView) else self.X[a:b], out)
         return out
+
+
+class AroundProblem(Problem):
+    """f(v) = ½‖v‖² + C · loss(Φ (v + centre); preferences): ½‖w - centre‖² instead of ½‖w‖², in v = w - centre.
+
+    It has the same structure, the same start, v = 0, and the same certificate, so solvers need no code for a centre.
+
+    Parameters
+    ----------
+    problem : ½‖w‖² + C · loss(Φ w; preferences)
+    centre : the weights from which the norm is measured
+    """
+
+    def __init__(self, problem: Problem, centre: np.ndarray):
+        super().__init__(problem.design, problem.loss, problem.preferences, C=problem.C)
+        self.centre = np.asarray(centre, np.float64)
+        self._pass = AroundPass(self._pass, self.centre)
+
+    def origin(self) -> float:
+        return self.at(np.zeros(self.dimension)).value
+
+
+class AroundPass(WrappedPass):
+    """A pass at v + centre, in v."""
+
+    def __init__(self, inner: Pass, centre: np.ndarray):
+        super().__init__(inner)
+        self.centre = centre
+
+    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
+        return np.asarray(w + self.centre)
+
+    def at(self, w: np.ndarray) -> LossPoint:
+        return self.inner.at(self._within(w))
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        return self.inner.hessian(self._within(w), stride)
+
+    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
+        return self.inner.diagonal(self._within(w))
+
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        return self.inner.degrees(self._within(w))

@@ -1,8 +1,12 @@
-"""Problems whose structure makes most weights zero, as functions of scores: their solvers keep s = X w."""
+"""Problems whose structure makes weights zero: single ones, as functions of scores, or groups of them.
+
+Solvers of a `SparseProblem` keep s = X w.
+"""
 
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,13 +15,14 @@ from hingerank.data.checks import positive
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses import WindowLoss
-from hingerank.preferences import QueryPreferences
+from hingerank.losses import Loss, WindowLoss
+from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import MappedRows
-from hingerank.problem.problem import Design, add_up
+from hingerank.problem.problem import Design, Point, Problem, add_up
 from hingerank.structures import SparseStructure
+from hingerank.structures.groups import GroupedSquare
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set
 
@@ -213,3 +218,41 @@ class SingleColumns:
                 self.kept[column] = by_column.indices[one], by_column.data[one]
         rows, values = self.kept[j]
         out[rows] += factor * values
+
+
+class GroupedProblem(Problem):
+    """f(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖ + C · loss(Φ w; preferences), some weights bounded below by 0.
+
+    `at` evaluates the smooth part, ½‖w‖² + C · loss; `total` the whole objective.
+    """
+
+    structure: GroupedSquare
+
+    def __init__(self, design: Design, loss: Loss, preferences: Preferences, structure: GroupedSquare, C: float = 1.0):
+        super().__init__(design, loss, preferences, structure, C)
+
+    def origin(self) -> float:
+        return super().origin() + self.structure.value(np.zeros(self.dimension))
+
+    def total(self, point: Point) -> float:
+        """The objective at a point."""
+        return point.value + self.structure.extra(point.w)
+
+    def gap(self, point: Point) -> float:
+        return self.structure.gap(point.w, point.gradient)
+
+    def least_gain(self, point: Point) -> float:
+        return self.structure.conjugate(point.w - point.gradient)
+
+    @cached_property
+    def largest_amount(self) -> float:
+        """The least amount at which all weights are 0 for C = 1; computed once for all values of C."""
+        g = Problem.with_C(self, 1.0).at(np.zeros(self.dimension)).gradient
+        return float(self.structure.norms(self.structure.allowed(-g)).max())
+
+    def with_amount(self, amount: float) -> "GroupedProblem":
+        """The same problem with another weight of the groups' norms."""
+        other = copy(self)
+        s = self.structure
+        other.structure = GroupedSquare(s.starts, amount, s.bounded)
+        return other

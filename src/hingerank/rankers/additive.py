@@ -15,14 +15,12 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
 from hingerank.export.scorer import CurveLookup, scores_by_shards
-from hingerank.features.curves import Curves, Knots, place_knots
-from hingerank.features.surfaces import SurfaceGrid, best_pairs, make_grid
+from hingerank.features.curves import Curves, Knots, SurfaceGrid, best_pairs, make_grid, place_knots
 from hingerank.losses import make_loss
 from hingerank.preferences import Preferences
 from hingerank.problem import Problem
-from hingerank.problem.binned import CurveBasis, CurveDesign, binned_design
-from hingerank.problem.grouped import GroupedProblem
-from hingerank.problem.surfaces import ListedShapes, ShapeDesign, StackedDesign, SurfaceDesign
+from hingerank.problem.curves import CurveBasis, CurveDesign, ListedShapes, StackedDesign, SurfaceDesign, binned_design
+from hingerank.problem.sparse import GroupedProblem
 from hingerank.problem.torch_design import check_device
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
@@ -322,7 +320,7 @@ class AdditiveRankSVM(PairwiseRanker):
     # The curves found
 
     def _take(self, solution, source):
-        shape: ShapeDesign = solution.extra["shape"]
+        shape: CurveDesign | StackedDesign = solution.extra["shape"]
         look, rug, grids = source.learnt
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
         parts = curves.parts(look.X) if sparse.issparse(look.X) else CurveLookup(curves).parts(look.X)

@@ -20,7 +20,7 @@ from hingerank.metrics import evaluate
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.problem import Problem, RowsDesign
-from hingerank.problem.grouped import GroupedProblem
+from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution

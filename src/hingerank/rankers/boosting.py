@@ -17,8 +17,8 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
-from hingerank.kernels.boosting import add_potentials, count_below
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.trees import add_potentials, count_below
 from hingerank.losses import Exponential
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.preferences import GradedPreferences

@@ -19,7 +19,7 @@ from hingerank.data.rows_view import RowsView, check_memory, is_mapped, read_ahe
 from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.sparse import plain_csr
 from hingerank.data.view_figures import look_through
-from hingerank.features.context import beside_context
+from hingerank.features.maps import beside_context
 from hingerank.kernels.threads import run_shards
 from hingerank.solvers.run import Solution
 

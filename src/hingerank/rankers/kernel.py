@@ -19,8 +19,7 @@ from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import make_loss
 from hingerank.problem import Design, Problem
-from hingerank.problem.gram import GivenGram, Gram, GramMatrix
-from hingerank.problem.kernel_space import KernelProblem
+from hingerank.problem.kernel_space import GivenGram, Gram, GramMatrix, KernelProblem
 from hingerank.problem.mapped import features_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker

@@ -19,7 +19,7 @@ from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.sources import MAPPED, MEMORY, RowsSource, Source
-from hingerank.solvers.closed_form import closed_form
+from hingerank.solvers.newton import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
 SQUARES = ("all_differences", "grade_differences", "squared")

@@ -28,10 +28,9 @@ from hingerank.rankers.sources import PARTS, RowsSource, Source
 from hingerank.rankers.winners import WinnersRanker
 from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
-from hingerank.solvers.dual import dual_coordinate_descent
+from hingerank.solvers.hinge import dual_coordinate_descent, smoothing
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
-from hingerank.solvers.smoothing import smoothing
 
 BYTES_OF_TWO_TERMS = 80  # a row of mapped data, of losses with two windows a row
 SMOOTH = ("squared_hinge", "modified_huber", "logistic", "exponential", "fidelity", "squared", *LIST_LOSSES)
@@ -208,7 +207,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     pair_weight : "uniform", "query" or "ndcg"
         "query" gives every query the same weight, however many pairs it has. "ndcg" fits several times. Each fit uses
         the weights of NDCG-Loss2 in the ranking of the previous fit, scaled to a mean of 1
-        (`hingerank.losses.distances`). It needs the squared hinge or the logistic loss and O(rows²) time per query.
+        (`hingerank.losses.rankings`). It needs the squared hinge or the logistic loss and O(rows²) time per query.
         Ranks count rows and ignore their weights.
     grade_weight : matrix over the distinct grades, ascending: the cost of a pair with these two grades
     scale : feature scaling, learnt in fit and stored with the model (None for none)

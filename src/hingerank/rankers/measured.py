@@ -13,7 +13,7 @@ from hingerank.rankers.linear import LossRanker
 from hingerank.rankers.sources import MAPPED
 from hingerank.renaming import renamed
 from hingerank.solvers.lbfgs import lbfgs
-from hingerank.solvers.reranking import reranking
+from hingerank.solvers.newton import reranking
 from hingerank.solvers.run import Solution
 
 MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point

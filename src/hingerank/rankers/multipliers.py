@@ -17,12 +17,16 @@ from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, k
 from hingerank.rankers.multiplier_blocks import HasMultipliers, MultiplierBlock, of_pairs
 from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.solvers.factor_descent import factor_descent
-from hingerank.solvers.factor_newton import affordable, factor_newton
-from hingerank.solvers.fixed_steps import factor_steps, multiplier_steps
 from hingerank.solvers.lbfgs import lbfgs
+from hingerank.solvers.multipliers import (
+    affordable,
+    factor_descent,
+    factor_newton,
+    factor_steps,
+    multiplier_steps,
+    shrinkage,
+)
 from hingerank.solvers.run import Solution
-from hingerank.solvers.shrinkage import shrinkage
 
 
 class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):

@@ -11,10 +11,9 @@ from hingerank.arrays import PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
-from hingerank.kernels.ordinal import prank_pass
+from hingerank.kernels.descent import prank_pass
 from hingerank.losses import make_loss
-from hingerank.losses.ordinal import Ordinal
-from hingerank.losses.pairs import PairLoss
+from hingerank.losses.pairs import Ordinal, PairLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker

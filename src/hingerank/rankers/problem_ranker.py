@@ -13,7 +13,7 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import positive, warn
 from hingerank.export.attributes import Attribute, Number
 from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
-from hingerank.problem.around import AroundProblem
+from hingerank.problem.mapped import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
 from hingerank.rankers.sources import RowsInParts, RowsSource, Source

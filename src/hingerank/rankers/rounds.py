@@ -7,7 +7,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import whole
-from hingerank.losses.distances import RankDistanceLoss
+from hingerank.losses.rankings import RankDistanceLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.solvers.run import Solution

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hingerank.arrays import Matrix
-from hingerank.features.curves import SAMPLED_ROWS
-from hingerank.features.surfaces import SurfaceGrid
+from hingerank.features.curves import SAMPLED_ROWS, SurfaceGrid
 from hingerank.preferences import Preferences, QueryPreferences
 
 if TYPE_CHECKING:

@@ -26,10 +26,15 @@ from hingerank.rankers.path_choice import choose_on_validation as choose_on_vali
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
-from hingerank.solvers.frank_wolfe import VARIANTS, frank_wolfe
-from hingerank.solvers.proximal_newton import gap_of, proximal_newton
 from hingerank.solvers.run import GAP, STATIONARY, Run, Solution
-from hingerank.solvers.truncated_gradient import largest_eigenvalue, truncated_gradient
+from hingerank.solvers.sparse import (
+    VARIANTS,
+    frank_wolfe,
+    gap_of,
+    largest_eigenvalue,
+    proximal_newton,
+    truncated_gradient,
+)
 from hingerank.structures import L1Ball, L1Norm
 
 RADII = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # the paper's

@@ -16,7 +16,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import ColumnScaler, Scaler
 from hingerank.export.forms import Affine, ExportError
 from hingerank.preferences import WeightedWinners
-from hingerank.problem.around import AroundProblem
+from hingerank.problem.mapped import AroundProblem
 from hingerank.problem.problem import Problem
 from hingerank.rankers.base import LinearRanker
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights

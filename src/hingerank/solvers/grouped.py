@@ -9,8 +9,8 @@ from the gradient that both need.
 import numpy as np
 
 from hingerank.arrays import Vector
-from hingerank.problem.grouped import GroupedProblem
 from hingerank.problem.problem import Point
+from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.newton import conjugate_gradients
 from hingerank.solvers.run import GAP, Callback, Run, Solution
 from hingerank.structures.groups import GroupedSquare

@@ -14,10 +14,9 @@ from hingerank.arrays import Vector
 from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.dual import dual_coordinate_descent
+from hingerank.solvers.hinge import dual_coordinate_descent, smoothing
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.run import Solution, apart, relative
-from hingerank.solvers.smoothing import smoothing
 
 EXTRA, STEPS = 0.3, 5  # pruning may add this fraction of all products, and this many steps
 

@@ -5,17 +5,22 @@ So if the objective offers `samples()`, small ones are solved first for a start,
 used afterwards. Value, gradient and acceptance of steps always come from the whole objective, and its own Hessian is
 used once the sample's steps make too little progress. The certificate is a gap of the whole objective, too: a sample
 only helps to find the bound (`gap_by_tangents`).
+
+`closed_form` takes Newton's one exact step of a least-squares objective, and `reranking` such steps on a loss whose
+pair weights follow the ranking: the fixed points of LambdaRank.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
 from hingerank.arrays import Facts, Vector
-from hingerank.problem.problem import Objective, Point
+from hingerank.problem.least_squares import LeastSquaresProblem
+from hingerank.problem.problem import Objective, Point, Problem
 from hingerank.solvers.run import GAP, ROUNDING, STATIONARY, Callback, Run, Solution, relative
 
 # fractions of the predicted decrease: below ACCEPT a step is refused, below POOR the trust region shrinks
@@ -27,6 +32,7 @@ EXACT, CHEAP = 0.1, 0.02  # smallest residual relative to the gradient, for the 
 ROUGH = 1e-2  # relative gradient to which samples are solved
 ROUNDS, LINEAR = 4, 0.1  # iterations for a gap by tangents, at most; each must cut its squared residual to this
 UNEVEN = 1e3  # ratio of largest to smallest diagonal entry from which the diagonal is used as a preconditioner
+FULL_STEPS = 10  # before they get shorter, as they must if the ranking alternates
 
 
 class Recycled:
@@ -342,3 +348,63 @@ def try_step(objective: Objective, point: Point, step: Vector, forecast: float, 
             break
         step, length, forecast, radius = 0.25 * step, 0.25 * length, 0.25 * forecast, 0.25 * length
     return point, radius
+
+
+def closed_form(
+    problem: LeastSquaresProblem,
+    w: np.ndarray | None = None,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 5,
+    max_seconds: float = np.inf,
+    callback: Callback = None,
+) -> Solution:
+    """Minimise a quadratic f by one Newton step w <- w - H⁻¹ g(w), repeated only to correct rounding.
+
+    w: ignored, since the result does not depend on a start. tol, max_iter: until the relative gap (solvers/run.py) is
+    at most tol.
+    """
+    run = Run("gap", tol, max_iter, max_seconds, callback)
+    point = problem.at(np.zeros(problem.dimension))
+    scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
+    for iteration in count():
+        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
+        gradient = float(np.linalg.norm(point.gradient))
+        if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient / scale if scale > 0 else 0.0):
+            break
+        if iteration > 1 and gap > 0.5 * run.trace[-2]["gap"]:
+            run.status = "stalled"
+            break
+        point = problem.at(point.w - problem.minimiser(point.gradient))
+    return run.solution(GAP, point.w, point.value, iteration)
+
+
+def reranking(
+    problem: Problem,
+    w: np.ndarray,
+    *,
+    rank: Callable[[np.ndarray], None],
+    tol: float = 1e-3,
+    max_iter: int = 200,
+    max_seconds: float = np.inf,
+    callback: Callback = None,
+) -> Solution:
+    """Search for a w that minimises the problem whose weights come from the ranking by w itself.
+
+    rank(w) sets the loss's weights from the ranking by w. Between two such calls the problem is convex, and its
+    relative duality gap at w (solvers/run.py), with the weights of w's own ranking, is the certificate: at 0 w is a
+    fixed point. There need not be one, since weights jump where two rows swap ranks; steps then shrink as 1/k and
+    settle in between.
+    """
+    run, radius = Run("gap", tol, max_iter, max_seconds, callback), np.inf
+    for iteration in count():
+        rank(w)
+        point = problem.at(w)
+        run.origin, gradient = problem.origin(), float(np.linalg.norm(point.gradient))
+        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
+        if run.stops(iteration=iteration, value=point.value, gap=gap):
+            return run.solution(STATIONARY, w, point.value, iteration)
+        step, forecast, _ = conjugate_gradients(point.curvature, point.gradient, radius, 0.1 * gradient)
+        following, radius = try_step(problem, point, step, forecast, radius)
+        w = w + min(1.0, FULL_STEPS / (iteration + 1)) * (following.w - w)
+    raise AssertionError("count() does not end")
