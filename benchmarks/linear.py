@@ -72,13 +72,13 @@ class Counted:
     KINDS = ("checks", "preferences", "loss and gradient", "Hessian products", "samples")
 
     def __init__(self):
-        from hingerank.problem import problem
+        from hingerank.problem import design
         from hingerank.rankers import base, linear
 
         self.readings, self.seconds = dict.fromkeys(self.KINDS, 0.0), dict.fromkeys(self.KINDS, 0.0)
         self.wrap(base.BaseRanker, "_learning_rows", "checks")
         self.wrap(linear.PairwiseRanker, "_preferences", "preferences")
-        self.wrap(problem.FusedPass, "at", "loss and gradient")
+        self.wrap(design.FusedPass, "at", "loss and gradient")
 
     def timed(self, kind, stride, function, *given, **more):
         began = time.perf_counter()

@@ -8,7 +8,7 @@ import hingerank as hr
 from hingerank.personal.completion import InductiveMatrixCompletion
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.nuclear import nuclear_norm
-from hingerank.structures.groups import shrink_singular_values
+from hingerank.structures import shrink_singular_values
 
 C = 0.05
 

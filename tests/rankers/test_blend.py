@@ -10,7 +10,7 @@ import hingerank as hr
 from hingerank.data.checks import WeakFitWarning
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import STACK_C, OutOfFold, blend_scores, deal_queries, stack
-from hingerank.structures.groups import NonNegativeNear
+from hingerank.structures import NonNegativeNear
 
 KINDS = ("equal", "stack", "auto")
 MEMBERS = [hr.RankSVM(C=0.1, scale="deviation"), hr.AdditiveRankSVM(n_knots=4, C=0.1)]

@@ -14,7 +14,7 @@ from hingerank.papers.interactions import Interactions, QueryInteractions, inter
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorModel
 from hingerank.solvers.multipliers import factor_descent, factor_newton
-from hingerank.structures.groups import shrink_singular_values
+from hingerank.structures import shrink_singular_values
 
 
 def problem(seed=0, n_queries=6, n_grades=3, d=4, noise=1.0):

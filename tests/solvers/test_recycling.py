@@ -8,6 +8,7 @@ from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
+from hingerank.problem.design import FusedPass
 from hingerank.problem.kernel_space import Expansion, GivenGram, KernelProblem
 from hingerank.solvers.newton import Recycled, conjugate_gradients, newton
 
@@ -88,13 +89,13 @@ def test_a_fit_that_begins_with_samples_reads_all_rows_only_where_they_lead(monk
 
     monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 200)
     data = hr.make_letor(1500, 8, n_features=3, seed=0, dtype="float64")
-    whole, usual = [], module.FusedPass.at
+    whole, usual = [], FusedPass.at
 
     def counted(self, w):
         whole.append(np.any(w)) if self.stride == 1 else None
         return usual(self, w)
 
-    monkeypatch.setattr(module.FusedPass, "at", counted)
+    monkeypatch.setattr(FusedPass, "at", counted)
     ranker = hr.RankSVM(C=1e-3, tol=1e-6).fit(data)
     assert all(whole) and len(whole) == 1 + ranker.n_iter_ and ranker.certificate_.converged
     monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 10**9)

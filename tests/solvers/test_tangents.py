@@ -9,6 +9,7 @@ from hingerank.losses import LOSSES
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
+from hingerank.problem.design import FusedPass
 from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.mapped import rows_design
 from hingerank.solvers.hinge import smoothing
@@ -81,8 +82,8 @@ def test_the_gap_is_that_of_the_tangents(data):
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 def test_large_data_need_few_passes_at_any_C(data, monkeypatch, C):
     problem, whole = problem_of(data, "squared_hinge", C), []
-    usual = module.FusedPass.at
-    monkeypatch.setattr(module.FusedPass, "at", lambda own, w: (own.stride == 1 and whole.append(w), usual(own, w))[1])
+    usual = FusedPass.at
+    monkeypatch.setattr(FusedPass, "at", lambda own, w: (own.stride == 1 and whole.append(w), usual(own, w))[1])
     found = newton(problem)
     assert found.certificate.converged and len(whole) <= 3
     best = newton(problem, found.w, tol=1e-9)

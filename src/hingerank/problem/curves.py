@@ -35,9 +35,9 @@ from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.design import NUMBERS_PER_SHARD, CompiledRows, RowsDesign
+from hingerank.problem.design import NUMBERS_PER_SHARD, CompiledRows, FusedPass, RowsDesign
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, FusedPass, Pass
+from hingerank.problem.problem import Design, Pass
 from hingerank.problem.torch_design import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # data size from which blocks of the Hessian pay, and rows they come from
@@ -88,14 +88,6 @@ class BinnedDesign(CompiledRows, Bins):
         # partial sums of a shard have a number for each bin: limit the shards so that these stay well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * self.shape[1]), 1, 64))
 
-    @property
-    def matrix(self) -> Matrix:
-        """The positions, which represent the rows where only their layout matters."""
-        return self.rows[1]
-
-    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
-        raise ValueError("the bins of curves have no scatter")
-
     def moments(self, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Σ weight, Σ weight · position, Σ weight · position² over some rows, of every bin of every column."""
         d, count = self.shape[1] // self.stride, self.stride // 2
@@ -119,6 +111,8 @@ class BinnedDesign(CompiledRows, Bins):
 
 class BinnedPass(FusedPass):
     """A fused pass, except for value and gradient: these are one pass in ten, and their fused sweep compiles slowly."""
+
+    halves = False
 
     def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
         rows, offsets, stride, s = self.rows, self.offsets, self.stride, np.zeros(self.graded.n_items)

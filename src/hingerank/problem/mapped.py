@@ -18,8 +18,8 @@ from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, FusedPass, LossPoint, Pass, Problem, hessian_by_columns
+from hingerank.problem.design import FusedPass, RowsDesign
+from hingerank.problem.problem import Design, LossPoint, Pass, Problem, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
@@ -60,6 +60,9 @@ class MappedRows(RowsDesign):
 
 class PassOnDisk(FusedPass):
     """A pass over rows of a mapped file: samples are copied, since a disk reads neighbouring rows, not every k-th."""
+
+    halves = False
+    design: MappedRows
 
     def every(self, stride: int) -> FusedPass:
         part, rows = self.graded.every(stride)

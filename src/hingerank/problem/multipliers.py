@@ -29,7 +29,7 @@ from hingerank.losses import Loss, hinge, smoothed_hinge, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.problem import Objective, Point, Problem
-from hingerank.structures.groups import shrink_singular_values
+from hingerank.structures import shrink_singular_values
 
 ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink
 MOST_ROUNDS, EXACT = 60, 0.1  # of Newton's method: most rounds, and its final error relative to the gain

@@ -7,21 +7,15 @@
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
-from hingerank.arrays import Matrix, Vector
+from hingerank.arrays import Vector
 from hingerank.data.checks import positive, vector
-from hingerank.kernels.hessian import hessian_pass
-from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
-from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses import Loss, PairLoss, WindowLoss
+from hingerank.losses import Loss, PairLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.structures import HalfSquare, SmoothStructure
+from hingerank.structures import HalfSquare
 
 ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL = 10_000, 100, 16_384
 LARGEST_HESSIAN = 400
@@ -133,6 +127,7 @@ class Pass(Protocol):
     """A loss as a function of weights."""
 
     graded: QueryPreferences | None  # the queries that samples are taken from
+    halves: bool = False  # whether half of the queries are a cheap sample: rows in memory, which are not copied
 
     def at(self, w: np.ndarray) -> LossPoint:
         """The loss at w."""
@@ -192,28 +187,6 @@ class Design(Protocol):
         return PlainPass(self, loss, preferences)
 
 
-class DesignOfRows(Protocol):
-    """A design whose rows compiled passes read (problem/design.py)."""
-
-    rows: tuple[np.ndarray, ...]
-    most_shards: int
-    dense: bool
-
-    @property
-    def matrix(self) -> Matrix:
-        """The rows as a NumPy or SciPy matrix, without a copy."""
-        ...
-
-    @property
-    def uneven(self) -> bool:
-        """As in Design."""
-        ...
-
-    def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray:
-        """As in Design."""
-        ...
-
-
 class Problem(Objective):
     """f(w) = structure(w) + C · loss(Φ w; preferences).
 
@@ -231,11 +204,11 @@ class Problem(Objective):
         design: Design,
         loss: Loss,
         preferences: Preferences,
-        structure: SmoothStructure | None = None,
+        structure: HalfSquare | None = None,
         C: float = 1.0,
     ):
         self.design, self.loss, self.preferences = design, loss, preferences
-        self.structure: SmoothStructure = HalfSquare() if structure is None else structure
+        self.structure = HalfSquare() if structure is None else structure
         self.C, self.dimension, self.convex = positive("C", C), design.shape[1], loss.convex
         self._pass = design.sweep(loss, preferences)
 
@@ -274,9 +247,9 @@ class Problem(Objective):
         return [] if graded is None else self._samples(self._strides(graded), graded)
 
     def larger_samples(self) -> "list[Problem]":
-        if type(self._pass) is not FusedPass:  # samples of mapped rows, and of rows elsewhere, are copies
-            return []
         graded = self._pass.graded
+        if graded is None or not self._pass.halves:
+            return []
         strides = [LARGER_STRIDE for last in self._strides(graded)[-1:] if last >= 4 * LARGER_STRIDE]
         return self._samples(strides, graded)
 
@@ -363,107 +336,6 @@ class PlainPass(Pass):
 
     def every(self, stride: int) -> Pass:
         raise ValueError("samples of queries are available only if rows are swept query by query")
-
-
-class WindowPass(Pass):
-    """Base of passes of hinge-type losses over graded rows: it stores the windows of the last point evaluated.
-
-    An older point re-evaluates itself when its curvature is needed, and so does one whose memory another pass has used.
-    """
-
-    def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
-        self.loss, self.graded, self.terms = loss, preferences, loss.terms
-        self.tree, self.offsets = preferences.tree, preferences.offsets
-        self.latest: np.ndarray | None = None
-        self.used_by: list[WindowPass] = [self]  # whose windows are in the state; shared like it
-
-    @cached_property
-    def state(self) -> WindowState:
-        return self.loss.state(self.graded)
-
-    def with_loss(self, loss: Loss) -> Pass | None:
-        if not isinstance(loss, WindowLoss) or loss.terms.shape != self.terms.shape:
-            return None
-        _, other = self.state, copy(self)  # create the state before it is shared
-        other.loss, other.terms, other.latest = loss, loss.terms, None
-        return other
-
-    def _return_to(self, w: np.ndarray) -> None:
-        if self.latest is not w or self.used_by[0] is not self:
-            self.at(w)
-
-
-class FusedPass(WindowPass):
-    """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one pass."""
-
-    def __init__(self, design: "DesignOfRows", loss: WindowLoss, preferences: QueryPreferences):
-        super().__init__(loss, preferences)
-        self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
-        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
-
-    def every(self, stride: int) -> "FusedPass":
-        """The pass over every stride-th query, with its own windows in the same memory."""
-        _, offsets = self.state, self.offsets[::stride]  # create the state before it is shared
-        part = copy(self)
-        part.stride, part.latest = stride, None
-        borders = [first for first, _ in cut_shards(offsets, ROWS_PER_SHARD * stride, self.most_shards)]
-        part.shards = [(a * stride, b * stride) for a, b in pairwise([*borders, len(offsets)])]
-        part.shards[-1] = (part.shards[-1][0], len(self.offsets) - 1)
-        return part
-
-    def at(self, w: np.ndarray) -> LossPoint:
-        rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        moments, gradient = map(add_up, zip(*run_shards(self._loss_of(w), self.shards)))
-        self.latest, self.used_by[0] = w, self
-
-        def curvature(v: np.ndarray) -> np.ndarray:
-            self._return_to(w)
-            return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
-
-        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
-
-    def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
-        """A function that returns the moments and the gradient at w of a shard's queries."""
-        return partial(fused_loss_pass, self.rows, w, self.stride, self.tree, self.state, self.terms)
-
-    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        """The Hessian of the loss in w as a matrix; with fewer shards, since a part has d² entries."""
-        self._return_to(w)
-        rows, tree, state, terms = self.rows, self.tree, self.state, self.terms
-        stride *= self.stride  # within a sample's own queries: the others have no windows
-
-        def part(shard: tuple[int, int]) -> np.ndarray:
-            first, last = shard
-            found = hessian_pass(rows, len(w), first + -first % stride, last, stride, tree, state, terms)
-            return np.asarray(found)
-
-        return add_up(run_shards(part, cut_shards(self.offsets, ROWS_PER_SHARD, min(4, self.most_shards))))
-
-    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        """Σ over rows of (the score-space Hessian's diagonal) · (x - mean of its query)²: at most the Hessian's own
-        diagonal Σ over active pairs of ℓ'' (x_i - x_j)², and at least half of it. For many dense rows a part is enough;
-        a column that is constant in that part is treated as an average one."""
-        if not self.design.uneven:
-            return None
-        often = max(1, self.graded.n_items // (self.stride * ROWS_OF_A_DIAGONAL)) if self.design.dense else 1
-        found = often * self.design.scatter(self._degrees(w), self.offsets, self.stride * often)
-        known = found > 0
-        return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
-
-    def degrees(self, w: np.ndarray) -> np.ndarray | None:
-        queries, weight = np.arange(self.graded.n_queries) % self.stride == 0, self._degrees(w)
-        weight *= np.repeat(queries, np.diff(self.offsets))
-        return weight
-
-    def _degrees(self, w: np.ndarray) -> np.ndarray:
-        self._return_to(w)
-        weight, offsets = np.zeros(self.graded.n_items), self.offsets
-        degree = self.loss.degrees(self.state, self.graded)
-        for first, last in self.graded.shards:  # one after the other, to need positions of one shard only
-            a, b = offsets[first], offsets[last]
-            starts = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))
-            weight[starts + self.tree.perm[a:b]] = degree[a:b]
-        return weight
 
 
 def hessian_by_columns(passed: Pass, w: np.ndarray) -> np.ndarray:

@@ -21,8 +21,7 @@ from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import MappedRows
 from hingerank.problem.problem import Design, Point, Problem, add_up
-from hingerank.structures import SparseStructure
-from hingerank.structures.groups import GroupedSquare
+from hingerank.structures import GroupedSquare, SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set
 

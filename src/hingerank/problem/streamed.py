@@ -19,16 +19,8 @@ from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import (
-    ROWS_OF_A_DIAGONAL,
-    Design,
-    LossPoint,
-    Pass,
-    WindowPass,
-    add_up,
-    hessian_by_columns,
-)
+from hingerank.problem.design import RowsDesign, WindowPass
+from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, LossPoint, Pass, add_up, hessian_by_columns
 
 MATRICES = 4  # of d² numbers each, in which a Hessian is summed
 SAMPLE_BYTES = 1 << 26  # limit for the rows of a sample that are computed once and stored

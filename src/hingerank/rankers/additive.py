@@ -31,7 +31,7 @@ from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
-from hingerank.structures.groups import GroupedSquare
+from hingerank.structures import GroupedSquare
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

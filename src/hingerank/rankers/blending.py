@@ -24,7 +24,7 @@ from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
-from hingerank.structures.groups import NonNegativeNear
+from hingerank.structures import NonNegativeNear
 
 STACK_C = 100.0  # weight of the loss, a mean over queries, against the distance from equal weights
 TINY = 1e-12  # spreads below this fraction of the scores' size are rounding: such a member ranks nothing

@@ -13,7 +13,7 @@ from hingerank.problem.problem import Point
 from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.newton import conjugate_gradients
 from hingerank.solvers.run import GAP, Callback, Run, Solution
-from hingerank.structures.groups import GroupedSquare
+from hingerank.structures import GroupedSquare
 
 ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is abandoned
 ENOUGH = 1e-4  # fraction of the predicted decrease that a step must achieve
