@@ -1,7 +1,8 @@
 """Preferences inside query blocks without listing pairs, and those by grades: the higher grade is preferred."""
 
+from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -88,17 +89,29 @@ class QueryPreferences:
 
     def every(self: Self, stride: int) -> tuple[Self, Integers]:
         """The preferences of every stride-th query over its rows only, and the indices of these rows."""
-        t, chosen = self.tree, np.arange(0, self.n_queries, stride)
-        rows, offsets = _runs(self.offsets, chosen)
-        nodes, node_start = _runs(t.node_start, chosen)
-        leaves, leaf_start = _runs(t.leaf_start, chosen)
-        shift = offsets[:-1] - self.offsets[chosen]
+        chosen = np.arange(0, self.n_queries, stride)
+        picked, starts = zip(*(_runs(each, chosen) for each in self._starts))
+        return self._part(chosen, picked, starts), picked[0]
+
+    def between(self: Self, first: int, last: int) -> Self:
+        """The preferences of queries first:last over their rows only; arrays with one number per row are views."""
+        picked = [slice(int(each[first]), int(each[last])) for each in self._starts]
+        return self._part(slice(first, last), picked, [each[first : last + 1] - each[first] for each in self._starts])
+
+    @property
+    def _starts(self) -> tuple[Integers, Integers, Integers]:
+        """Where the rows, nodes and leaves of each query start."""
+        return self.offsets, self.tree.node_start, self.tree.leaf_start
+
+    def _part(self: Self, queries: Any, picked: Sequence[Any], starts: Sequence[Integers]) -> Self:
+        """The preferences of some queries; their rows, nodes and leaves, and where these start for each query."""
+        t, part, (rows, nodes, leaves), (offsets, node_start, leaf_start) = self.tree, copy(self), picked, starts
+        shift = offsets[:-1] - self.offsets[:-1][queries]
         node = t.node[nodes] + np.repeat(shift, np.diff(node_start))[:, None]
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
-        part = copy(self)
         part.y, part.offsets, part.shards = self.y[rows], offsets, cut_shards(offsets, ROWS_PER_SHARD)
         part.item_weight = None if self.item_weight is None else self.item_weight[rows]
-        part.query_weight = None if self.query_weight is None else self.query_weight[chosen]
+        part.query_weight = None if self.query_weight is None else self.query_weight[queries]
         part.tree = t._replace(
             offsets=offsets,
             perm=t.perm[rows],
@@ -106,34 +119,11 @@ class QueryPreferences:
             leaf=t.leaf[leaves] + np.repeat(shift, np.diff(leaf_start)),
             node_start=node_start,
             node=node,
-            slot=np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64),
+            slot=np.cumsum(size) - size,
             scale=t.scale[nodes],
             winner=t.winner[rows],
             loser=t.loser[rows],
             widest=int(np.diff(offsets).max(initial=0)),
-        )
-        return part, rows
-
-    def between(self: Self, first: int, last: int) -> Self:
-        """The preferences of queries first:last over their rows only; arrays with one number per row are views."""
-        t, a, b = self.tree, int(self.offsets[first]), int(self.offsets[last])
-        nodes, leaves = (slice(int(s[first]), int(s[last])) for s in (t.node_start, t.leaf_start))
-        offsets, slot = self.offsets[first : last + 1] - a, t.slot[nodes]
-        part = copy(self)
-        part.y, part.offsets, part.shards = self.y[a:b], offsets, cut_shards(offsets, ROWS_PER_SHARD)
-        part.item_weight = None if self.item_weight is None else self.item_weight[a:b]
-        part.query_weight = None if self.query_weight is None else self.query_weight[first:last]
-        part.tree = t._replace(
-            offsets=offsets,
-            perm=t.perm[a:b],
-            leaf_start=t.leaf_start[first : last + 1] - leaves.start,
-            leaf=t.leaf[leaves] - a,
-            node_start=t.node_start[first : last + 1] - nodes.start,
-            node=t.node[nodes] - a,
-            slot=slot - slot[0] if len(slot) else slot,
-            scale=t.scale[nodes],
-            winner=t.winner[a:b],
-            loser=t.loser[a:b],
         )
         return part
 
@@ -145,7 +135,7 @@ class QueryPreferences:
         if len(twice) == 0:
             return None
         begin, sizes = t.node[twice, 0], t.node[twice, 1] - t.node[twice, 0]
-        at = np.arange(sizes.sum()) + np.repeat(begin - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)
+        at = np.arange(sizes.sum()) + np.repeat(begin - (np.cumsum(sizes) - sizes), sizes)
         own: Floats = np.zeros(self.n_items)
         own[at] = np.repeat(t.scale[twice], sizes) * t.winner[at] * t.loser[at]
         return own
@@ -268,7 +258,6 @@ class GradedPreferences(QueryPreferences):
         fill = list_grade_pairs if by_pairs else grow_tree
         run_shards(lambda ab: fill(y, offsets, perm, *ab, node_start, leaf_start, leaf, node), self.shards)
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
-        slot = np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64)
         scale = np.ones(len(node))
         row = np.repeat(offsets[:-1], np.diff(offsets)) + perm if by_pairs or self._weighted else None
         if grade_weight is not None:
@@ -276,8 +265,8 @@ class GradedPreferences(QueryPreferences):
         loser = np.ones(len(y)) if item is None else item[row]
         winners = loser if winner is None else loser * winner[row]
         tree = GradeTree(
-            offsets, perm, leaf_start, leaf, node_start, node, slot, scale, winners, loser, not by_pairs,
-            int(np.diff(offsets).max(initial=0)),
+            offsets, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, scale, winners, loser,
+            not by_pairs, int(np.diff(offsets).max(initial=0)),
         )  # fmt: skip
         if query is not None or pair_weight == "query":
             self.tree = tree._replace(scale=np.ones(len(node)), winner=loser)

@@ -75,11 +75,10 @@ class WeightedWinners(QueryPreferences):
         leaf[leaf_start[:-1][kinds > 0]] = begin[kinds > 0]
         leaf[leaf_start[1:][mixed] - 1] = first[mixed]
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
-        slot = np.concatenate(([0], np.cumsum(size)[:-1])) if len(size) else np.empty(0, np.int64)
         by_position = u[np.repeat(begin, end - begin) + perm]
         return GradeTree(
-            offsets, perm, leaf_start, leaf, node_start, node, slot, np.ones(len(node)), by_position,
-            np.ones(len(u)), False, int((end - begin).max(initial=0)),
+            offsets, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, np.ones(len(node)),
+            by_position, np.ones(len(u)), False, int((end - begin).max(initial=0)),
         )  # fmt: skip
 
     def targets(self) -> tuple[Floats, Floats]:
