@@ -18,7 +18,7 @@ from hingerank.kernels.losses import (
     swap_pass,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses.pairs import Loss, LossAt, PairLoss, check_scores, squared_hinge
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, check_scores, loss_by, product_by, squared_hinge
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
 ONE_GRADE = 1e-12  # grades whose relative distance from their mean is less are taken as equal
@@ -91,12 +91,7 @@ class TopOne(ListLoss):
         offsets, shards = preferences.offsets, preferences.shards
         z, p = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: listnet_pass(s, y, m, c, offsets, *ab, z, p), shards)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: listnet_curvature_pass(p, v, c, offsets, *ab, out), shards)
         diagonal = p * (1.0 - p) * np.repeat(c, np.diff(offsets))
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
@@ -116,12 +111,7 @@ class PlackettLuce(ListLoss):
         (m, c), tree, shards = list_weights(preferences), preferences.tree, preferences.shards
         z, diagonal = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: listmle_pass(s, m, c, *ab, tree, z, diagonal), shards)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: listmle_curvature_pass(s, v, m, c, *ab, tree, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: listmle_curvature_pass(s, v, m, c, *ab, tree, out), shards)
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
@@ -248,16 +238,8 @@ class Cosine(ListLoss):
 
 def _over_nodes(margin: float, s: Floats, preferences: QueryPreferences) -> LossAt:
     """The sum over pairs of (margin - s_i + s_j)^2."""
-    tree, shards = preferences.tree, preferences.shards
-
-    def sweep(v: Floats) -> tuple[float, Floats, Floats, Floats]:
-        v = np.ascontiguousarray(v, np.float64)
-        z, diagonal, product = np.empty((3, len(s)))
-        values = run_shards(lambda ab: squared_pass(margin, s, v, *ab, tree, z, diagonal, product), shards)
-        return float(sum(values)), z, diagonal, product
-
-    value, z, diagonal, _ = sweep(np.zeros_like(s))
-    return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
+    tree = preferences.tree
+    return loss_by(lambda v, ab, *out: squared_pass(margin, s, v, *ab, tree, *out), len(s), preferences.shards)
 
 
 class WithRegression:

@@ -23,9 +23,13 @@ PARTS = {
     "by_query": "by_query, whether it is a sum over queries, True or False",
     "at": "at(s, preferences), which returns a LossAt(value, gradient, curvature, diagonal)",
 }
-STEP = 1e-5
-CLOSE = 1e-4  # relative tolerance
+STEP = 1e-5  # of finite differences
+CLOSE = 1e-4  # relative tolerance of finite differences
 STEPS, EXACT = 100, 1e-14  # most steps of the search for a threshold, and the relative width at which it stops
+
+
+Shards = Sequence[tuple[int, int]]
+Product = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class LossAt:
 
     value: float
     gradient: Floats
-    curvature: Callable[[Floats], Floats]  # v -> Hessian v
+    curvature: Product  # v -> Hessian v
     diagonal: Floats
     moments: Floats | None = None
 
@@ -48,6 +52,29 @@ def check_scores(s: ArrayLike, preferences: Preferences) -> Floats:
     if scores.shape != (preferences.n_items,):
         raise ValueError(f"scores have shape {scores.shape}, expected one for each of {preferences.n_items} rows")
     return scores
+
+
+def product_by(sweep: Callable[[Floats, tuple[int, int], Floats], object], shards: Shards) -> Product:
+    """v -> the vector that sweep(v, shard, out) writes shard by shard."""
+
+    def product(v: Floats) -> Floats:
+        v, out = np.ascontiguousarray(v, np.float64), np.empty(len(v))
+        run_shards(lambda ab: sweep(v, ab, out), shards)
+        return out
+
+    return product
+
+
+def loss_by(sweep: Callable[..., float], n: int, shards: Shards) -> LossAt:
+    """The loss of n rows from sweep(v, shard, gradient, diagonal, Hessian times v) -> value."""
+
+    def at(v: Floats) -> tuple[float, Floats, Floats, Floats]:
+        v, out = np.ascontiguousarray(v, np.float64), np.empty((3, n))
+        values = run_shards(lambda ab: sweep(v, ab, *out), shards)
+        return float(sum(values)), *out
+
+    value, gradient, diagonal, _ = at(np.zeros(n))
+    return LossAt(value, gradient, lambda v: at(v)[3], diagonal)
 
 
 @runtime_checkable
@@ -162,12 +189,7 @@ class WindowLoss(PairLoss):
         state, z = self.state(preferences), np.empty_like(s)
         parts = run_shards(lambda ab: score_pass(s, *ab, tree, state, terms, z), shards)
         moments = np.sum(parts, axis=0) if parts else np.zeros_like(terms)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: curvature_pass(v, *ab, tree, state, terms, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: curvature_pass(v, *ab, tree, state, terms, out), shards)
         diagonal = np.empty_like(s)
         diagonal[preferences.row_at] = self.degrees(state, preferences)
         return LossAt(self.value(moments), z, curvature, diagonal, moments)
@@ -207,12 +229,7 @@ class VisitedPairs(PairLoss):
         kind, tree, shards = self.kind, preferences.tree, preferences.shards
         z, diagonal = np.empty_like(s), np.empty_like(s)
         values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
@@ -237,16 +254,8 @@ class Exponential(PairLoss):
         return e, -e, e
 
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
-        tree, shards = preferences.tree, preferences.shards
-
-        def sweep(v: Floats) -> tuple[float, Floats, Floats, Floats]:
-            v = np.ascontiguousarray(v, np.float64)
-            z, diagonal, product = np.empty((3, len(s)))
-            values = run_shards(lambda ab: exponential_pass(s, v, *ab, tree, z, diagonal, product), shards)
-            return float(sum(values)), z, diagonal, product
-
-        value, z, diagonal, _ = sweep(np.zeros_like(s))
-        return LossAt(value, z, lambda v: sweep(v)[3], diagonal)
+        tree = preferences.tree
+        return loss_by(lambda v, ab, *out: exponential_pass(s, v, *ab, tree, *out), len(s), preferences.shards)
 
 
 class Fidelity(VisitedPairs):

@@ -16,7 +16,7 @@ from hingerank.kernels.rankings import (
 )
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.lists import ListLoss, NdcgSwaps, list_weights
-from hingerank.losses.pairs import Loss, LossAt, PairLoss
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, product_by
 from hingerank.preferences import GradedPreferences, QueryPreferences
 
 
@@ -104,12 +104,7 @@ class LambdaLoss(ListLoss):
         gain, discount = self.swaps.gain, self.swaps.discount
         tree, shards, (z, diagonal) = preferences.tree, preferences.shards, np.empty((2, len(s)))
         values = run_shards(lambda ab: lambda_pass(s, gain, discount, *ab, tree, z, diagonal), shards)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: lambda_curvature_pass(s, v, gain, discount, *ab, tree, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: lambda_curvature_pass(s, v, gain, discount, *ab, tree, out), shards)
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
@@ -155,10 +150,5 @@ class RankDistanceLoss(PairLoss):
         kind, tree, shards = self.kind, preferences.tree, preferences.shards
         about, (z, diagonal) = (self.gain, self.place, self.table), np.empty((2, len(s)))
         values = run_shards(lambda ab: distance_pass(kind, s, *about, *ab, tree, z, diagonal), shards)
-
-        def curvature(v: Floats) -> Floats:
-            v, out = np.ascontiguousarray(v, np.float64), np.empty_like(s)
-            run_shards(lambda ab: distance_curvature_pass(kind, s, v, *about, *ab, tree, out), shards)
-            return out
-
+        curvature = product_by(lambda v, ab, out: distance_curvature_pass(kind, s, v, *about, *ab, tree, out), shards)
         return LossAt(float(sum(values)), z, curvature, diagonal)
