@@ -10,7 +10,8 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures
 from hingerank.features import maps as blocks
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import make_kernel
-from hingerank.features.maps import TransformerMap, as_feature_map, factorise, leading_factor
+from hingerank.features.maps import TransformerMap, factorise, leading_factor
+from hingerank.features.named_maps import feature_map
 from hingerank.features.nystroem import NystroemMap, distinct_rows
 
 GAMMA = 0.3
@@ -145,15 +146,15 @@ def test_large_results_are_single_precision(X, monkeypatch):
 
 
 def test_any_transformer_will_do(X):
-    fitted = as_feature_map(RBFSampler(gamma=GAMMA, n_components=30, random_state=0)).fit(X)
+    fitted = feature_map(RBFSampler(gamma=GAMMA, n_components=30, random_state=0)).fit(X)
     np.testing.assert_allclose(fitted.rows(X), fitted.transformer_.transform(X))
-    sparse = as_feature_map(OneHotEncoder(handle_unknown="ignore")).fit(X.round(1))
+    sparse = feature_map(OneHotEncoder(handle_unknown="ignore")).fit(X.round(1))
     assert sp.issparse(sparse.rows(X.round(1))) and sparse.stored_bytes(X) == 0
     w = np.arange(sparse.width_)
     np.testing.assert_allclose(sparse.scores(X.round(1), w), sparse.rows(X.round(1)) @ w)
     with pytest.raises(ValueError, match="fit and transform"):
-        as_feature_map(3).fit(X)
-    assert type(as_feature_map(MAPS[0])) is NystroemMap
+        feature_map(3).fit(X)
+    assert type(feature_map(MAPS[0])) is NystroemMap
 
 
 @pytest.mark.parametrize("how", ["uniform", "kmeans", "leverage"])

@@ -85,13 +85,10 @@ class Curves(NamedTuple):
                 rows = np.ascontiguousarray(block).ravel(), columns, begins.astype(np.int32)
             else:
                 rows = block.data, block.indices, block.indptr
-            add_curves(*rows, *self._in_order(), zero, int(apart), out[slice(*shard)])
+            add_curves(*rows, self.knots, self.heights, self.slopes, self.starts, zero, int(apart), out[slice(*shard)])
 
         run_shards(add, shards)
         return out
-
-    def _in_order(self) -> tuple[object, ...]:
-        return self.knots, self.heights, self.slopes, self.starts
 
 
 def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floats | None = None) -> Knots:

@@ -4,9 +4,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import whole
 from hingerank.features.kernels import Kernel, choose_gamma
 from hingerank.features.maps import FeatureMap, rows_like
-from hingerank.features.nystroem import _positive
 
 
 class FourierMap(FeatureMap):
@@ -39,7 +39,7 @@ class FourierMap(FeatureMap):
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
         """Draw random directions for the features of X. The values of X only affect gamma."""
         X = rows_like(X)
-        count = _positive(self.n_components, "n_components")
+        count = whole("n_components", self.n_components)
         self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
         rng = np.random.default_rng(self.random_state)
         draw = _orthogonal if self.orthogonal else _independent

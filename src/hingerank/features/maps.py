@@ -233,17 +233,6 @@ def check_width(mapped: FeatureMap | None, n_features: int, n_weights: int) -> N
         raise ValueError(f"coef_ has shape ({n_weights},), expected ({width},)")
 
 
-def as_feature_map(features: object) -> FeatureMap:
-    """An unfitted feature map from any object with fit and transform."""
-    return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)
-
-
-def check_context(context: object) -> None:
-    """Raise a ValueError unless `context` is None or a known name."""
-    if context is not None and (not isinstance(context, str) or context not in CONTEXTS):
-        raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
-
-
 def beside_context(X: Matrix, qid: ArrayLike | None, context: str) -> Floats:
     """The columns of dense rows, followed by each column's ranks or z-scores within the queries.
 
@@ -252,7 +241,8 @@ def beside_context(X: Matrix, qid: ArrayLike | None, context: str) -> Floats:
     >>> beside_context(np.array([[5.0], [7.0], [5.0]]), [0, 0, 0], "rank").round(2).tolist()
     [[5.0, -0.87], [7.0, 1.73], [5.0, -0.87]]
     """
-    check_context(context)
+    if not isinstance(context, str) or context not in CONTEXTS:
+        raise ValueError(f"context must be None, {' or '.join(map(repr, CONTEXTS))}, not {context!r}")
     if sparse.issparse(X):
         raise ValueError(f"context={context!r} would fill a sparse matrix: pass dense rows, or context=None")
     if context == "standard":

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+from sklearn.base import clone
+
 from hingerank.data.checks import whole_decimal
 from hingerank.features.fourier import FourierMap
-from hingerank.features.maps import FeatureMap, TransformerMap, as_feature_map
+from hingerank.features.maps import FeatureMap, TransformerMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.registry import did_you_mean
 
@@ -27,7 +29,7 @@ def feature_map(features: object) -> FeatureMap:
     (NystroemMap(n_components=200), FourierMap())
     """
     if not isinstance(features, str):
-        return as_feature_map(features)
+        return clone(features) if isinstance(features, FeatureMap) else TransformerMap(features)
     name, colon, text = features.partition(":")
     number = whole_decimal(text) if colon else None
     if name not in MAPS or (colon and (number is None or number < 1)):

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import whole
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
 from hingerank.kernels.rows import row_keys
@@ -92,11 +93,6 @@ def _ridge(values: np.ndarray, target: float) -> float:
     return float(high)
 
 
-def dense_rows(X: Matrix) -> Matrix:
-    """A copy of the landmarks for storage. CSR stays CSR."""
-    return X.copy() if sp.issparse(X) else np.array(X)
-
-
 class Factors(dict[type, Matrix]):
     """The factor B of a kernel for the landmarks, by dtype. It is computed on first access."""
 
@@ -150,7 +146,7 @@ class NystroemMap(FeatureMap):
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
         """Choose the landmarks. y is ignored, and sample_weight only affects gamma="scale"."""
         X = rows_like(X)
-        count = _positive(self.n_components, "n_components")
+        count = whole("n_components", self.n_components)
         self.n_features_in_ = X.shape[1]
         self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
         kernel = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
@@ -158,12 +154,11 @@ class NystroemMap(FeatureMap):
         W = kernel.centred(chosen).matrix(chosen, chosen)
         smallest = SMALLEST[np.dtype(storage_type(X.shape[0], count, X.dtype))]
         if self.rank:
-            self.mixing_ = leading_factor(0.5 * (W + W.T), _positive(self.rank, "rank"), smallest)
+            self.mixing_ = leading_factor(0.5 * (W + W.T), whole("rank", self.rank), smallest)
         else:
             kept, self.mixing_ = factorise(W, smallest)
             chosen = chosen[kept]
-        self.place(dense_rows(chosen))
-        return self
+        return self.place(chosen.copy() if sp.issparse(chosen) else np.array(chosen))
 
     def place(self, landmarks: Matrix) -> "NystroemMap":
         """Set landmarks that were chosen before."""
@@ -172,9 +167,3 @@ class NystroemMap(FeatureMap):
         self.kernel_ = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0).centred(landmarks)
         self.right_ = Factors(self.kernel_, landmarks)
         return self
-
-
-def _positive(value: object, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not value >= 1 or float(value) % 1:
-        raise ValueError(f"{name} must be a positive whole number, not {value!r}")
-    return int(value)
