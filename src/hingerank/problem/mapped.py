@@ -110,6 +110,9 @@ class WrappedPass(Pass):
             self.latest = w, self._inner_weights(w)
         return self.latest[1]
 
+    def degrees(self, w: np.ndarray) -> np.ndarray | None:
+        return self.inner.degrees(self._within(w))
+
     def every(self, stride: int) -> Pass:
         return self._wrapping(self.inner.every(stride))
 
@@ -124,14 +127,14 @@ class WrappedPass(Pass):
 
 
 class ScaledPass(WrappedPass):
-    """A pass in factor · w."""
+    """A pass in factor · w + start."""
 
-    def __init__(self, inner: Pass, factor: np.ndarray):
+    def __init__(self, inner: Pass, factor: np.ndarray, start: np.ndarray | float = 0.0):
         super().__init__(inner)
-        self.factor = factor
+        self.factor, self.start = factor, start
 
     def _inner_weights(self, w: np.ndarray) -> np.ndarray:
-        return np.asarray(self.factor * w)
+        return np.asarray(self.factor * w + self.start)
 
     def at(self, w: np.ndarray) -> LossPoint:
         factor, here = self.factor, self.inner.at(self._within(w))
@@ -230,40 +233,12 @@ class AroundProblem(Problem):
     """f(v) = ½‖v‖² + C · loss(Φ (v + centre); preferences): ½‖w - centre‖² instead of ½‖w‖², in v = w - centre.
 
     It has the same structure, the same start, v = 0, and the same certificate, so solvers need no code for a centre.
-
-    Parameters
-    ----------
-    problem : ½‖w‖² + C · loss(Φ w; preferences)
-    centre : the weights from which the norm is measured
     """
 
     def __init__(self, problem: Problem, centre: np.ndarray):
         super().__init__(problem.design, problem.loss, problem.preferences, C=problem.C)
         self.centre = np.asarray(centre, np.float64)
-        self._pass = AroundPass(self._pass, self.centre)
+        self._pass = ScaledPass(self._pass, np.ones(self.dimension), self.centre)
 
     def origin(self) -> float:
         return self.at(np.zeros(self.dimension)).value
-
-
-class AroundPass(WrappedPass):
-    """A pass at v + centre, in v."""
-
-    def __init__(self, inner: Pass, centre: np.ndarray):
-        super().__init__(inner)
-        self.centre = centre
-
-    def _inner_weights(self, w: np.ndarray) -> np.ndarray:
-        return np.asarray(w + self.centre)
-
-    def at(self, w: np.ndarray) -> LossPoint:
-        return self.inner.at(self._within(w))
-
-    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return self.inner.hessian(self._within(w), stride)
-
-    def diagonal(self, w: np.ndarray) -> np.ndarray | None:
-        return self.inner.diagonal(self._within(w))
-
-    def degrees(self, w: np.ndarray) -> np.ndarray | None:
-        return self.inner.degrees(self._within(w))

@@ -151,21 +151,50 @@ class StreamedDesign(Design):
         return ListPass(self, loss, preferences)
 
 
-def blocks_of_queries(design: StreamedDesign, offsets: np.ndarray) -> list[list[tuple[int, int]]]:
-    """Shards of blocks, ranges of queries of about the design's block height each, at least one query."""
-    shards = cut_shards(offsets, min(ROWS_PER_SHARD, 8 * design.height))
-    return [
-        [(a + i, a + j) for i, j in cut_shards(offsets[a : b + 1] - offsets[a], design.height, b - a)]
-        for a, b in shards
-    ]
+class BlockPass(Pass):
+    """Base of passes over blocks of whole queries: compute a block, score it, sweep it, add its part, discard it."""
+
+    def __init__(self, design: StreamedDesign, offsets: np.ndarray):
+        """Shards of blocks are ranges of queries of about the design's block height each, at least one query."""
+        self.design, self.offsets = design, offsets
+        self.shards = [
+            [(a + i, a + j) for i, j in cut_shards(offsets[a : b + 1] - offsets[a], design.height, b - a)]
+            for a, b in cut_shards(offsets, min(ROWS_PER_SHARD, 8 * design.height))
+        ]
+
+    def _swept(self, v: np.ndarray, sweep: Callable[[int, int, np.ndarray], Any]) -> tuple[Any, np.ndarray]:
+        """(Σ of what sweep(first, last, s) returns, Φᵀ s of what it leaves in s) over blocks of queries first:last.
+
+        s has a number for every row, and those of the block are its scores Φ v.
+        """
+        v, s = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0])
+
+        def work(blocks: list[tuple[int, int]]) -> tuple[Any, np.ndarray]:
+            total, g = 0.0, np.zeros(len(v))
+            for first, last in blocks:
+                a, b = int(self.offsets[first]), int(self.offsets[last])
+                rows = self.design.block(a, b)
+                rows.scores(v, s[a:b])
+                total = total + sweep(first, last, s)
+                rows.add_back(s[a:b], g)
+            return total, g
+
+        with serial_blas():
+            totals, parts = zip(*run_shards(work, self.shards))
+        return sum(totals), add_up(parts)
 
 
-class StreamedPass(WindowPass):
-    """Like FusedPass, over blocks of whole queries: map a block, score it, sweep it, add its part, discard it."""
+class StreamedPass(BlockPass, WindowPass):
+    """Like FusedPass, over blocks of whole queries; those without pairs are left out."""
 
     def __init__(self, design: StreamedDesign, loss: WindowLoss, preferences: QueryPreferences):
-        super().__init__(loss, preferences)
-        self.design, self.shards = design, blocks_of_queries(design, self.offsets)
+        WindowPass.__init__(self, loss, preferences)
+        BlockPass.__init__(self, design, preferences.offsets)
+        self.shards = self._with_pairs(self.shards)
+
+    def _with_pairs(self, shards: list[list[tuple[int, int]]]) -> list[list[tuple[int, int]]]:
+        start = self.tree.node_start
+        return [[(a, b) for a, b in blocks if start[a] < start[b]] for blocks in shards]
 
     def every(self, stride: int) -> Pass:
         """The pass over every stride-th query, whose rows are computed once and stored if they are few."""
@@ -184,7 +213,7 @@ class StreamedPass(WindowPass):
         part.latest = None
         queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
-        part.shards = [queries[a:b] for a, b in pairwise(edges)]
+        part.shards = self._with_pairs([queries[a:b] for a, b in pairwise(edges)])
         return part
 
     def at(self, w: np.ndarray) -> LossPoint:
@@ -203,42 +232,32 @@ class StreamedPass(WindowPass):
 
         def work(blocks: list[tuple[int, int]]) -> np.ndarray:
             H = np.zeros((len(w), len(w)))
-            if stride > 1:
-                blocks = [(q, q + 1) for a, b in blocks for q in range(a + -a % stride, b, stride)]
             for first, last in blocks:
                 base = int(self.offsets[first])
-                if self.tree.node_start[first] < self.tree.node_start[last]:
-                    rows = Block(self.design.source.block(base, int(self.offsets[last]))).rows
-                    H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.terms, base)
+                rows = Block(self.design.source.block(base, int(self.offsets[last]))).rows
+                H += hessian_pass(rows, len(w), first, last, 1, self.tree, self.state, self.terms, base)
             return H
 
         lanes = [list(chain(*self.shards[k::MATRICES])) for k in range(min(MATRICES, len(self.shards)))]
+        if stride > 1:
+            lanes = self._with_pairs(
+                [[(q, q + 1) for a, b in lane for q in range(a + -a % stride, b, stride)] for lane in lanes]
+            )
         return add_up(run_shards(work, lanes))
 
-    def _run(self, v: np.ndarray, sweep: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
-        """(the sum of what the sweeps return; Ψᵀ of what they write) at scores Ψ v."""
-        v, s = np.ascontiguousarray(v, np.float64), np.empty(self.design.shape[0])
+    def _run(self, v: np.ndarray, kernel: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
+        """(the moments that a kernel returns, if it does; Ψᵀ of what it writes) at scores Ψ v."""
 
-        def work(blocks: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-            g, moments = np.zeros(len(v)), np.zeros((len(self.terms), 3))
-            for first, last in blocks:
-                a, b = self.offsets[first], self.offsets[last]
-                if self.tree.node_start[first] == self.tree.node_start[last]:
-                    continue
-                rows = self.design.block(a, b)
-                rows.scores(v, s[a:b])
-                found = sweep(s, first, last, self.tree, self.state, self.terms, s)
-                moments += 0.0 if found is None else found
-                rows.add_back(s[a:b], g)
-            return moments, g
+        def sweep(first: int, last: int, s: np.ndarray) -> Any:
+            found = kernel(s, first, last, self.tree, self.state, self.terms, s)
+            return 0.0 if found is None else found
 
-        with serial_blas():
-            parts = run_shards(work, self.shards)
-        return add_up([moments for moments, _ in parts]), add_up([g for _, g in parts])
+        moments, g = self._swept(v, sweep)
+        return np.zeros((len(self.terms), 3)) + moments, g
 
 
-class ListPass(Pass):
-    """Any loss that is a sum over queries: compute a block, score it, evaluate its queries' loss, add its part.
+class ListPass(BlockPass):
+    """Any loss that is a sum over queries, evaluated block by block.
 
     Every block stores only its curvature at the last point evaluated; an older point re-evaluates itself when its own
     is needed.
@@ -247,53 +266,34 @@ class ListPass(Pass):
     graded = None
 
     def __init__(self, design: StreamedDesign, loss: Loss, preferences: QueryPreferences):
-        self.design, self.loss, self.preferences, self.offsets = design, loss, preferences, preferences.offsets
-        self.shards = blocks_of_queries(design, self.offsets)
+        super().__init__(design, preferences.offsets)
+        self.loss, self.preferences = loss, preferences
         self.curvatures: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
         self.latest: np.ndarray | None = None
 
     def at(self, w: np.ndarray) -> LossPoint:
         w, self.latest = np.ascontiguousarray(w, np.float64), None
 
-        def work(blocks: list[tuple[int, int]]) -> tuple[float, np.ndarray]:
-            value, g = 0.0, np.zeros(len(w))
-            for first, last in blocks:
-                rows, s = self._scored(first, last, w)
-                self.curvatures.pop(first, None)  # free it before the next one is made
-                here = self.loss.at(s, self.preferences.between(first, last))
-                self.curvatures[first] = here.curvature
-                value += here.value
-                rows.add_back(here.gradient, g)
-            return value, g
+        def evaluate(first: int, last: int, s: np.ndarray) -> float:
+            own = s[self.offsets[first] : self.offsets[last]]
+            self.curvatures.pop(first, None)  # free it before the next one is made
+            here = self.loss.at(own.copy(), self.preferences.between(first, last))  # its curvature keeps the scores
+            self.curvatures[first], own[:] = here.curvature, here.gradient
+            return here.value
 
-        with serial_blas():
-            parts = run_shards(work, self.shards)
-        self.latest = w
-        return LossPoint(sum(value for value, _ in parts), add_up([g for _, g in parts]), self._curvature_at(w), None)
+        def multiply(first: int, last: int, s: np.ndarray) -> float:
+            own = s[self.offsets[first] : self.offsets[last]]
+            own[:] = self.curvatures[first](own)
+            return 0.0
 
-    def _curvature_at(self, w: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         def curvature(v: np.ndarray) -> np.ndarray:
             if self.latest is not w:
                 self.at(w)
-            v = np.ascontiguousarray(v, np.float64)
+            return self._swept(v, multiply)[1]
 
-            def work(blocks: list[tuple[int, int]]) -> np.ndarray:
-                g = np.zeros(len(v))
-                for first, last in blocks:
-                    rows, s = self._scored(first, last, v)
-                    rows.add_back(self.curvatures[first](s), g)
-                return g
-
-            with serial_blas():
-                return add_up(run_shards(work, self.shards))
-
-        return curvature
-
-    def _scored(self, first: int, last: int, v: np.ndarray) -> tuple[Block, np.ndarray]:
-        a, b = int(self.offsets[first]), int(self.offsets[last])
-        rows, s = self.design.block(a, b), np.empty(b - a)
-        rows.scores(v, s)
-        return rows, s
+        value, gradient = self._swept(w, evaluate)
+        self.latest = w
+        return LossPoint(value, gradient, curvature, None)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         if stride > 1:
@@ -308,10 +308,10 @@ class ListPass(Pass):
         often = max(1, min(len(blocks), self.design.shape[0] // ROWS_OF_A_DIAGONAL))
 
         def work(block: tuple[int, int]) -> np.ndarray:
-            first, last = block
-            part, (_, s) = self.preferences.between(first, last), self._scored(first, last, w)
-            rows = self.design.source.block(int(self.offsets[first]), int(self.offsets[last]))
-            return RowsDesign(rows).scatter(self.loss.at(s, part).diagonal, part.offsets)
+            a, b = (int(self.offsets[query]) for query in block)
+            part, s = self.preferences.between(*block), np.empty(b - a)
+            self.design.block(a, b).scores(w, s)
+            return RowsDesign(self.design.source.block(a, b)).scatter(self.loss.at(s, part).diagonal, part.offsets)
 
         found = add_up(run_shards(work, blocks[::often])) * (len(blocks) / len(blocks[::often]))
         known = found > 0
