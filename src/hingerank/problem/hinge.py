@@ -9,31 +9,19 @@ and both of its sums come from the sweep that gives value and gradient. So every
 """
 
 from collections.abc import Sequence
-from copy import copy
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from hingerank.arrays import Vector
 from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
-from hingerank.preferences import Preferences
 from hingerank.problem.design import RowsDesign
+from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point, Problem
 
 ROUNDING = 1e-14  # relative error of a sum over pairs
-
-
-class HingeProblem(Objective, Protocol):
-    """½‖w‖² + C · (a hinge): any problem whose loss can be replaced."""
-
-    C: float
-    loss: Loss
-    preferences: Preferences
-
-    def with_loss(self, loss: Loss) -> "HingeProblem":
-        """The same problem under another loss."""
-        ...
+HingeProblem = Problem | KernelProblem  # whose loss, a hinge, can be replaced
 
 
 class Bounds(NamedTuple):
@@ -58,11 +46,9 @@ class RoundedHinge(Objective):
         self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
         self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
 
-    def narrowed(self, width: float) -> "RoundedHinge":
-        """The same with its kink rounded over another width, reusing the memory."""
-        other = copy(self)
-        other.width, other.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
-        return other
+    def narrow(self, width: float) -> None:
+        """Round the kink over another width, reusing the memory."""
+        self.width, self.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
 
     def at(self, w: Vector) -> Point:
         return self.problem.at(w)

@@ -8,14 +8,13 @@ which falls as u²: moderate widths suffice.
 `smoothing` is far faster. It starts from the nearly optimal multipliers of `smoothing` and improves them one by one.
 """
 
-from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
 
 from hingerank.arrays import Vector
 from hingerank.problem.hinge import Bounds, HingeProblem, PairDual, RoundedHinge
-from hingerank.problem.problem import Objective, Point, Problem
+from hingerank.problem.problem import Point, Problem
 from hingerank.solvers.newton import TangentGap, newton_from, solve_samples
 from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution, apart
 
@@ -36,19 +35,20 @@ def smoothing(
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", tol, max_iter, max_seconds, callback)
     gap = _Gap(run)
-    width, smooth = FIRST_WIDTH, _WatchedRun(RoundedHinge(problem, FIRST_WIDTH), gap)
+    width, smooth = FIRST_WIDTH, _WatchedHinge(problem, FIRST_WIDTH, gap)
+    samples = smooth.samples()
     zero, inverse = np.zeros(problem.dimension), None
     start = None if w is None or not np.any(w) else w
-    if start is None and smooth.parts:
-        scale, run.origin = float(np.linalg.norm(smooth.parts[-1].at(zero).gradient)), problem.origin()
-        start, inverse = solve_samples(smooth, smooth.parts, scale, run)
+    if start is None and samples:
+        scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), problem.origin()
+        start, inverse = solve_samples(smooth, samples, scale, run)
         point = smooth.at(start)
     else:
         origin = smooth.at(zero)
         scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
         point = origin if start is None else smooth.at(start)
     while True:
-        model = smooth.parts[-1] if smooth.parts else None
+        model = samples[-1] if samples else None
         rounded = Run("gradient", 1e-13, callback=gap.enough)
         point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
         if run.status:
@@ -57,8 +57,8 @@ def smoothing(
         if not width >= NARROWEST:  # also if sums overflow
             run.status = "stalled"
             break
-        smooth = _WatchedRun(smooth.rounded.narrowed(width), gap)
-        point = smooth.at(point.w)
+        smooth.narrow(width)
+        samples, point = smooth.samples(), smooth.at(point.w)
     extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
     w, value = gap.answer
     return run.solution(GAP, w, value, len(run.trace), **extra)
@@ -105,33 +105,26 @@ class _Gap:
         return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
 
-class _WatchedRun(Objective, TangentGap):
+class _WatchedHinge(RoundedHinge, TangentGap):
     """A rounded hinge whose every evaluation is recorded in the gap."""
 
-    def __init__(self, rounded: RoundedHinge, gap: _Gap):
-        self.rounded, self.watch, self.dimension = rounded, gap, rounded.dimension
-        self.parts: Sequence[Objective] = rounded.samples()
+    def __init__(self, problem: HingeProblem, width: float, watch: _Gap):
+        super().__init__(problem, width)
+        self.watch = watch
 
     def at(self, w: Vector) -> Point:
-        point = self.rounded.at(w)
-        self.watch.see(point, self.rounded.bounds(point))
+        point = super().at(w)
+        self.watch.see(point, self.bounds(point))
         return point
 
     def may_suffice(self, point: Point, gap: float) -> bool:
         return gap <= max(self.watch.kink, 0.5 * self.watch.run.tol * self.watch.size)
 
     def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
-        bounds = self.rounded.bounds_by_tangents(point, here, there, r)
+        bounds = self.bounds_by_tangents(point, here, there, r)
         self.watch.see(point, bounds)
         needed = max(2 * bounds.kink, self.watch.run.tol * self.watch.size)
         return np.inf, 0.0 if bounds.gap <= needed else needed - bounds.kink - curved
-
-    def diagonal(self, point: Point) -> Vector:
-        return self.rounded.diagonal(point)
-
-    @property
-    def recycled(self) -> int:
-        return self.rounded.recycled
 
 
 def dual_coordinate_descent(
