@@ -211,10 +211,6 @@ class RegularizedDual:
         )  # fmt: skip
         return float(sum(parts))
 
-    def response(self) -> "Response":
-        """The problem in w whose optimum gives the best multipliers for the current A."""
-        return Response(self)
-
     def state(self) -> Facts:
         """The solver's state, to return to; arrays are replaced, never changed in place."""
         return {name: getattr(self, name) for name in ("a", "A", "w", "total", "nuclear", "ranks")}

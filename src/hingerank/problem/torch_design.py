@@ -241,11 +241,7 @@ def _home(t: Tensor) -> np.ndarray:
 class TorchBins(DeviceDesign):
     """Ψ: the row of a value has a 1 at its bin's height and its position at the bin's slope; positions are float32.
 
-    Parameters
-    ----------
-    X : rows, a matrix or a view; CSR is made dense
-    knots : of every column
-    device : a PyTorch device
+    X: rows, a matrix or a view; CSR is made dense.
     """
 
     def __init__(self, X: Matrix, knots: Knots, device: Device):

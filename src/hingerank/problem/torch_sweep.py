@@ -21,13 +21,7 @@ from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
 
 
 class Slots:
-    """A graded preference set on the device: one slot for each row of each node, and an empty one at the end.
-
-    Parameters
-    ----------
-    preferences : which rows should be above which
-    device : a PyTorch device
-    """
+    """A graded preference set on the device: one slot for each row of each node, and an empty one at the end."""
 
     def __init__(self, preferences: QueryPreferences, device: Device):
         import torch

@@ -13,7 +13,6 @@ from hingerank.problem.problem import Point
 from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.newton import conjugate_gradients
 from hingerank.solvers.run import GAP, Callback, Run, Solution
-from hingerank.structures import GroupedSquare
 
 ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is abandoned
 ENOUGH = 1e-4  # fraction of the predicted decrease that a step must achieve
@@ -39,8 +38,7 @@ def grouped_newton(
             rough.origin = run.origin  # a sample's loss is scaled up to that of all queries
             start = _minimise(sample, start, rough).w
     point = _minimise(problem, start, run)
-    used = int(np.count_nonzero(problem.structure.norms(point.w)))
-    return run.solution(GAP, point.w, problem.total(point), len(run.trace) - 1, groups=used)
+    return run.solution(GAP, point.w, problem.total(point), len(run.trace) - 1, groups=run.trace[-1]["groups"])
 
 
 def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
@@ -50,7 +48,8 @@ def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
         value, gap = problem.total(point), problem.gap(point)
         penalty = value - point.value + problem.structure.value(point.w)
         left = run.relative(gap, value, problem.least_gain(point), penalty)
-        if run.stops(iteration=iteration, value=value, gap=left, groups=_in_use(problem, point.w)):
+        used = int(np.count_nonzero(problem.structure.norms(point.w)))
+        if run.stops(iteration=iteration, value=value, gap=left, groups=used):
             return point
         before, iteration = point, iteration + 1
         point, size = _proximal_step(problem, point, size)
@@ -58,10 +57,6 @@ def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
         if point is before:
             run.status = "stalled"
             return point
-
-
-def _in_use(problem: GroupedProblem, w: np.ndarray) -> int:
-    return int(np.count_nonzero(problem.structure.norms(w)))
 
 
 def _proximal_step(problem: GroupedProblem, point: Point, size: float) -> tuple[Point, float]:
@@ -87,14 +82,14 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
     """Newton's step in the nonzero weights, shortened until it descends; the same point if it never does."""
     structure, w = problem.structure, point.w
     norms = structure.norms(w)
+    inverse = np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)[structure.group]
     free = (norms[structure.group] > 0) if structure.amount > 0 else np.ones(len(w), bool)
-    free &= ~(structure.bounded & (w <= 0) & (structure.amount * _unit(structure, w, norms) + point.gradient >= 0))
-    direction = np.where(free, w, 0.0) * _inverse(norms)[structure.group]
+    free &= ~(structure.bounded & (w <= 0) & (structure.amount * (w * inverse) + point.gradient >= 0))
+    direction, bend = np.where(free, w, 0.0) * inverse, structure.amount * inverse
     gradient = np.where(free, point.gradient + structure.amount * direction, 0.0)
     size = float(np.linalg.norm(gradient))
     if size == 0.0:
         return point
-    bend = structure.amount * _inverse(norms)[structure.group]
 
     def curvature(v: np.ndarray) -> np.ndarray:
         found = point.curvature(v)
@@ -118,11 +113,3 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
             return trial
         step, forecast = 0.5 * step, 0.5 * forecast
     return point
-
-
-def _inverse(norms: np.ndarray) -> np.ndarray:
-    return np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)
-
-
-def _unit(structure: GroupedSquare, w: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    return np.asarray(w * _inverse(norms)[structure.group])

@@ -24,12 +24,8 @@ def lbfgs(
 ) -> Solution:
     """Descend from w until the gradient's norm is at most tol times that at w, or measure(gradient) at most tol.
 
-    Parameters
-    ----------
-    at : w -> (value, gradient), of any differentiable function; if it is not convex the result is a stationary point.
-    w : the start.
-    measure : gradient at the last evaluated point -> how stationary that is.
-    tol, max_iter, max_seconds, callback : as in every solver.
+    at: w -> (value, gradient), of any differentiable function; if it is not convex the result is a stationary point.
+    measure: gradient at the last evaluated point -> how stationary that is.
     """
     run = Run("gradient", tol, max_iter, max_seconds, callback)
     scale, reached = 0.0, (np.inf, w, np.inf)  # value, w and gradient norm of the last iterate

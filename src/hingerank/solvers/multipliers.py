@@ -28,7 +28,7 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.kernels.multipliers import prefix_lengths
 from hingerank.kernels.threads import serial_blas
-from hingerank.problem.multipliers import FactorizedDual, FactorModel, RegularizedDual
+from hingerank.problem.multipliers import FactorizedDual, FactorModel, RegularizedDual, Response
 from hingerank.solvers.hinge import smoothing
 from hingerank.solvers.newton import newton, newton_from
 from hingerank.solvers.run import GAP, STATIONARY, Callback, Entry, Run, Solution
@@ -54,17 +54,8 @@ def factor_descent(
 ) -> Solution:
     """Minimise from V until the projected gradient's norm is at most tol times that of the linear part alone.
 
-    Parameters
-    ----------
-    problem : see problem/multipliers.py.
-    V : the start.
-    rng : for the order of the queries.
-    validate : w -> a score; the epoch with the best score is kept, and `patience` epochs without a better one end the
-        descent.
-
-    Returns
-    -------
-    Solution with the weights w(V) and V itself in ``extra["V"]``.
+    rng: for the order of the queries. validate: w -> a score; the epoch with the best score is kept, and `patience`
+    epochs without a better one end the descent. The solution's w is w(V), and V itself is in ``extra["V"]``.
     """
     run, best = Run("gradient", tol, max_iter, max_seconds, callback), _Best(validate, patience)
     w, total = problem.weights(V)
@@ -137,19 +128,10 @@ def factor_newton(
     callback: Callback = None,
     before: Solution | None = None,
 ) -> Solution:
-    """Minimise from V until the projected gradient's norm is at most tol times that of the linear part alone.
-
-    Parameters
-    ----------
-    problem : see problem/multipliers.py.
-    V : the start.
-    before : the solution of the solver that computed V; its iterations and seconds count.
-
-    Returns
-    -------
-    Solution with the weights w(V) and V itself in ``extra["V"]``.
-    """
-    run, rows = Run("gradient", tol, max_iter, max_seconds, callback), _by_position(problem)
+    """As `factor_descent`; before: the solution of the solver that computed V, whose iterations and seconds count."""
+    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    X = problem.design.matrix[problem.preferences.row_at]  # in the order of V's columns
+    rows = np.ascontiguousarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
     w, total = problem.weights(V)
     value, rho = 0.5 * float(w @ w) - total, float(problem.tree.widest)
     with serial_blas():
@@ -183,12 +165,6 @@ def continued(before: Solution, found: Solution) -> Solution:
         found.certificate, n_iter=n + found.certificate.n_iter, seconds=seconds + found.certificate.seconds
     )
     return replace(found, certificate=certificate, trace=before.trace + later)
-
-
-def _by_position(problem: FactorizedDual) -> np.ndarray:
-    """The rows in the order of V's columns."""
-    X = problem.design.matrix[problem.preferences.row_at]
-    return np.ascontiguousarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
 
 
 def factor_steps(
@@ -313,7 +289,7 @@ def shrinkage(
 def _respond(problem: RegularizedDual, tol: float) -> None:
     """a <- the best multipliers for the current A."""
     before, value = problem.state(), problem.value()
-    inner = problem.response()
+    inner = Response(problem)
     scale = float(np.linalg.norm(inner.at(np.zeros_like(problem.w)).gradient))
     point = inner.at(problem.w)
     for goal in (max(tol, GOALS[0]), *GOALS[1:]):

@@ -33,7 +33,7 @@ from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
 from hingerank.solvers.run import ABSOLUTE_GAP, GAP, Callback, Run, Solution
 from hingerank.structures import L1Ball, L1Norm, SparseStructure
 
-MOST_TRIALS = 60
+MOST_TRIALS = 60  # of a line search
 ALL = 64  # with no more columns than this, all of them are in the working set
 JOIN, MOST = 8, 500  # least number of columns that join at once; most columns of a working set
 DAMPING = 1e-6, 1e-14  # fraction of each curvature added to it, at first and at last: flat directions follow rounding
