@@ -8,12 +8,12 @@ over memory. Other kernels call scikit-learn. ``choose_gamma`` computes a kernel
 
 import re
 from collections.abc import Callable
-from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import real
 from hingerank.data.files import DataError
 
 SAMPLED_PAIRS = 20_000  # number of pairs of rows from which gamma="median" is computed
@@ -227,9 +227,7 @@ def make_kernel(kernel: object, gamma: float = 1.0, degree: int = 3, coef0: floa
         raise ValueError(f"there is no kernel {kernel!r}; use one of {', '.join(KERNELS)}, or a function of two arrays")
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(f"gamma must be positive, not {gamma!r}")
-    if kernel == "polynomial" and not (
-        isinstance(degree, Real) and degree >= 1 and degree == int(degree) and coef0 >= 0
-    ):
+    if kernel == "polynomial" and not (real(degree) >= 1 and real(degree) % 1 == 0 and real(coef0) >= 0):
         raise ValueError(
             f"a polynomial kernel needs a whole degree of at least 1 and a coef0 of at least 0, not {degree!r} and "
             f"{coef0!r}"
@@ -288,7 +286,7 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
         number = float(match[1] or 1.0) if match else gamma
     except ValueError:
         number = None
-    if not isinstance(number, Real) or isinstance(number, bool) or not 0 < float(number) < np.inf:
+    if not real(number) > 0:
         raise ValueError(
             f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these three times a number, such "
             f"as '0.25*scale', not {gamma!r}"
