@@ -12,9 +12,9 @@ import hingerank as hr
 from hingerank.cli import main
 from hingerank.data.generate import make_letor
 from hingerank.papers import TABLES, Place
+from hingerank.papers.letor import _fit_both
 from hingerank.papers.outcome import reproduce
 from hingerank.papers.sets import GENERATED, read_set
-from hingerank.papers.sparse import _fit_both
 
 GOV = ("TD2004", "NP2004", "HP2004")
 OF_GOV = [

@@ -14,7 +14,8 @@ from hingerank.data.generate import make_letor
 from hingerank.papers import TABLES, Ours, Outcome, PaperTable, Place, Section, load_outcome, on_set
 from hingerank.papers.diversity import name_of_run, own_runs, web_track_qrels
 from hingerank.papers.engine import TableStudy, make_tables
-from hingerank.papers.outcome import reproduce, write_page
+from hingerank.papers.outcome import reproduce
+from hingerank.papers.pages import write_page
 from hingerank.papers.personal import SETS
 from hingerank.papers.sets import GRADED, KNOWN, MissingSet, find_set, read_set
 from hingerank.personal.rating_sets import is_movielens, read_movielens

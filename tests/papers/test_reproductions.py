@@ -32,8 +32,7 @@ from hingerank.papers import (
 )
 from hingerank.papers.engine import RUNNERS, make_recipe, make_tables
 from hingerank.papers.letor import measures_of, results_of
-from hingerank.papers.outcome import write_page
-from hingerank.papers.what_came_out import write_what_came_out
+from hingerank.papers.pages import write_page, write_what_came_out
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"

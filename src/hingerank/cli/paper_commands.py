@@ -44,7 +44,7 @@ def reproduce(
     from hingerank.lab.progress import LiveBoard
     from hingerank.papers import TABLES, Place, default_data, find_table, load_outcome, on_set
     from hingerank.papers import reproduce as run_table
-    from hingerank.papers.cost import cost
+    from hingerank.papers.outcome import cost
     from hingerank.problem.torch_design import check_device
 
     if list_tables:
@@ -83,7 +83,7 @@ def _run_rows(table: "PaperTable", rows: list[str], place: "Place", output: Path
 
 
 def _show(outcome: "Outcome", json: bool) -> None:
-    from hingerank.papers.outcome import table_lines
+    from hingerank.papers.pages import table_lines
 
     table = outcome.table
     if json:
@@ -121,9 +121,7 @@ def _list(json: bool) -> None:
 def _write_page(output: Path, json: bool) -> None:
     from hingerank.data.files import write_whole
     from hingerank.papers import TABLES, load_outcome
-    from hingerank.papers.outcome import write_page
-    from hingerank.papers.pages import fill_pages
-    from hingerank.papers.what_came_out import write_what_came_out
+    from hingerank.papers.pages import fill_pages, write_page, write_what_came_out
 
     found = [outcome for table in TABLES.values() if (outcome := load_outcome(table, output)) is not None]
     if not found:

@@ -1,18 +1,26 @@
-"""The outcome of running a paper's table again: saved as small JSON, compared figure by figure, shown as a page."""
+"""The outcome of running a paper's table again: saved as small JSON, compared figure by figure, and drawn."""
 
 import json
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
+from html import escape
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
+from hingerank.lab.progress import describe_time
 from hingerank.lab.run_folder import versions
 from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
-from hingerank.papers.pictures import Panel, PlotPoint, draw
-from hingerank.papers.sets import KNOWN, MissingSet
+from hingerank.papers.sets import MissingSet
+
+LABELS, WIDTH, LINE, ABOVE, BELOW = 190, 170, 15, 34, 24  # pixels: row names, panel, row, title, axis
+PANELS = 4  # side by side
+PAPER, OURS, FAINT, INK = "#c2571a", "#1f5fa8", "#d5d5d5", "#333333"
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
@@ -148,7 +156,7 @@ class Outcome:
             before = {(f.row, f.column): f.ours for row in old.figures(place) for f in row if f.column != TIME}
             after = {(f.row, f.column): f.ours for row in self.figures(place) for f in row if f.column != TIME}
             for cell in dict.fromkeys([*before, *after]):
-                was, now = (_number(values.get(cell), section.digits) for values in (before, after))
+                was, now = (figure_text(values.get(cell), section.digits) for values in (before, after))
                 if was != now:
                     found.append(f"{', '.join([section.title, *cell])}: {was} to {now}")
         return found
@@ -309,6 +317,15 @@ def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
     return rows
 
 
+def figure_text(value: float | None, digits: int, column: str = "") -> str:
+    """A figure as tables show it; a dash where there is none."""
+    if value is None:
+        return "–"
+    if column == TIME:
+        digits = 1 if value >= 10 else 2
+    return f"{value:.{digits}f}"
+
+
 def _short(ours: Ours) -> Facts:
     """As JSON without empty fields; figures are rounded, chosen settings are not."""
 
@@ -320,144 +337,127 @@ def _short(ours: Ours) -> Facts:
     return {"values": {}, **{name: rounded(value) for name, value in asdict(ours).items() if value}}
 
 
-# The page of reproductions, from saved outcomes, and the same tables for the terminal.
+def cost(table: PaperTable, saved: Outcome | None = None) -> str:
+    """The number of settings to try, and how long their fits took when the table was saved.
 
-INTRODUCTION = """\
-# Reproductions
-
-<!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
-     data in src/hingerank/papers/figures, not this page. -->
-
-This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce NAME` runs one
-table. It finds the data below the folder that `--data` or `$HINGERANK_DATA` names, or where `hingerank fetch` keeps
-them. It saves each fit as it is computed; rerun the same command to resume. `hingerank reproduce --list` lists the
-tables. Settings are chosen on validation queries, and test queries are measured once.
-
-Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
-not given, or not computed. A preset of the measures fixes what each figure means: see [Measures](measures.md).
-
-Tables computed on partial data say so in the title. Tables computed on other data than the paper's say which data; the
-paper's figures are for orientation only there, and none of them is counted as agreement. A paper's own methods and its
-baselines are counted separately. Some papers cite their baselines, or tune them less than their own methods. Here all
-methods are tuned in the same way, so these baselines differ from print. A line below each table says by how much.
-
-## The sets
-
-`hingerank reproduce` looks for a set in that folder, in the layout in which it is published, and then where
-`hingerank fetch` keeps it. It uses partial data only if the whole set is not there. `hingerank reproduce NAME --on SET`
-runs the methods of a table on another set of graded rows.
-
-- MSLR and Istella have raw values, so all methods but trees scale the columns.
-- Istella's largest doubles mark missing values and become 0. Its full set has no validation queries, so every fifth
-  training query is used for validation.
-- HetRec 2011 has its genres in a separate file.
-- The folder of TREC's Web Tracks has the diversity judgments as TREC's server names them (09/qrels.diversity.gz,
-  10/10.diversity-qrels.final, 11/qrels.diversity, 12/qrels.diversity). Your own runs over ClueWeb09-B belong in
-  runs/QL.txt, runs/MMR.txt, …: one file for all topics, named after the table's row.
-"""
+    >>> from hingerank.papers import TABLES
+    >>> cost(TABLES["xu2019-fig2"])
+    'xu2019-fig2: nothing to choose; how long it takes is not known'
+    """
+    recipes = {row: recipe for section in table.sections for row, recipe in section.methods.items()}
+    tried = {row: math.prod(map(len, recipe.search.values())) for row, recipe in recipes.items()}
+    words = f"{len(tried)} methods, {sum(tried.values())} settings a fold or more" if tried else "nothing to choose"
+    found = {row: ours for rows in (saved.sections if saved else []) for row, ours in rows.items() if row in tried}
+    fits = [tried[row] * max(1, len(ours.chosen)) * (ours.seconds or 0.0) for row, ours in found.items()]
+    if saved is None:
+        return f"{table.name}: {words}; how long it takes is not known"
+    return (
+        f"{table.name}: {words}; it took {describe_time(sum(fits) or saved.seconds)} when it was saved ({saved.date})"
+    )
 
 
-def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
-    """Write one Markdown page with all outcomes; pictures: the folder beside it that contains theirs."""
-    parts = [
-        INTRODUCTION,
-        _sets(),
-        "## The tables\n",
-        _overview(outcomes),
-        *(_chapter(outcome, pictures) for outcome in outcomes),
+# The picture of a table: the paper's figures and ours, a panel for each column, as a small SVG file.
+
+
+class PlotPoint(NamedTuple):
+    """A row: the paper's figure and ours, None if there is none, and our standard deviation over folds or starts."""
+
+    row: str
+    paper: float | None
+    ours: float | None
+    spread: float | None
+
+
+class Panel(NamedTuple):
+    """A column of a section; sections are below each other."""
+
+    section: str
+    column: str
+    points: Sequence[PlotPoint]
+    digits: int = 4
+
+
+def draw(panels: Sequence[Panel]) -> str:
+    """SVG with rows from top to bottom, figures from left to right; hollow: the paper's, filled: ours with deviation.
+
+    >>> picture = draw([Panel("Set", "MAP", [PlotPoint("RSVM", 0.44, 0.45, 0.01)])])
+    >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
+    (2, 2, True)
+    """
+    parts = [*_key()]
+    top = 28
+    for section, own in groupby(panels, key=lambda panel: panel.section):
+        columns = list(own)
+        parts.append(_text(6, top + 12, section, weight="bold"))
+        top += 18
+        for first in range(0, len(columns), PANELS):
+            line = columns[first : first + PANELS]
+            rows = list(dict.fromkeys(point.row for panel in line for point in panel.points))
+            for k, row in enumerate(rows):
+                parts.append(_text(LABELS - 8, top + ABOVE + k * LINE + 4, row, "end"))
+            for place, panel in enumerate(line):
+                parts += _panel(panel, rows, LABELS + place * WIDTH, top)
+            top += ABOVE + len(rows) * LINE + BELOW
+    width = LABELS + PANELS * WIDTH + 10
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" height="{top}" '
+    style = f'font-family="sans-serif" font-size="10" fill="{INK}">'
+    paper = f'<rect x="0" y="0" width="{width}" height="{top}" fill="white"/>'
+    return "\n".join([head + style, paper, *parts, "</svg>", ""])
+
+
+def _key() -> list[str]:
+    """The legend."""
+    return [
+        _diamond(14, 14),
+        _text(24, 18, "the paper"),
+        f'<circle cx="90" cy="14" r="3.5" fill="{OURS}"/>',
+        _text(100, 18, "ours, with the standard deviation over folds (of “ten starts”: over starts)"),
     ]
-    write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
 
 
-def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
-    """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
-    section = outcome.table.sections[place]
-    lines = []
-    for row in outcome.figures(place):
-        if any(figure.paper is not None for figure in row):
-            lines.append([row[0].row, "paper", *(_number(f.paper, section.digits, f.column) + f.after for f in row)])
-        if any(figure.ours is not None for figure in row):
-            lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
-    return ["", "", *section.columns], lines
+def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[str]:
+    ends = [end for point in panel.points for end in _ends(point)]
+    low, high = min(ends), max(ends)
+    margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
+    low, high = low - margin, high + margin
+    inner = WIDTH - 26
+
+    def across(value: float) -> float:
+        return left + 8 + inner * (value - low) / (high - low)
+
+    bottom = top + ABOVE + len(rows) * LINE - 6
+    parts = [_text(left + 8 + inner / 2, top + 14, panel.column, "middle")]
+    parts.append(f'<rect x="{left + 8}" y="{top + 22}" width="{inner}" height="{bottom - top - 22:g}" '
+                 f'fill="none" stroke="{FAINT}"/>')  # fmt: skip
+    for value in (low + margin, (low + high) / 2, high - margin):
+        x = across(value)
+        parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}" stroke="{INK}"/>')
+        parts.append(_text(x, bottom + 14, f"{value:.{min(panel.digits, 3)}f}", "middle", 8))
+    for point in panel.points:
+        y = top + ABOVE + rows.index(point.row) * LINE
+        if point.ours is not None and point.spread:
+            a, b = across(point.ours - point.spread), across(point.ours + point.spread)
+            parts.append(f'<line x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}" stroke="{OURS}"/>')
+        if point.ours is not None:
+            parts.append(f'<circle cx="{across(point.ours):.1f}" cy="{y}" r="3.5" fill="{OURS}"/>')
+        if point.paper is not None:
+            parts.append(_diamond(across(point.paper), y))
+    return parts
 
 
-def _chapter(outcome: Outcome, pictures: str) -> str:
-    table = outcome.table
-    lines = [f"## {table.name}", "", f"{table.paper}. {outcome.title}.", "", table.setup, ""]
-    for place in range(len(table.sections)):
-        if not outcome.sections[place]:
-            continue
-        lines += [f"**{outcome.section_title(place)}**", "", *_markdown(*table_lines(outcome, place)), ""]
-        if outcome.note(place):
-            lines += [outcome.note(place), ""]
-    if outcome.not_run():
-        lines += [f"Not run: data unavailable ({', '.join(outcome.not_run())}).", ""]
-    lines += [outcome.summary(), "", *outcome.grids()]
-    lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
-    if table.finding:
-        lines += [table.finding, ""]
-    if outcome.date:
-        later = {row: ours.made for rows in outcome.sections for row, ours in rows.items() if ours.made}
-        when = [f"{outcome.date} by version {outcome.versions['hingerank']}"]
-        lines += [f"Run on {'; '.join(when + [f'{row} on {made}' for row, made in later.items()])}.", ""]
-    return "\n".join(lines)
+def _ends(point: PlotPoint) -> list[float]:
+    """The values that must be inside the panel."""
+    around = [] if point.ours is None else [point.ours - (point.spread or 0.0), point.ours + (point.spread or 0.0)]
+    return around + ([] if point.paper is None else [point.paper])
 
 
-def _sets() -> str:
-    rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
-    return "\n".join([*_markdown(["set", "in `fetch`", "folder"], rows), ""])
+def _diamond(x: float, y: float) -> str:
+    corners = f"{x:.1f},{y - 5:g} {x + 5:.1f},{y:g} {x:.1f},{y + 5:g} {x - 5:.1f},{y:g}"
+    return f'<polygon points="{corners}" fill="none" stroke="{PAPER}" stroke-width="1.4"/>'
 
 
-def _counted(outcome: Outcome, own: bool) -> str:
-    """The cell of the overview for the paper's own methods, or for its baselines."""
-    close, total = outcome.counts(own)
-    return f"{close} of {total}" if total else "–"
-
-
-def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = [
-        [
-            f"[{o.table.name}](#{o.table.name})",
-            o.table.cited,
-            o.title,
-            _counted(o, True),
-            _counted(o, False),
-            o.within() if o.counts()[1] else o.agreement(),
-        ]
-        for o in outcomes
-    ]
-    header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
-    return "\n".join([*_markdown(header, rows), ""])
-
-
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return markdown_lines(_escaped(header), map(_escaped, rows))
-
-
-def _escaped(cells: Sequence[str]) -> list[str]:
-    return [cell.replace("|", "\\|").replace("*", "\\*") for cell in cells]
-
-
-def markdown_lines(
-    header: Sequence[str], rows: Iterable[Sequence[str]], align: Sequence[str] | None = None
-) -> list[str]:
-    """The lines of a Markdown table; align: the cells of its second line, "---" for each column by default."""
-    return [_line(header), _line(align or ["---"] * len(header)), *map(_line, rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
-
-
-def _number(value: float | None, digits: int, column: str = "") -> str:
-    if value is None:
-        return "–"
-    if column == TIME:
-        digits = 1 if value >= 10 else 2
-    return f"{value:.{digits}f}"
-
-
-def _own(figure: Figure, digits: int) -> str:
-    text = _number(figure.ours, digits, figure.column) + figure.marks
-    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
-    return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"
+def _text(x: float, y: float, words: str, anchor: str = "start", size: int = 10, weight: str = "normal") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}">'
+        f"{escape(words)}</text>"
+    )

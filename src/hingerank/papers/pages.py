@@ -1,6 +1,7 @@
-"""Figures of the documentation from stored results: each is stored once, and the pages that show it are filled from it.
+"""Pages of the documentation from stored results: a figure is stored once, and pages that show it get it from there.
 
-A page marks where a table goes, and `hingerank reproduce --write-docs` writes what is between the marks:
+Two pages are about the reproductions alone and written whole. In any other page `hingerank reproduce --write-docs`
+writes the tables, each between two marks:
 
     <!-- table sparse-steps -->
     | | r = 1 | r = 2 |
@@ -18,12 +19,62 @@ table: its name, the first cell of the row, and the column. The number of digits
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hingerank.arrays import Given
 from hingerank.data.files import DataError, write_whole
-from hingerank.papers.outcome import Outcome, compared, markdown_lines
+from hingerank.papers.outcome import Figure, Outcome, compared, figure_text
+from hingerank.papers.sets import KNOWN
+
+SUMMARY = """\
+# What came out
+
+<!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
+     data in src/hingerank/papers/figures, not this page. -->
+
+Every table of five documents was run again. [Reproductions](reproductions.md) shows them figure by figure. This page
+says what came out of each, and what a reader should believe today.
+
+A figure is *within* if it differs from print by no more than its table allows, most often .01 of a measure; otherwise
+it is *above* or *below*. Figures computed on other data than the paper's, or on partial data, are not counted. If a
+baseline comes out above print, the paper tuned it less; the paper's own method then has less to gain.
+
+"""
+
+INTRODUCTION = """\
+# Reproductions
+
+<!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
+     data in src/hingerank/papers/figures, not this page. -->
+
+This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce NAME` runs one
+table. It finds the data below the folder that `--data` or `$HINGERANK_DATA` names, or where `hingerank fetch` keeps
+them. It saves each fit as it is computed; rerun the same command to resume. `hingerank reproduce --list` lists the
+tables. Settings are chosen on validation queries, and test queries are measured once.
+
+Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
+not given, or not computed. A preset of the measures fixes what each figure means: see [Measures](measures.md).
+
+Tables computed on partial data say so in the title. Tables computed on other data than the paper's say which data; the
+paper's figures are for orientation only there, and none of them is counted as agreement. A paper's own methods and its
+baselines are counted separately. Some papers cite their baselines, or tune them less than their own methods. Here all
+methods are tuned in the same way, so these baselines differ from print. A line below each table says by how much.
+
+## The sets
+
+`hingerank reproduce` looks for a set in that folder, in the layout in which it is published, and then where
+`hingerank fetch` keeps it. It uses partial data only if the whole set is not there. `hingerank reproduce NAME --on SET`
+runs the methods of a table on another set of graded rows.
+
+- MSLR and Istella have raw values, so all methods but trees scale the columns.
+- Istella's largest doubles mark missing values and become 0. Its full set has no validation queries, so every fifth
+  training query is used for validation.
+- HetRec 2011 has its genres in a separate file.
+- The folder of TREC's Web Tracks has the diversity judgments as TREC's server names them (09/qrels.diversity.gz,
+  10/10.diversity-qrels.final, 11/qrels.diversity, 12/qrels.diversity). Your own runs over ClueWeb09-B belong in
+  runs/QL.txt, runs/MMR.txt, …: one file for all topics, named after the table's row.
+"""
 
 MARKED = re.compile(r"(<!-- table ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 FIGURE = re.compile(r"([-+−]?[\d,]*\.?\d+)(<!-- = (paper )?([^<>]+?) -->)")
@@ -117,3 +168,146 @@ def _shown(words: Given) -> Callable[[float], str]:
         return text if zero else text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
     return show
+
+
+def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
+    """Write one Markdown page with all outcomes; pictures: the folder beside it that contains theirs."""
+    parts = [
+        INTRODUCTION,
+        _sets(),
+        "## The tables\n",
+        _overview(outcomes),
+        *(_chapter(outcome, pictures) for outcome in outcomes),
+    ]
+    write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
+
+
+def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
+    section = outcome.table.sections[place]
+    lines = []
+    for row in outcome.figures(place):
+        if any(figure.paper is not None for figure in row):
+            printed = [figure_text(f.paper, section.digits, f.column) + f.after for f in row]
+            lines.append([row[0].row, "paper", *printed])
+        if any(figure.ours is not None for figure in row):
+            lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
+    return ["", "", *section.columns], lines
+
+
+def _chapter(outcome: Outcome, pictures: str) -> str:
+    table = outcome.table
+    lines = [f"## {table.name}", "", f"{table.paper}. {outcome.title}.", "", table.setup, ""]
+    for place in range(len(table.sections)):
+        if not outcome.sections[place]:
+            continue
+        lines += [f"**{outcome.section_title(place)}**", "", *_markdown(*table_lines(outcome, place)), ""]
+        if outcome.note(place):
+            lines += [outcome.note(place), ""]
+    if outcome.not_run():
+        lines += [f"Not run: data unavailable ({', '.join(outcome.not_run())}).", ""]
+    lines += [outcome.summary(), "", *outcome.grids()]
+    lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
+    if table.finding:
+        lines += [table.finding, ""]
+    if outcome.date:
+        later = {row: ours.made for rows in outcome.sections for row, ours in rows.items() if ours.made}
+        when = [f"{outcome.date} by version {outcome.versions['hingerank']}"]
+        lines += [f"Run on {'; '.join(when + [f'{row} on {made}' for row, made in later.items()])}.", ""]
+    return "\n".join(lines)
+
+
+def _sets() -> str:
+    rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
+    return "\n".join([*_markdown(["set", "in `fetch`", "folder"], rows), ""])
+
+
+def _counted(outcome: Outcome, own: bool) -> str:
+    """The cell of the overview for the paper's own methods, or for its baselines."""
+    close, total = outcome.counts(own)
+    return f"{close} of {total}" if total else "–"
+
+
+def _overview(outcomes: Iterable[Outcome]) -> str:
+    rows = [
+        [
+            f"[{o.table.name}](#{o.table.name})",
+            o.table.cited,
+            o.title,
+            _counted(o, True),
+            _counted(o, False),
+            o.within() if o.counts()[1] else o.agreement(),
+        ]
+        for o in outcomes
+    ]
+    header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
+    return "\n".join([*_markdown(header, rows), ""])
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return markdown_lines(_escaped(header), map(_escaped, rows))
+
+
+def _escaped(cells: Sequence[str]) -> list[str]:
+    return [cell.replace("|", "\\|").replace("*", "\\*") for cell in cells]
+
+
+def markdown_lines(
+    header: Sequence[str], rows: Iterable[Sequence[str]], align: Sequence[str] | None = None
+) -> list[str]:
+    """The lines of a Markdown table; align: the cells of its second line, "---" for each column by default."""
+    return [_line(header), _line(align or ["---"] * len(header)), *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def _own(figure: Figure, digits: int) -> str:
+    text = figure_text(figure.ours, digits, figure.column) + figure.marks
+    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
+    return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"
+
+
+def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write one Markdown page about all papers."""
+    papers = {outcome.table.paper: outcome.table for outcome in outcomes}
+    rows, parts = [], []
+    for paper, table in papers.items():
+        own = [outcome for outcome in outcomes if outcome.table.paper == paper]
+        rows.append([table.cited, *_sides(own, True), *_sides(own, False)])
+        parts += [f"## {table.cited}", "", f"{paper}.", "", f"**What came out.** {table.came_out}", ""]
+        parts += [f"**What to believe.** {table.believe}", "", *_why(own), ""]
+    header = ["paper", "own methods: above", "within", "below", "baselines: above", "within", "below"]
+    text = [SUMMARY + "\n".join(markdown_lines(header, rows)), "", *parts]
+    write_whole(path, ("\n".join(text).rstrip() + "\n").encode())
+
+
+def _sides(outcomes: Sequence[Outcome], own: bool) -> list[str]:
+    """How many figures are above, within and below print."""
+    counts = [0, 0, 0]
+    for outcome in outcomes:
+        for section, figure in outcome.differences():
+            if outcome.table.is_own(figure.row, figure.column) == own and figure.difference is not None:
+                close = section.close * (1 + 1e-9)
+                counts[0 if figure.difference > close else 2 if figure.difference < -close else 1] += 1
+    return [str(count) if sum(counts) else "–" for count in counts]
+
+
+def _why(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each table of the paper whose figures were compared, with its finding."""
+    return [
+        f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. {_first_sentence(o.table.finding)}"
+        for o in outcomes
+        if o.counts()[1]
+    ]
+
+
+def _first_sentence(text: str) -> str:
+    """The text up to the first full stop that ends a sentence.
+
+    >>> _first_sentence("It is .01 higher. That is all.")
+    'It is .01 higher.'
+    """
+    head, stop, _ = text.partition(". ")
+    return head + stop.strip()
