@@ -208,7 +208,7 @@ FILE_LIBRARIES = re.compile(
 OTHER_USES = {  # check sums, results and tables of our own, and models for other programs
     "hingerank.cli.personal_commands", "hingerank.export.lucene", "hingerank.export.pmml", "hingerank.export.vectors",
     "hingerank.kernels.numba_inside", "hingerank.lab.comparison", "hingerank.lab.leaderboard",
-    "hingerank.lab.references", "hingerank.lab.results", "hingerank.papers.diversity", "hingerank.papers.engine",
+    "hingerank.lab.paper", "hingerank.lab.results", "hingerank.papers.diversity", "hingerank.papers.engine",
     "hingerank.papers.letor", "hingerank.papers.personal",
 }  # fmt: skip
 

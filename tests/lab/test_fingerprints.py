@@ -13,11 +13,11 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer
 
 import hingerank as hr
-from hingerank.lab import fingerprints
+from hingerank.lab import own
 from hingerank.lab.comparison import compare
-from hingerank.lab.fingerprints import code_mark, installed
 from hingerank.lab.folds import query_folds
 from hingerank.lab.methods import Method
+from hingerank.lab.own import code_mark, installed
 from hingerank.lab.results import load_results
 
 RANKER = """
@@ -134,7 +134,7 @@ def test_another_version_of_what_is_installed_is_another_code(monkeypatch):
     marks = {name: code_mark(kind) for name, kind in (("own", hr.RankSVM), ("sklearn", Ridge))}
     assert installed("sklearn.linear_model").startswith("scikit-learn ")
     installed.cache_clear()
-    monkeypatch.setattr(fingerprints, "version", lambda name: "0")
+    monkeypatch.setattr(own, "version", lambda name: "0")
     assert code_mark(Ridge) != marks["sklearn"] and code_mark(hr.RankSVM) == marks["own"]
     installed.cache_clear()
     monkeypatch.setattr(hr, "__version__", "0")
@@ -181,7 +181,7 @@ def test_a_mark_follows_what_code_does(one, other):
 @pytest.mark.slow
 def test_a_mark_is_the_same_in_another_process(tmp_path):
     text = textwrap.dedent("""
-        from hingerank.lab.fingerprints import code_mark
+        from hingerank.lab.own import code_mark
         from hingerank.lab.methods import Method
         import hingerank as hr
 

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.folds import PARTS, Fold, SelectedRows, check_folds, fingerprint, part_folds, query_folds
+from hingerank.lab.folds import PARTS, Fold, SelectedRows, check_folds, part_folds, query_folds
+from hingerank.lab.run_folder import fingerprint
 
 
 def queries(data):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from hingerank.lab.latex import latex_text
-from hingerank.lab.leaderboard import leaderboard, ranked_methods
+from hingerank.lab.leaderboard import latex_text, leaderboard, ranked_methods
 from hingerank.lab.results import COLUMNS, Results
 from hingerank.lab.statistics import randomisation
 

@@ -13,9 +13,8 @@ from hingerank.cli.app import run
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab import Method, compare, leaderboard, query_folds
 from hingerank.lab.folds import Fold, SelectedRows
-from hingerank.lab.latex import latex_text
-from hingerank.lab.paper import latex_table, write_trec_runs
-from hingerank.lab.references import _table, bibtex, papers_of, rankers_of_run
+from hingerank.lab.leaderboard import latex_text
+from hingerank.lab.paper import _table, bibtex, latex_table, papers_of, rankers_of_run, write_trec_runs
 from hingerank.lab.trec_evaluation import evaluate_run
 from hingerank.registry import RANKERS
 

@@ -5,8 +5,8 @@ import pytest
 
 import hingerank as hr
 from hingerank.lab import Method, compare, leaderboard, load_results, query_folds
-from hingerank.lab.folds import Fold, SelectedRows
-from hingerank.lab.learning_curves import check_sizes, learning_curves, parse_sizes, take_queries
+from hingerank.lab.folds import Fold, SelectedRows, check_sizes, parse_sizes, take_queries
+from hingerank.lab.leaderboard import learning_curves
 from hingerank.metrics import evaluate
 from hingerank.search.proposals import LogUniform, RandomSearch
 

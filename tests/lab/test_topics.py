@@ -13,10 +13,11 @@ from hingerank.diversity.queries import DiverseData, DiverseQuery, join_run
 from hingerank.diversity.relations import Relations, cosine_relation
 from hingerank.diversity.selection import DiverseRanker
 from hingerank.lab import Method, compare, leaderboard, part_folds, query_folds, topic_rows
-from hingerank.lab.first_stage import scored_folds
-from hingerank.lab.folds import check_folds, fingerprint
+from hingerank.lab.comparison import scored_folds
+from hingerank.lab.folds import check_folds
 from hingerank.lab.methods import method_from_name
 from hingerank.lab.report.page import make_payload
+from hingerank.lab.run_folder import fingerprint
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.settings import STAGES
 

@@ -7,8 +7,8 @@ import hingerank as hr
 from hingerank.cli import main
 from hingerank.export.model_file import read_header
 from hingerank.lab import Method, compare, query_folds
+from hingerank.lab.leaderboard import best_setting, refit, winner
 from hingerank.lab.report.page import make_payload
-from hingerank.lab.winner import best_setting, refit, winner
 
 
 @pytest.fixture(scope="module")

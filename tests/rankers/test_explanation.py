@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import SplineTransformer
 
 import hingerank as hr
-from hingerank.lab.report.explained import explained_page
+from hingerank.lab.report.plain import explained_page
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
 

@@ -130,7 +130,7 @@ def compare(
 
     Example: hingerank compare run.txt --qrels qrels.txt --features features.txt --methods mmr,pamm -o run/
     """
-    from hingerank.lab.learning_curves import check_sizes, parse_sizes
+    from hingerank.lab.folds import check_sizes, parse_sizes
     from hingerank.personal.top_n import parse_list_measure
 
     lists = how.measure is not None and parse_list_measure(how.measure) is not None
@@ -217,7 +217,7 @@ def _show(results: "Results", how: Experiment, out: RunOutput, kind: str) -> Non
 
 
 def _keep_winner(results: "Results", methods: list["Method"], data: Path, how: Rows, out: RunOutput) -> None:
-    from hingerank.lab.winner import refit
+    from hingerank.lab.leaderboard import refit
 
     rows = open_data(data, how)
     with working("fitting the winner on all data"):
@@ -270,7 +270,8 @@ def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: 
 
 
 def _print_curves(results: "Results") -> None:
-    from hingerank.lab.learning_curves import learning_curves, size_text
+    from hingerank.lab.folds import size_text
+    from hingerank.lab.leaderboard import learning_curves
 
     curves = learning_curves(results)
     if curves["methods"]:

@@ -140,7 +140,7 @@ def cite(
 
     Example: hingerank cite rank-svm listnet
     """
-    from hingerank.lab.references import bibtex, rankers_of_run
+    from hingerank.lab.paper import bibtex, rankers_of_run
     from hingerank.lab.results import load_results
 
     rankers: list[str] = []

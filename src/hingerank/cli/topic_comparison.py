@@ -75,7 +75,7 @@ class Topics(TopicParts, kinds=("topics",)):
 
 
 def _scored(folds: list[Any], first: str, seed: int) -> list[Any]:
-    from hingerank.lab.first_stage import scored_folds
+    from hingerank.lab.comparison import scored_folds
     from hingerank.lab.methods import method_from_name
     from hingerank.lab.topics import Reranker
 

@@ -185,7 +185,7 @@ def explain(
     Example: hingerank explain model/ test.txt --query 17 --pair 3 5 --page explained.html
     """
     from hingerank.export.model_file import load
-    from hingerank.lab.report.explained import explained_page
+    from hingerank.lab.report.plain import explained_page
     from hingerank.personal.rankers import PersonalRanker
     from hingerank.rankers.base import BaseRanker
 

@@ -1,7 +1,6 @@
 """Experiments: folds, the protocol that chooses on validation and tests once, results, significance, leaderboards."""
 
-from hingerank.lab.comparison import Progress, compare
-from hingerank.lab.fitting import default_measures
+from hingerank.lab.comparison import Progress, compare, scored_folds
 from hingerank.lab.folds import Fold, part_folds, query_folds
 from hingerank.lab.leaderboard import Leaderboard, leaderboard
 from hingerank.lab.methods import Method, method_from_name
@@ -17,6 +16,7 @@ from hingerank.lab.statistics import (
     wilcoxon,
     win_tie_loss,
 )
+from hingerank.lab.tasks import default_measures
 from hingerank.lab.topics import TopicRows, topic_rows
 from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 
@@ -49,6 +49,7 @@ __all__ = [
     "query_folds",
     "randomisation",
     "rating_folds",
+    "scored_folds",
     "topic_rows",
     "wilcoxon",
     "win_tie_loss",

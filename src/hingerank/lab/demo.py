@@ -2,10 +2,13 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 import numpy as np
 
+from hingerank.arrays import Ranker
 from hingerank.clicks.log import ClickLog
 from hingerank.clicks.place_bias import Propensities
 from hingerank.clicks.propensities import propensities
@@ -13,25 +16,93 @@ from hingerank.clicks.shop import Shop, make_shop
 from hingerank.clicks.value import ClickValues, evaluate_clicks
 from hingerank.data.files import write_whole
 from hingerank.data.read_write import write
-from hingerank.lab.report.shop import (
-    CORRECTED,
-    CURVES,
-    EXPORT,
-    LOG,
-    MODEL,
-    PAGE,
-    PLACES,
-    PLAIN,
-    PRODUCTS,
-    Demo,
-    shop_page,
-)
+from hingerank.export.exporting import Exported
+from hingerank.lab.report.clicks import places_part
+from hingerank.lab.report.plain import bars, curve_panels, table, whole_page
 from hingerank.metrics import evaluate
+from hingerank.rankers.explanation import Explanation
 from hingerank.rankers.linear import RankSVM
 from hingerank.search.tuning import tune
 
+PLAIN, CORRECTED, CURVES = "clicks as they are, linear", "corrected clicks, linear", "corrected clicks, curves"
+PAGE, LOG, PRODUCTS = "report.html", "log.txt", "products"  # files of the demo
+PLACES, MODEL, EXPORT = "propensities.json", "model", "model.sql"
+SHOWN = ("price", "rating", "margin")  # of each product in the lists
+LISTED = 7  # products of a list
 TRAINED = 2 / 3  # of the searches: rankers learn from these, and the others measure them
 OURS = {PAGE, LOG, PRODUCTS, PLACES, MODEL, EXPORT, "model.examples.json"}
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """What the demo found.
+
+    Attributes
+    ----------
+    folder : where everything was written
+    shop : the generated shop
+    places : propensities of positions, as estimated
+    rankers : by name; `best` is the name of the one that was kept
+    ndcg : NDCG@10 of each ranking on held-out searches, by judgments
+    values : value of each ranking on the same searches, by clicks
+    query, before, after : a search, and its rows in the order of today and of the best ranker
+    explained : that search explained
+    exported : the files of the export, and how they were checked
+    """
+
+    folder: Path
+    shop: Shop
+    places: Propensities
+    rankers: dict[str, Ranker]
+    ndcg: dict[str, float]
+    values: ClickValues
+    query: object
+    before: np.ndarray
+    after: np.ndarray
+    explained: Explanation
+    exported: Exported
+    best: str = CURVES
+
+    @property
+    def ranker(self) -> Ranker:
+        return self.rankers[self.best]
+
+    @property
+    def model(self) -> Path:
+        return self.folder / MODEL
+
+    @property
+    def page(self) -> Path:
+        return self.folder / PAGE
+
+    @property
+    def commands(self) -> list[str]:
+        """The demo again, on its files, as commands."""
+        log, products, places = (self.folder / name for name in (LOG, PRODUCTS, PLACES))
+        clicks = f"{log} --features {products} --propensities {places}"
+        return [
+            f"hingerank clicks info {log}",
+            f"hingerank clicks propensities {log} -o {places} --force",
+            f"hingerank tune {clicks} --correction clipped --model additive-rank-svm -o tuned/",
+            f"hingerank evaluate {clicks} tuned/ --estimator snips",
+            f"hingerank export tuned/ --to sql --check {products} -o ranker.sql",
+        ]
+
+    def table(self) -> tuple[list[str], list[list[object]]]:
+        """A row for each ranking: NDCG@10 by judgments, DCG@10 by clicks with its interval, the effect of margin."""
+        rows = []
+        for name, value in self.values.items():
+            low, high = value.interval
+            rows.append([name, self.ndcg[name], value.value, f"{low:.3f} to {high:.3f}", self._of_margin(name)])
+        return ["ranking", "NDCG@10", "DCG@10 by clicks", "95 % interval", "effect of margin"], rows
+
+    def _of_margin(self, name: str) -> float | None:
+        """How much the feature moves scores, as a fraction of all features' effects."""
+        if name not in self.rankers:
+            return None
+        ranker, column = self.rankers[name], self.shop.rows.names.index("margin")
+        effects = np.abs(ranker.coef_) if name != CURVES else ranker.deviations_
+        return float(effects[column] / effects.sum())
 
 
 def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[str], None] | None = None) -> Demo:
@@ -134,3 +205,110 @@ def _emptied(folder: Path) -> Path:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+# The page of what the demo found.
+
+
+def shop_page(found: Demo) -> str:
+    """The page of what the demo found."""
+    parts = [_story(found), _cards(found), _search(found), _curves(found), _rankings(found)]
+    parts += [places_part(found.shop.log, found.places), _why(found), _proof(found), _shipped(found)]
+    return whole_page("hingerank demo", "A small shop: from clicks to a ranking", parts)
+
+
+def _story(found: Demo) -> str:
+    log = found.shop.log
+    searches, clicks = len(np.asarray(log.session_names)), float(log.clicks.sum())
+    return (
+        f'<p class="note">{searches:,} searches in a generated shop, {clicks:,.0f} '
+        "clicks, no judgments. The shop puts products of high margin first, and customers mostly see the top of the "
+        "page. hingerank estimated how often each position is seen, corrected the clicks for it, and learned one curve "
+        "per feature.</p>"
+    )
+
+
+def _cards(found: Demo) -> str:
+    before, after = found.ndcg["today"], found.ndcg[found.best]
+    value = found.values[found.best]
+    cards = [
+        (f"{before:.2f} → {after:.2f}", "NDCG@10 by judgments that training never saw"),
+        (
+            f"{100 * float(value.difference) / value.logged:+.0f} %",
+            f"{value.measure.upper()} by clicks, before any A/B test",
+        ),
+        (f"{found.ranker.certificate_.value:.1g}", "duality gap: how far from the optimum, at most"),
+    ]
+    return (
+        '<div class="panels">' + "".join(f'<div class="card"><b>{a}</b>{escape(b)}</div>' for a, b in cards) + "</div>"
+    )
+
+
+def _search(found: Demo) -> str:
+    """One search as the shop ranks it and as the ranker does."""
+    halves = "".join(
+        f"<div><h3>{escape(title)}</h3>{_listing(found, order)}</div>"
+        for title, order in (("Today", found.before), ("Learned from clicks", found.after))
+    )
+    stars = "● marks how well customers like a product here: none to ●●●. The ranker never saw these grades."
+    heading = f"<h2>A search for “{escape(str(found.query))}”</h2>"
+    return f'{heading}<div class="beside">{halves}</div><p class="note">{stars}</p>'
+
+
+def _listing(found: Demo, order: np.ndarray) -> str:
+    rows = found.shop.rows
+    columns = [rows.names.index(name) for name in SHOWN]
+    head = "".join(f'<th class="number">{name}</th>' for name in SHOWN)
+    lines = []
+    for number, row in enumerate(order[:LISTED], 1):
+        cells = "".join(f'<td class="number">{rows.X[row, j]:.4g}</td>' for j in columns)
+        liked = "●" * int(rows.y[row])
+        title = escape(str(found.shop.titles[row]))
+        lines.append(f'<tr><td>{number}. {title} <span class="full">{liked}</span></td>{cells}</tr>')
+    return f'<div class="wide-table"><table><thead><tr><th></th>{head}</tr></thead>{"".join(lines)}</table></div>'
+
+
+def _curves(found: Demo) -> str:
+    ranker = found.ranker
+    order = np.argsort(-ranker.deviations_, kind="stable")
+    words = (
+        "A score is the sum of these curves. Customers want a fitting title, a good rating and a price near 60. "
+        "Margin, which today's ranking pushes, is almost flat. Ticks show where the products are."
+    )
+    panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
+    return f'<h2>What it learned</h2><p class="note">{words}</p>{panels}'
+
+
+def _rankings(found: Demo) -> str:
+    words = (
+        "All were learned from the clicks of some searches and measured on the others. Clicks as they are repeat the "
+        "ranking that was shown: margin seems to matter."
+    )
+    return f'<h2>What the correction does</h2><p class="note">{words}</p>{table(*found.table())}'
+
+
+def _why(found: Demo) -> str:
+    first, second = found.explained.documents[:2]
+    titles = dict(zip(np.asarray(found.shop.rows.docid).tolist(), found.shop.titles.tolist()))
+    columns, rows = found.explained.pair(first, second)
+    heading = f"<h2>Why “{escape(titles[first])}” is above “{escape(titles[second])}”</h2>"
+    return heading + bars([columns[0], "first", "second", "contribution"], rows)
+
+
+def _proof(found: Demo) -> str:
+    certificate = found.ranker.certificate_
+    words = (
+        "Training minimises a convex function. The certificate bounds how much lower it could be: the "
+        f"{certificate.kind} is {certificate.value:.2g}, found in {certificate.n_iter} iterations."
+    )
+    return f'<h2>Certificate</h2><p class="note">{escape(words)}</p>'
+
+
+def _shipped(found: Demo) -> str:
+    check = found.exported.check or {}
+    words = (
+        f"{found.exported.files[0].name} holds the ranker as {found.exported.to.upper()}. It was run by "
+        f"{check['consumer']} on {check['rows']:,} products; the largest difference of a score is "
+        f"{check['largest_difference']:.1g}. The same steps on files of your own:"
+    )
+    return f'<h2>Ship it</h2><p class="note">{escape(words)}</p><pre>{escape(chr(10).join(found.commands))}</pre>'

@@ -2,10 +2,14 @@
 
 Parts rotate by LETOR's rule (`hingerank.data.ranking_data.rotate`); queries are never cut.
 
+For learning curves a method learns from a fraction of a fold's training queries. The subsets are nested: the training
+queries are shuffled once, by the run's seed, and a size takes the first of them. Every size has its own choice of
+settings. Validation and test queries are always all of them.
+
 Ratings and topics for diversification are queries too: see `hingerank.lab.rating_folds` and `hingerank.lab.topics`.
 """
 
-import hashlib
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -13,12 +17,11 @@ from importlib.util import find_spec
 import numpy as np
 
 from hingerank.arrays import Given, Matrix, PerRow, RowsLike
-from hingerank.data.blocks import blocks_from_qid, fingerprint_whole
+from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
 from hingerank.diversity.queries import DiverseData
-from hingerank.lab.list_rows import ListRows
 from hingerank.lab.topics import TopicRows, join_topics, topic_rows
 
 PARTS = ("train", "validation", "test")
@@ -140,27 +143,6 @@ def _queries(part: RankingData | SelectedRows) -> list[Hashable]:
     return part.blocks.ids.tolist()
 
 
-def fingerprint(folds: Sequence[Fold]) -> str:
-    """One short text for the folds' rows, grades, queries and features: it changes when any of them does."""
-    sums: dict[int, bytes] = {}
-
-    def digest(data: RankingData) -> bytes:
-        if id(data) not in sums:
-            whole = fingerprint_whole(data.X, data.y, data.qid)
-            sums[id(data)] = data.fingerprint(whole) if isinstance(data, ListRows | TopicRows) else whole
-        return sums[id(data)]
-
-    whole = hashlib.blake2b(digest_size=16)
-    for fold in folds:
-        whole.update(fold.name.encode())
-        for name in PARTS:
-            part = getattr(fold, name)
-            rows = isinstance(part, SelectedRows)
-            whole.update(digest(part.data if rows else part))
-            whole.update(np.asarray(part.index, np.int64).tobytes() if rows else b"all")
-    return whole.hexdigest()
-
-
 class BlendRows:
     """A blend of rankers whose settings are tuned on folds of the training rows: `tune` with ``blend=True``.
 
@@ -205,3 +187,37 @@ class BlendRows:
         if not name.endswith("_") or name.startswith("_") or name == "ranker_":
             raise AttributeError(name)
         return getattr(self.ranker_, name)
+
+
+def parse_sizes(text: str) -> list[float]:
+    """Sizes typed on the command line, as percentages or fractions.
+
+    >>> parse_sizes("10%, 0.3,100%")
+    [0.1, 0.3, 1.0]
+    """
+    try:
+        words = [word.strip() for word in text.split(",")]
+        return [float(word[:-1]) / 100 if word.endswith("%") else float(word) for word in words]
+    except ValueError:
+        raise ValueError(f"sizes are {text!r}: give fractions of the training queries, as in 10%,30%,100%") from None
+
+
+def check_sizes(sizes: Iterable[float]) -> list[float]:
+    """The sizes in order, each once, and 1 among them: the leaderboard is about all training queries."""
+    found = sorted({round(float(size), 6) for size in sizes} | {1.0})
+    if not 0 < found[0] <= found[-1] <= 1:
+        raise ValueError(f"sizes are {found}: give fractions of the training queries above 0 and at most 1")
+    return found
+
+
+def take_queries(data: RankingData, size: float, seed: int) -> RankingData:
+    """A fraction `size` of the queries, rounded up, drawn by `seed`; a smaller fraction is a subset of it."""
+    if size >= 1:
+        return data
+    order = np.random.default_rng(seed).permutation(data.n_queries)
+    return data.subset(data.blocks.ids[order[: math.ceil(size * data.n_queries)]])
+
+
+def size_text(size: float) -> str:
+    """ "10 %" """
+    return f"{100 * size:.4g} %"

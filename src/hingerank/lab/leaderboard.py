@@ -2,19 +2,23 @@
 
 Everything on a line is about one quantity, a query's value: its mean over all test queries, the difference of two such
 means, p, interval and effect size over the same queries. Means over folds, as LETOR's tables have them, are a further
-column.
+column. `winner` and `refit` lead from a comparison to a model.
 """
 
 import csv
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hingerank.arrays import Facts
-from hingerank.lab.latex import MARKS, latex_number, latex_text
+from hingerank.arrays import Facts, Ranker
+from hingerank.data.files import canonical
+from hingerank.data.ranking_data import RankingData
+from hingerank.lab.methods import Method
+from hingerank.lab.rating_folds import PersonalRows
 from hingerank.lab.results import Results, no_formula
 from hingerank.lab.statistics import (
     TESTS,
@@ -31,6 +35,7 @@ from hingerank.notebook import html_table
 if TYPE_CHECKING:
     from rich.table import Table
 
+MARKS = {"▲": r"$^{\blacktriangle}$", "▼": r"$^{\blacktriangledown}$"}  # of the package amssymb
 LEVEL = 0.05
 WHERE_ANY = ("± seeds", "missing", "failed")  # columns that are shown only if a line has a value
 DROPPED = ("tried", "w/t/l", "± folds", "s/fit", "95 % interval")  # if the terminal is narrow
@@ -307,3 +312,84 @@ def _deviation(values: np.ndarray) -> float:
 
 def number(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.4f}"
+
+
+def learning_curves(results: Results, measure: str | None = None) -> Facts:
+    """{"sizes": fractions, "methods": {method: [{"mean", "low", "high"}, ... one for each size]}}
+
+    Means and 95 % bootstrap intervals are over all test queries; None where a fold has no result at that size. No
+    methods where the run has one size only.
+    """
+    measure = results.header["measure"] if measure is None else measure
+    curves: dict[str, list[dict[str, float] | None]] = {}
+    for method in results.methods if len(results.sizes) > 1 else []:
+        curves[method] = [_point(results.at(size), method, measure) for size in results.sizes]
+    return {"measure": measure, "sizes": results.sizes, "methods": curves}
+
+
+def _point(results: Results, method: str, measure: str) -> dict[str, float] | None:
+    if results.missing(method):
+        return None
+    low, high = bootstrap_interval(
+        list(results.per_query(method, measure).values()), rounds=1000, seed=results.header["seed"]
+    )
+    return {"mean": results.query_mean(method, measure), "low": low, "high": high}
+
+
+def latex_text(text: str) -> str:
+    r"""Text with LaTeX's special characters made harmless.
+
+    >>> print(latex_text("50%_a"))
+    50\%\_a
+    """
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    special |= {c: "\\" + c for c in "&%$#_{}"}
+    special |= {c: f"{{{c}}}" for c in "[]*"}  # else options of the row before
+    return "".join(special.get(c, c) for c in text if c.isprintable())
+
+
+def latex_number(value: float, bold: bool = False, signed: bool = False) -> str:
+    """Four decimals with a minus sign of mathematics, or a dash where there is no number."""
+    if not math.isfinite(value):
+        return "--"
+    text = f"{value:+.4f}" if signed else f"{value:.4f}"
+    text = f"${text}$" if text[0] in "+-" else text
+    return rf"\textbf{{{text}}}" if bold else text
+
+
+def best_setting(results: Results, method: str) -> Facts:
+    """The setting of a method with the largest mean over folds of its validation values, among those most folds tried.
+
+    If nothing was searched it is the one that was tested.
+    """
+    values: dict[str, list[float]] = {}
+    settings: dict[str, Facts] = {}
+    for record in results.validations(method):
+        if record["value"] is not None:
+            values.setdefault(canonical(record["setting"]), []).append(record["value"])
+            settings[canonical(record["setting"])] = record["setting"]
+    if not values:
+        tested = results.tests(method)
+        if not tested:
+            raise ValueError(f"{method} has no result: there is nothing to keep")
+        return tested[0]["setting"]
+    most = max(map(len, values.values()))
+    return settings[max((key for key in values if len(values[key]) == most), key=lambda key: np.mean(values[key]))]
+
+
+def winner(results: Results) -> tuple[str, Facts]:
+    """The method at the top of the leaderboard, and its best setting."""
+    name = ranked_methods(results)[0]
+    return name, best_setting(results, name)
+
+
+def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tuple[str, Ranker]:
+    """The name of the winner, and the winner fitted on all of `data`."""
+    name, setting = winner(results)
+    chosen = next((method for method in methods if method.name == name), None)
+    if chosen is None:
+        raise ValueError(f"{name} won, and it is not among the methods given: give it too")
+    if chosen.ranker is PersonalRows:
+        raise ValueError(f"{name} learns a function for each user: fit it from Python and save it there")
+    return name, chosen.make(setting, results.header["seed"]).fit(data)

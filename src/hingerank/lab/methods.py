@@ -12,11 +12,9 @@ import numpy as np
 
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
-from hingerank.lab.fingerprints import code_mark
 from hingerank.lab.folds import BlendRows
-from hingerank.lab.list_rows import ListRows
-from hingerank.lab.own import check_values, describe_part, is_place, own_loss, own_ranker
-from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, PersonalRows, baseline_parameters
+from hingerank.lab.own import check_values, code_mark, describe_part, is_place, own_loss, own_ranker
+from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, ListRows, PersonalRows, baseline_parameters
 from hingerank.metrics.own import MeasureLike
 from hingerank.personal.peers import PEERS, is_installed
 from hingerank.registry import did_you_mean

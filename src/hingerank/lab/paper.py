@@ -1,18 +1,24 @@
-"""A comparison for a paper: a LaTeX table with the evidence for every measure, and TREC runs of every method."""
+"""A comparison for a paper: a LaTeX table with the evidence for every measure, TREC runs of every method, BibTeX."""
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 
+from hingerank.arrays import Facts, Given
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.files import DataError
 from hingerank.diversity.trec import RankedList, write_run
-from hingerank.lab.folds import Fold, SelectedRows
-from hingerank.lab.latex import MARKS, latex_number, latex_text
-from hingerank.lab.leaderboard import Leaderboard, Line, leaderboard
-from hingerank.lab.results import Results, load_arrays
-from hingerank.lab.run_folder import file_name, write_arrays
+from hingerank.lab.leaderboard import MARKS, Leaderboard, Line, latex_number, latex_text, leaderboard
+from hingerank.lab.methods import home_of
+from hingerank.lab.results import Results, load_arrays, rows_file
+from hingerank.lab.run_folder import file_name
+from hingerank.registry import RANKERS, no_ranker, registered_name
+
+OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings with the methods of rankers of rows
 
 # LaTeX.
 
@@ -74,23 +80,6 @@ def _caption(results: Results, board: Leaderboard) -> str:
 # TREC runs.
 
 
-def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
-    """Store which query and document every test row is about, so that scores can be read without the data."""
-    for fold in folds:
-        path = folder / _rows_file(fold.name)
-        if not path.exists():
-            part = fold.test
-            data, index = (part.data, part.index) if isinstance(part, SelectedRows) else (part, slice(None))
-            arrays = {"queries": np.asarray(data.qid)[index].astype(str)}
-            if data.docid is not None:
-                arrays["documents"] = np.asarray(data.docid)[index].astype(str)
-            write_arrays(path, arrays)
-
-
-def _rows_file(fold: str) -> str:
-    return f"rows/{file_name(fold)}.npz"
-
-
 def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[Path]:
     """A TREC run of every method and seed, over the test queries of all folds; returns the files.
 
@@ -105,7 +94,7 @@ def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[
     if results.folder is None:
         raise ValueError("these results have no folder, and so no scores: give `compare` a folder")
     target = results.folder / "trec-runs" if folder is None else Path(folder)
-    rows = {fold: load_arrays(results.folder / _rows_file(fold)) for fold in results.folds}
+    rows = {fold: load_arrays(results.folder / rows_file(fold)) for fold in results.folds}
     if not any(rows.values()):
         raise ValueError(f"{results.folder} does not say which rows were tested: run the same `compare` to its end")
     seen: list[object] = [query for found in rows.values() for query in set(found.get("queries", ()))]
@@ -141,3 +130,54 @@ def _ranked(
         if any(len(text.split()) != 1 for text in (query, *ids)):
             raise DataError(f"a TREC run cannot hold the ids of query {query!r}: they must be single words")
         yield query, RankedList(ids, scores[best])
+
+
+@cache
+def _table() -> Facts:
+    return tomllib.loads(files(__package__).joinpath("references.toml").read_text("utf-8"))
+
+
+def papers_of(ranker: str) -> list[str] | str:
+    """The keys of a ranker's papers, or why it has none.
+
+    >>> papers_of("listnet")
+    ['cao2007learning']
+    """
+    name = registered_name(ranker)
+    if name not in RANKERS:
+        raise ValueError(no_ranker(ranker))
+    return _table()["rankers"][name]
+
+
+def bibtex(rankers: Iterable[str]) -> str:
+    """The papers of these rankers, each once, below a comment that says which ranker is from which.
+
+    >>> print(bibtex(["listnet"]).splitlines()[0])
+    % listnet: cao2007learning
+    """
+    keys: dict[str, None] = {}
+    lines = []
+    for ranker in dict.fromkeys(map(registered_name, rankers)):
+        papers = papers_of(ranker)
+        lines.append(f"% {ranker}: {papers if isinstance(papers, str) else ', '.join(papers)}")
+        keys.update(dict.fromkeys([] if isinstance(papers, str) else papers))
+    return "\n".join([*lines, *(f"\n{_entry(key)}" for key in keys), ""])
+
+
+def _entry(key: str) -> str:
+    fields = dict(_table()["papers"][key])
+    kind = fields.pop("type")
+    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])
+
+
+def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
+    """The registered rankers of a run's methods, and the methods whose ranker is not registered."""
+    by_class = {place.rpartition(":")[2]: name for name, place in RANKERS.items()} | {"BlendRows": "blend"}
+    found, others = [], []
+    for method, definition in header["methods"].items():
+        package, _, cls = home_of(definition["ranker"]).partition(":")
+        name = by_class.get(cls) if package == "hingerank" else None
+        if cls in OWN_ROWS:
+            name = definition["fixed"].get("ranker")
+        found.append(name) if name in RANKERS else others.append(method)
+    return list(dict.fromkeys(found)), others

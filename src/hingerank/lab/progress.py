@@ -7,8 +7,8 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.lab.comparison import Progress
+from hingerank.lab.folds import size_text
 from hingerank.lab.leaderboard import number
-from hingerank.lab.learning_curves import size_text
 from hingerank.lab.results import mean_value
 from hingerank.lab.tasks import Task
 from hingerank.watching import describe_time

@@ -16,7 +16,8 @@ import numpy as np
 
 from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, no_such_file, write_whole
-from hingerank.lab.run_folder import Record, current, read_header, read_results
+from hingerank.lab.folds import Fold, SelectedRows
+from hingerank.lab.run_folder import Record, current, file_name, read_header, read_results, write_arrays
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
 DAMAGE = (  # errors of numpy, zip and deflate for damaged files
@@ -252,3 +253,21 @@ def load_results(folder: Path | str) -> Results:
         raise ValueError(f"{folder} holds no run: expected a file run.json there, as `hingerank compare -o` writes it")
     path = folder / "results.jsonl"
     return Results(header, read_results(path) if path.exists() else [], folder)
+
+
+def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
+    """Store which query and document every test row is about, so that scores can be read without the data."""
+    for fold in folds:
+        path = folder / rows_file(fold.name)
+        if not path.exists():
+            part = fold.test
+            data, index = (part.data, part.index) if isinstance(part, SelectedRows) else (part, slice(None))
+            arrays = {"queries": np.asarray(data.qid)[index].astype(str)}
+            if data.docid is not None:
+                arrays["documents"] = np.asarray(data.docid)[index].astype(str)
+            write_arrays(path, arrays)
+
+
+def rows_file(fold: str) -> str:
+    """Where a run folder keeps the queries and documents of a fold's test rows."""
+    return f"rows/{file_name(fold)}.npz"

@@ -9,6 +9,7 @@ Only the same data, folds, measures and seed continue a run. A record carries a 
 run.json the marks that count: results of code that has changed since stay in the file but no longer count.
 """
 
+import hashlib
 import io
 import json
 import os
@@ -24,12 +25,14 @@ from typing import IO, Any
 import numpy as np
 
 from hingerank.arrays import Given, Ranker
+from hingerank.data.blocks import fingerprint_whole
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.folds import PARTS, Fold, SelectedRows, fingerprint
+from hingerank.lab.folds import PARTS, Fold, SelectedRows
 from hingerank.lab.methods import Method, home_of, without_addresses
+from hingerank.lab.rating_folds import ListRows
 from hingerank.lab.topics import TopicRows
 from hingerank.metrics.own import MeasureLike
 from hingerank.registry import RANKERS
@@ -361,3 +364,24 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, str | int]:
     """What computed: operating system, processor architecture and number of cores."""
     return {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()}
+
+
+def fingerprint(folds: Sequence[Fold]) -> str:
+    """One short text for the folds' rows, grades, queries and features: it changes when any of them does."""
+    sums: dict[int, bytes] = {}
+
+    def digest(data: RankingData) -> bytes:
+        if id(data) not in sums:
+            whole = fingerprint_whole(data.X, data.y, data.qid)
+            sums[id(data)] = data.fingerprint(whole) if isinstance(data, ListRows | TopicRows) else whole
+        return sums[id(data)]
+
+    whole = hashlib.blake2b(digest_size=16)
+    for fold in folds:
+        whole.update(fold.name.encode())
+        for name in PARTS:
+            part = getattr(fold, name)
+            rows = isinstance(part, SelectedRows)
+            whole.update(digest(part.data if rows else part))
+            whole.update(np.asarray(part.index, np.int64).tobytes() if rows else b"all")
+    return whole.hexdigest()

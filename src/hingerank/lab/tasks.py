@@ -1,10 +1,11 @@
-"""What one worker of a comparison does: fit settings to a fold's training rows, and measure them.
+"""What one worker of a comparison does: fit settings to the rows, lists or topics of a fold, and measure them.
 
 Test rows are touched in `Task._tested` only, and only after the setting was chosen.
 """
 
+import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,16 @@ import numpy as np
 from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.fitting import learn, query_values, score_rows
-from hingerank.lab.folds import Fold
-from hingerank.lab.learning_curves import size_text, take_queries
+from hingerank.lab.folds import Fold, size_text, take_queries
 from hingerank.lab.methods import Method
+from hingerank.lab.rating_folds import LIST_MEASURE, LIST_MEASURES, ListRows, Recommender, check_list_measures
 from hingerank.lab.run_folder import Record, plain_id, save_arrays, versions
+from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_depth, is_diversity_measure
+from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.evaluator import mean_over_queries
+from hingerank.metrics.measure import MEASURES as KINDS
 from hingerank.metrics.own import MeasureLike, measure_name
+from hingerank.personal.top_n import parse_list_measure
 from hingerank.search.fitting import fit_settings
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate, Entry
@@ -161,3 +165,94 @@ def _thin(trace: object) -> list[Entry]:
 
 def _name(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem}"
+
+
+def learn(ranker: Ranker, train: RankingData) -> None:
+    """Fit a ranker to rows, a recommender to ratings, or a reranker to topics."""
+    if isinstance(train, ListRows) and isinstance(ranker, Recommender):
+        ranker.fit_ratings(train.catalogue, train.qid, train.items, train.y)
+    elif not isinstance(ranker, Reranker):
+        ranker.fit(train.X, train.y, qid=train.qid)
+    elif isinstance(train, TopicRows):
+        ranker.fit(train.topics)
+    else:
+        raise ValueError(f"{type(ranker).__name__} reorders the documents of topics: give DiverseData, not rows")
+
+
+def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
+    """A score for every row; a reranker's, and those of lists, fall along the list."""
+    if isinstance(data, ListRows):
+        return data.placed(ranker)
+    if isinstance(ranker, Reranker) and isinstance(data, TopicRows):
+        return data.reranked(ranker)
+    asks_qid = "qid" in inspect.signature(ranker.predict).parameters
+    scores = np.asarray(ranker.predict(data.X, qid=data.qid) if asks_qid else ranker.predict(data.X), float)
+    if scores.shape != (data.n_rows,):
+        raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"predict returned {scores[~np.isfinite(scores)][0]} as a score")
+    return scores
+
+
+def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
+    """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
+    if isinstance(data, ListRows):
+        return data.values(scores, measures)
+    diverse = [str(measure) for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
+    found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
+    graded = [measure for measure in measures if measure not in diverse]
+    if graded:
+        found |= evaluate(data.y, scores, data.qid, graded, per_query=True, docid=data.docid)
+    return {measure_name(measure): np.asarray(found[measure_name(measure)], float) for measure in measures}
+
+
+def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[MeasureLike]:
+    """The measures, each once; an unknown one is an error now, not in every fit."""
+    found: dict[str, MeasureLike] = {}
+    for measure in measures:
+        name = measure_name(measure)
+        if found.setdefault(name, measure) is not measure and found[name] != measure:
+            raise ValueError(f"two measures are called {name!r}: rename one")
+        if isinstance(data, ListRows):
+            check_list_measures([measure])
+        elif isinstance(measure, str) and parse_list_measure(measure) is not None:
+            raise ValueError(
+                f"{measure} judges lists over all items, which are made of ratings: give folds of list_folds"
+            )
+        elif not callable(measure) and not (isinstance(data, TopicRows) and is_diversity_measure(measure)):
+            parse_measure(measure)
+    if isinstance(data, TopicRows):
+        check_depth(found.values(), data.top)
+    return list(found.values())
+
+
+def usual_measure(data: RankingData) -> str:
+    """The default measure that chooses settings."""
+    if isinstance(data, ListRows):
+        return LIST_MEASURE
+    return MEASURE if isinstance(data, TopicRows) else "ndcg@10"
+
+
+def usual_measures(measure: MeasureLike, data: RankingData) -> list[str]:
+    """Measures on test in addition to the one that chooses."""
+    if isinstance(data, ListRows | TopicRows):
+        return list(LIST_MEASURES if isinstance(data, ListRows) else MEASURES)
+    return default_measures(measure if isinstance(measure, str) else usual_measure(data))
+
+
+def default_measures(measure: str) -> list[str]:
+    """Measures on test in addition to the one that chooses: NDCG and precision at 1 ... 10, MAP and mean NDCG.
+
+    All are under the choosing measure's preset and those of its options that they have.
+
+    >>> default_measures("ndcg@10:letor4:gain=linear")[-2:]
+    ['map:letor4', 'mean_ndcg:letor4:gain=linear']
+    """
+    settings = [setting.strip() for setting in measure.split(":")[1:]]
+
+    def tail(kind: str) -> str:
+        known = (s for s in settings if "=" not in s or s.partition("=")[0].strip().lower() in KINDS[kind].options)
+        return "".join(f":{setting}" for setting in known)
+
+    ranks = [f"{kind}@{k}{tail(kind)}" for kind in ("ndcg", "p") for k in range(1, 11)]
+    return [*ranks, *(f"{kind}{tail(kind)}" for kind in ("map", "mean_ndcg"))]

@@ -33,8 +33,7 @@ from hingerank.diversity.relations import (
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
 from hingerank.diversity.trec import Qrels, Run, RunLike, TopicJudgments, read_diversity_qrels, read_run
-from hingerank.lab.comparison import compare
-from hingerank.lab.first_stage import scored_folds
+from hingerank.lab.comparison import compare, scored_folds
 from hingerank.lab.folds import FoldLike
 from hingerank.lab.methods import Method
 from hingerank.lab.statistics import holm, paired_tests

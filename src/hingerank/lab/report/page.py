@@ -16,13 +16,11 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.files import canonical, plain, write_whole
-from hingerank.lab.leaderboard import Leaderboard, leaderboard, shared_values
-from hingerank.lab.learning_curves import learning_curves
+from hingerank.lab.leaderboard import Leaderboard, leaderboard, learning_curves, shared_values, winner
 from hingerank.lab.report.examples import read_examples
 from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
 from hingerank.lab.topics import IN_PAPERS, is_diversity_measure
-from hingerank.lab.winner import winner
 from hingerank.metrics.measure import is_measure
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
