@@ -110,7 +110,10 @@ def compare(
     retry_failed : try failed settings of an earlier run again
     about : anything to store with the run, such as the command that started it
     """
-    methods, folds, sizes = _check_methods(methods), check_folds(folds), check_sizes(sizes)
+    methods, folds, sizes = list(methods), check_folds(folds), check_sizes(sizes)
+    called = [method.name for method in methods]
+    if not called or len(set(called)) < len(called):
+        raise ValueError(f"give methods with different names, got {called}")
     if seeds < 1:
         raise ValueError(f"seeds is {seeds}: give the number of fits with different seeds, at least 1")
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
@@ -148,6 +151,7 @@ def _run(
 ) -> None:
     valid = current(header, file.records)
     known = {_key(record): record for record in valid if not (retry_failed and record["error"])}
+    called = [method.name for method in methods]
     marks = {name: definition[CODE][-1] for name, definition in header["methods"].items() if CODE in definition}
     places = [(fold, size) for size in reversed(plan.sizes) for fold in range(len(plan.folds))]
     studies = [_Study(method, fold, size, plan, known) for fold, size in places for method in methods]
@@ -158,9 +162,12 @@ def _run(
 
         def tell() -> None:
             if progress is not None:
-                counts = {method.name: _counts(studies, method) for method in methods}
-                so_far = Results(header, file.records, plan.folder)
-                progress(Progress(counts, list(pool.running.values()), pool.count, so_far))
+                counts = dict.fromkeys(called, (0, 0))
+                for study in studies:
+                    (done, expected), (so_far, total) = study.counts(), counts[study.method.name]
+                    counts[study.method.name] = so_far + done, total + expected
+                results = Results(header, file.records, plan.folder)
+                progress(Progress(counts, list(pool.running.values()), pool.count, results))
 
         tell()
         while queue or pool.running:
@@ -191,23 +198,19 @@ class _Study:
         self.hopeless = False  # every setting failed: there is nothing to test
         self.chosen: Setting | None = self.batch[0] if self.single else None
 
-    @property
-    def expected(self) -> int:
-        """Results to expect, as far as the search is done."""
-        tried = 0 if self.single else max(self.method.search.size, len(self.tried) + len(self.batch))
-        return tried + len(self.seeds)
-
-    @property
-    def done(self) -> int:
-        validated = len(self.tried)
-        if not self.single:
-            validated += sum(self._result("validation", setting) is not None for setting in self.batch)
-        return validated + len(self.seeds) - (0 if self.hopeless else len(self._untested()))
+    def counts(self) -> tuple[int, int]:
+        """Results that are known, and those to expect, as far as the search is done."""
+        tested = len(self.seeds) - (0 if self.hopeless else len(self._untested()))
+        if self.single:
+            return tested, len(self.seeds)
+        validated = len(self.tried) + sum(self._key("validation", s) in self.known for s in self.batch)
+        expected = max(self.method.search.size, len(self.tried) + len(self.batch))
+        return validated + tested, expected + len(self.seeds)
 
     def tasks(self) -> list[Task]:
         """Tasks to run now; empty while others are running, and at the end."""
         while self.chosen is None and not self.hopeless:
-            missing = {canonical(s): s for s in self.batch if self._result("validation", s) is None}
+            missing = {canonical(s): s for s in self.batch if self._key("validation", s) not in self.known}
             if missing:
                 if self.issued:
                     return []
@@ -226,10 +229,10 @@ class _Study:
 
     def _untested(self) -> list[int]:
         """Seeds without a test result."""
-        return [s for s in self.seeds if self.chosen is None or self._result("test", self.chosen, s) is None]
+        return [s for s in self.seeds if self.chosen is None or self._key("test", self.chosen, s) not in self.known]
 
     def _next_batch(self) -> None:
-        values = [self._value(setting) for setting in self.batch]
+        values = [self.known[self._key("validation", setting)]["value"] for setting in self.batch]
         self.tried.extend(zip(self.batch, values))
         self.issued, self.batch = False, []
         try:
@@ -239,31 +242,14 @@ class _Study:
             self.hopeless = not worked
             self.chosen = self.method.search.choose(worked) if worked else None
 
-    def _value(self, setting: Setting) -> float | None:
-        record = self._result("validation", setting)
-        return None if record is None else record["value"]
-
-    def _result(self, kind: str, setting: Setting, seed: int | None = None) -> Record | None:
+    def _key(self, kind: str, setting: Setting, seed: int | None = None) -> Key:
         seed, fold = self.plan.seed if seed is None else seed, self.plan.folds[self.fold].name
-        return self.known.get((kind, self.method.name, fold, canonical(setting), seed, self.size))
-
-
-def _counts(studies: Sequence[_Study], method: Method) -> tuple[int, int]:
-    own = [study for study in studies if study.method is method]
-    return sum(study.done for study in own), sum(study.expected for study in own)
+        return kind, self.method.name, fold, canonical(setting), seed, self.size
 
 
 def _key(record: Record) -> Key:
     head = record["kind"], record["method"], record["fold"], canonical(record["setting"])
     return *head, record["seed"], size_of(record)
-
-
-def _check_methods(methods: Iterable[Method]) -> list[Method]:
-    methods = list(methods)
-    names = [method.name for method in methods]
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"give methods with different names, got {names}")
-    return methods
 
 
 def scored_folds(

@@ -18,7 +18,7 @@ from hingerank.data.files import write_whole
 from hingerank.data.read_write import write
 from hingerank.export.exporting import Exported
 from hingerank.lab.report.clicks import places_part
-from hingerank.lab.report.plain import bars, curve_panels, table, whole_page
+from hingerank.lab.report.plain import bars, curve_panels, html_table, part, table, whole_page
 from hingerank.metrics import evaluate
 from hingerank.rankers.explanation import Explanation
 from hingerank.rankers.linear import RankSVM
@@ -251,21 +251,18 @@ def _search(found: Demo) -> str:
         for title, order in (("Today", found.before), ("Learned from clicks", found.after))
     )
     stars = "● marks how well customers like a product here: none to ●●●. The ranker never saw these grades."
-    heading = f"<h2>A search for “{escape(str(found.query))}”</h2>"
-    return f'{heading}<div class="beside">{halves}</div><p class="note">{stars}</p>'
+    return part(f"A search for “{found.query}”", stars, f'<div class="beside">{halves}</div>')
 
 
 def _listing(found: Demo, order: np.ndarray) -> str:
     rows = found.shop.rows
     columns = [rows.names.index(name) for name in SHOWN]
-    head = "".join(f'<th class="number">{name}</th>' for name in SHOWN)
     lines = []
     for number, row in enumerate(order[:LISTED], 1):
-        cells = "".join(f'<td class="number">{rows.X[row, j]:.4g}</td>' for j in columns)
-        liked = "●" * int(rows.y[row])
-        title = escape(str(found.shop.titles[row]))
-        lines.append(f'<tr><td>{number}. {title} <span class="full">{liked}</span></td>{cells}</tr>')
-    return f'<div class="wide-table"><table><thead><tr><th></th>{head}</tr></thead>{"".join(lines)}</table></div>'
+        title, liked = escape(str(found.shop.titles[row])), "●" * int(rows.y[row])
+        values = [f"{rows.X[row, j]:.4g}" for j in columns]
+        lines.append([f'{number}. {title} <span class="full">{liked}</span>', *values])
+    return html_table(["", *SHOWN], ["", *["number"] * len(SHOWN)], lines)
 
 
 def _curves(found: Demo) -> str:
@@ -276,7 +273,7 @@ def _curves(found: Demo) -> str:
         "Margin, which today's ranking pushes, is almost flat. Ticks show where the products are."
     )
     panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
-    return f'<h2>What it learned</h2><p class="note">{words}</p>{panels}'
+    return part("What it learned", words, panels)
 
 
 def _rankings(found: Demo) -> str:
@@ -284,7 +281,7 @@ def _rankings(found: Demo) -> str:
         "All were learned from the clicks of some searches and measured on the others. Clicks as they are repeat the "
         "ranking that was shown: margin seems to matter."
     )
-    return f'<h2>What the correction does</h2><p class="note">{words}</p>{table(*found.table())}'
+    return part("What the correction does", words, table(*found.table()))
 
 
 def _why(found: Demo) -> str:
@@ -301,7 +298,7 @@ def _proof(found: Demo) -> str:
         "Training minimises a convex function. The certificate bounds how much lower it could be: the "
         f"{certificate.kind} is {certificate.value:.2g}, found in {certificate.n_iter} iterations."
     )
-    return f'<h2>Certificate</h2><p class="note">{escape(words)}</p>'
+    return part("Certificate", words)
 
 
 def _shipped(found: Demo) -> str:
@@ -311,4 +308,4 @@ def _shipped(found: Demo) -> str:
         f"{check['consumer']} on {check['rows']:,} products; the largest difference of a score is "
         f"{check['largest_difference']:.1g}. The same steps on files of your own:"
     )
-    return f'<h2>Ship it</h2><p class="note">{escape(words)}</p><pre>{escape(chr(10).join(found.commands))}</pre>'
+    return part("Ship it", words, f"<pre>{escape(chr(10).join(found.commands))}</pre>")

@@ -10,7 +10,7 @@ from hingerank.clicks.log import ClickData, ClickLog
 from hingerank.clicks.models import CLICK_MODELS, click_model
 from hingerank.clicks.place_bias import Propensities
 from hingerank.clicks.value import ClickValues
-from hingerank.lab.report.plain import drawing, table, whole_page
+from hingerank.lab.report.plain import drawing, part, table, whole_page
 
 FEWEST_LISTS = 40  # from which click models are compared
 
@@ -99,8 +99,7 @@ def places_part(log: ClickLog, curves: Propensities | None) -> str:
         "Click rates mix how good documents are with how often their position is seen. Propensities (filled circles) "
         "are of the position alone. Open circles are click rates relative to position 1."
     )
-    drawn = _curve(middle, low, high, rate)
-    return f'<h2>How often a position is seen</h2><p class="note">{words}</p>{drawn}{table(header, rows)}'
+    return part("How often a position is seen", words, _curve(middle, low, high, rate), table(header, rows))
 
 
 def _curve(middle: np.ndarray | None, low: np.ndarray | None, high: np.ndarray | None, rate: np.ndarray) -> str:
@@ -120,7 +119,7 @@ def _curve(middle: np.ndarray | None, low: np.ndarray | None, high: np.ndarray |
     for k in range(count):
         marks.append(f'<text x="{x(k):.1f}" y="{height - 8:.1f}" text-anchor="middle">{k + 1}</text>')
         if np.isfinite(rate[k]):
-            marks.append(f'<circle cx="{x(k):.1f}" cy="{y(rate[k] / first):.1f}" r="3" fill="none" class="line"/>')
+            marks.append(f'<circle cx="{x(k):.1f}" cy="{y(rate[k] / first):.1f}" r="3" class="open"/>')
         if middle is not None and k < len(middle) and np.isfinite(middle[k]):
             marks.append(f'<circle class="mark" cx="{x(k):.1f}" cy="{y(middle[k]):.1f}" r="3"/>')
             if low is not None and high is not None:
@@ -149,8 +148,8 @@ def _values(values: ClickValues) -> str:
         marks.append(f'<text x="4" y="{y - 6:.1f}">{escape(each.name)}</text>')
     drawn = drawing("differences", width, height, marks)
     words = (
-        f"{escape(some.measure)} by clicks, estimator {escape(some.estimator)}; "
+        f"{some.measure} by clicks, estimator {some.estimator}; "
         f"{100 * some.confidence:.3g} % intervals over resampled {some.resampled}. "
         "The picture shows differences to the lists as they were shown."
     )
-    return f'<h2>What rankings are worth</h2><p class="note">{words}</p>{table(header, rows)}{drawn}'
+    return part("What rankings are worth", words, table(header, rows), drawn)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix, Ranker
-from hingerank.lab.report.plain import whole_page
+from hingerank.lab.report.plain import drawing, html_table, part, whole_page
 from hingerank.personal.catalogue import Catalogue
 from hingerank.personal.item_item import EASE, same_rows
 from hingerank.personal.rankers import PersonalRanker
@@ -27,22 +27,6 @@ OF_ITEMS = (
     "A score is the sum over the items that the user took of their weights for this one, and where ratings count of "
     f"what the user likes. Shown are the {REASONS} items with the largest weights.",
 )
-STYLE = """
-:root { color-scheme: light dark; --for: #1b7a4b; --against: #b3402f; --line: #8885; --point: #2a78b5; }
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .2rem; }
-h3 { font-size: 1rem; margin: 1.2rem 0 .2rem; }
-p.note { opacity: .75; margin: .2rem 0 .8rem; max-width: 50rem; }
-table { border-collapse: collapse; width: 100%; }
-td, th { padding: .25rem .6rem; text-align: left; vertical-align: top; }
-tbody tr { border-top: 1px solid var(--line); } td.number, th.number { text-align: right; white-space: nowrap;
-  font-variant-numeric: tabular-nums; } td { overflow-wrap: anywhere; }
-.for { color: var(--for); } .against { color: var(--against); } .words span { margin-right: .6em; line-height: 1.5; }
-.scroll { overflow-x: auto; } .reasons span { margin-right: .9em; white-space: nowrap; }
-svg { display: block; width: 100%; max-width: 45rem; height: auto; border: 1px solid var(--line); border-radius: 6px; }
-circle { fill: var(--point); opacity: .35; } circle.shown { opacity: 1; fill: var(--against); }
-svg text { font-size: 12px; fill: currentColor; } svg line { stroke: var(--line); }
-"""
 
 
 def personal_page(
@@ -82,7 +66,7 @@ def personal_page(
         f"{len(catalogue.ids):,} items with {ranker.n_features_in_:,} features. The fit {ending}."
     )
     parts.insert(0, f'<p class="note">{escape(lead)}</p>')
-    return whole_page(f"{title} – hingerank", title, parts, STYLE)
+    return whole_page(f"{title} – hingerank", title, parts)
 
 
 def user_map(ranker: Ranker) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
@@ -130,47 +114,40 @@ def _far_apart(ranker: Ranker, points: np.ndarray | None) -> list[object]:
 
 def _functions(ranker: Ranker, names: list[str], given: Sequence[str] | None) -> str:
     """What all users share, and the basic ranking functions, as words sized by weight; given: names of features."""
-    rows = []
-    coef = getattr(ranker, "coef_", None)
+    rows: list[tuple[str, str, list[tuple[str, float]], list[tuple[str, float]]]] = []
+    coef, basis = getattr(ranker, "coef_", None), getattr(ranker, "basis_", None)
     if coef is not None:
-        rows.append(("everybody", "", _signed(np.asarray(coef), names, True), _signed(np.asarray(coef), names, False)))
-    basis = getattr(ranker, "basis_", None)
+        coef = np.asarray(coef)
+        order = np.argsort(-coef, kind="stable")
+        rising = [(names[j], float(coef[j])) for j in order[:MOST_WORDS] if coef[j] > 0]
+        order = np.argsort(coef, kind="stable")
+        rows.append(("everybody", "", rising, [(names[j], float(coef[j])) for j in order[:MOST_WORDS] if coef[j] < 0]))
     if basis is not None:
         strength = np.linalg.norm(basis, axis=0) * np.linalg.norm(ranker.user_weights_, axis=0)
-        whole = strength.sum() or 1.0
-        sides = ranker.basis_table(given, MOST_WORDS)[:MOST_FUNCTIONS]
-        for place, side in enumerate(sides):
-            rows.append((str(place + 1), f"{strength[place] / whole:.0%}", side["positive"], side["negative"]))
+        shares = strength / (strength.sum() or 1.0)
+        for place, side in enumerate(ranker.basis_table(given, MOST_WORDS)[:MOST_FUNCTIONS]):
+            rows.append((str(place + 1), f"{shares[place]:.0%}", side["positive"], side["negative"]))
     if not rows:
         return ""
-    body = "".join(
-        f'<tr><td>{name}</td><td class="number">{share}</td>'
-        f'<td class="words for">{_words(up, up + down)}</td>'
-        f'<td class="words against">{_words(down, up + down)}</td></tr>'
-        for name, share, up, down in rows
-    )
+    cells = [[name, share, _words(up, up + down), _words(down, up + down)] for name, share, up, down in rows]
     left = 0 if basis is None else basis.shape[1] - MOST_FUNCTIONS
-    more = f'<p class="note">{left} weaker functions are not shown.</p>' if left > 0 else ""
-    return (
-        "<h2>What it ranks by</h2>"
-        '<p class="note">Every user ranks by a mixture of these functions, some of them perhaps reversed. '
-        "Features are sized by their weights.</p>"
-        '<div class="scroll"><table><thead><tr><th>function</th><th class="number">part of all</th><th>raises</th>'
-        f"<th>lowers</th></tr></thead><tbody>{body}</tbody></table></div>{more}"
+    return part(
+        "What it ranks by",
+        "Every user ranks by a mixture of these functions, some of them perhaps reversed. Features are sized by their "
+        "weights.",
+        html_table(
+            ["function", "part of all", "raises", "lowers"], ["", "number", "words for", "words against"], cells
+        ),
+        f'<p class="note">{left} weaker functions are not shown.</p>' if left > 0 else "",
     )
-
-
-def _signed(weights: np.ndarray, names: list[str], positive: bool) -> list[tuple[str, float]]:
-    order = np.argsort(-weights if positive else weights, kind="stable")[:MOST_WORDS]
-    return [(names[j], float(weights[j])) for j in order if (weights[j] > 0 if positive else weights[j] < 0)]
 
 
 def _words(words: list[tuple[str, float]], beside: list[tuple[str, float]]) -> str:
     heaviest = max((abs(weight) for _, weight in beside), default=1.0) or 1.0
-    sizes = [0.75 + 0.75 * abs(weight) / heaviest for _, weight in words]
     return " ".join(
-        f'<span title="{weight:.3g}" style="font-size:{size:.2f}em">{escape(name)}</span>'
-        for (name, weight), size in zip(words, sizes)
+        f'<span title="{weight:.3g}" style="font-size:{0.75 + 0.75 * abs(weight) / heaviest:.2f}em">'
+        f"{escape(name)}</span>"
+        for name, weight in words
     )
 
 
@@ -199,29 +176,23 @@ def _map(
     some = np.arange(len(points))
     if len(points) > MOST_POINTS:
         some = np.random.default_rng(0).choice(len(points), MOST_POINTS, replace=False)
-    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in placed[some])
-    marks = []
+    marks = [f'<circle class="user" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in placed[some]]
     for number, user in zip(numbers, chosen):
         if number >= 0:
             x, y = placed[number]
             side = ("end", -7) if x > 0.7 * WIDTH else ("start", 7)
             marks.append(
-                f'<circle class="shown" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
+                f'<circle class="named" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
                 f'<text x="{x + side[1]:.1f}" y="{y + 4:.1f}" text-anchor="{side[0]}">{escape(str(user))}</text>'
             )
     few = f" {MOST_POINTS:,} of them are drawn." if len(points) > MOST_POINTS else ""
     across, up = ends
     words = (
-        f"across ({shares[0]:.0%} of what tells users apart): <b>{escape(across[0])}</b> on the left, "
-        f"<b>{escape(across[1])}</b> on the right; upwards ({shares[1]:.0%}): <b>{escape(up[0])}</b> at the bottom, "
-        f"<b>{escape(up[1])}</b> at the top."
+        f"Users near each other rank similarly.{few} The features that users like more there, across ({shares[0]:.0%} "
+        f"of what tells users apart): “{across[0]}” on the left, “{across[1]}” on the right; "
+        f"upwards ({shares[1]:.0%}): “{up[0]}” at the bottom, “{up[1]}” at the top. The named users' lists are below."
     )
-    return (
-        "<h2>Its users</h2>"
-        f'<p class="note">Users near each other rank similarly.{few} The features that users like more there, '
-        f"{words} The named users' lists are below.</p>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="map of users">{dots}{"".join(marks)}</svg>'
-    )
+    return part("Its users", words, drawing("map of users", WIDTH, HEIGHT, marks))
 
 
 def _lists(
@@ -240,20 +211,15 @@ def _lists(
     parts = []
     for user, best, values in zip(chosen, rows, scores):
         reasons_for = explain(user)
-        lines = []
-        for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1):
-            if row < 0:
-                break
-            lines.append(
-                f'<tr><td class="number">{place}</td><td>{escape(catalogue.called(row))}</td>'
-                f'<td class="number">{score:.3f}</td><td class="reasons">{reasons_for(row)}</td></tr>'
-            )
-        parts.append(
-            f'<h3>User {escape(str(user))}</h3><div class="scroll"><table><thead><tr><th class="number"></th>'
-            f'<th>item</th><th class="number">score</th><th>why: {title}</th></tr>'
-            f"</thead><tbody>{''.join(lines)}</tbody></table></div>"
-        )
-    return f'<h2>Lists, and why</h2><p class="note">{about}</p>' + "".join(parts)
+        lines = [
+            [str(place), escape(catalogue.called(row)), f"{score:.3f}", reasons_for(row)]
+            for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1)
+            if row >= 0
+        ]
+        kinds = ["number", "words", "number", "reasons"]
+        parts.append(f"<h3>User {escape(str(user))}</h3>")
+        parts.append(html_table(["", "item", "score", f"why: {title}"], kinds, lines))
+    return part("Lists, and why", about, *parts)
 
 
 def _by_features(ranker: Ranker, catalogue: Catalogue, names: list[str]) -> Callable[[object], Callable[[int], str]]:
@@ -281,13 +247,7 @@ def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object], Callable
 
         def of_item(row: int) -> str:
             given = took.data * weights[row, took.indices]
-            order = np.argsort(-np.abs(given), kind="stable")[:REASONS]
-            return " ".join(
-                f'<span class="{"for" if given[j] > 0 else "against"}">'
-                f"{escape(called.get(took.indices[j], 'an item that is not here'))} {given[j]:+.3f}</span>"
-                for j in order.tolist()
-                if given[j] != 0.0
-            )
+            return _reasons(given, lambda j: called.get(took.indices[j], "an item that is not here"))
 
         return of_item
 
@@ -298,11 +258,13 @@ def reasons_of(row: Matrix, mean: np.ndarray, weights: np.ndarray, names: list[s
     """The features whose (x_j - mean_j) w_j are largest in size, with these numbers; a sparse feature's 0 is "no …"."""
     sparse = sp.issparse(row)
     x = row.toarray().ravel() if sparse else np.asarray(row, np.float64).ravel()
-    given = (x - mean) * weights
-    order = np.argsort(-np.abs(given), kind="stable")[:most]
-    words = []
-    for j in order:
-        if given[j] != 0.0:
-            side, no = "for" if given[j] > 0 else "against", "no " if sparse and x[j] == 0 else ""
-            words.append(f'<span class="{side}">{escape(no + names[j])} {given[j]:+.3f}</span>')
-    return " ".join(words)
+    return _reasons((x - mean) * weights, lambda j: ("no " if sparse and x[j] == 0 else "") + names[j], most)
+
+
+def _reasons(given: np.ndarray, name_of: Callable[[int], str], most: int = REASONS) -> str:
+    """The largest contributions, with their names and signs."""
+    return " ".join(
+        f'<span class="{"for" if given[j] > 0 else "against"}">{escape(name_of(j))} {given[j]:+.3f}</span>'
+        for j in np.argsort(-np.abs(given), kind="stable")[:most].tolist()
+        if given[j] != 0.0
+    )

@@ -14,43 +14,58 @@ MOST_DOCUMENTS = 50
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # nothing loads, nothing runs
 STYLE = """
-:root { color-scheme: light dark; --mark: #2a78b5; --against: #c2554a; --line: #8886; --soft: #8881; }
+:root { color-scheme: light dark; --mark: #2a78b5; --for: #1b7a4b; --against: #c2554a; --line: #8886; --soft: #8881; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .3rem; } h3 { font-size: 1rem; margin: .4rem 0; }
 p.note { opacity: .8; } pre { overflow-x: auto; background: var(--soft); padding: .6rem .8rem; font-size: .85rem; }
-table { border-collapse: collapse; } td, th { padding: .15rem .7rem .15rem 0; text-align: left; }
+table { border-collapse: collapse; }
+td, th { padding: .15rem .7rem .15rem 0; text-align: left; vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.bars { width: 100%; } td.bar { width: 45%; border-left: 1px solid var(--line); padding-right: 0; }
 td.bar svg { display: block; width: 100%; height: 1em; } tr.sum td { border-top: 1px solid var(--line); }
 svg text { font-size: 11px; fill: currentColor; } svg.wide { display: block; max-width: 40rem; }
-.mark { fill: var(--mark); stroke: var(--mark); } .against { fill: var(--against); } .line { stroke: var(--line); }
+.mark { fill: var(--mark); stroke: var(--mark); } .for { color: var(--for); }
+.against { fill: var(--against); color: var(--against); } .line { stroke: var(--line); }
+.open { fill: none; stroke: currentColor; opacity: .6; }
 .curve { fill: none; stroke: var(--mark); stroke-width: 2; } .wide-table { overflow-x: auto; }
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: .4rem 1.6rem; }
 .panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .4rem 1rem; }
 .card { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .8rem; }
 .card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
 .full { color: var(--mark); } .best { font-weight: 600; }
+td.words { min-width: 8rem; } td.words span { margin-right: .6em; line-height: 1.5; }
+td.reasons span { margin-right: .9em; white-space: nowrap; } circle.user { fill: var(--mark); opacity: .35; }
+circle.named { fill: var(--against); }
 """
 
 
-def whole_page(title: str, heading: str, parts: Sequence[str], style: str = STYLE) -> str:
+def whole_page(title: str, heading: str, parts: Sequence[str]) -> str:
     """An HTML document; title and heading are escaped here, parts are HTML already."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<h1>{escape(heading)}</h1>{''.join(parts)}</body></html>\n"
     )
+
+
+def part(heading: str, note: str, *content: str) -> str:
+    """A part of a page below a heading and a note, both text; the content is HTML already."""
+    return f'<h2>{escape(heading)}</h2><p class="note">{escape(note)}</p>{"".join(content)}'
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table whose first column is text and whose others are numbers."""
     kinds = ["number" if place else "" for place in range(len(header))]
+    return html_table(header, kinds, [[escape(shown(cell)) for cell in row] for row in rows])
+
+
+def html_table(header: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of cells that are HTML already; kinds: the class of each column's cells."""
     head = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header))
     body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for kind, cell in zip(kinds, row)) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row)) + "</tr>" for row in rows
     )
     return f'<div class="wide-table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
