@@ -189,7 +189,7 @@ def test_no_text_is_run_as_code():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         if node.func.id in ("eval", "exec", "compile", "__import__")
     ]
-    assert sorted(found) == [("hingerank.export.consumers", "compile"), ("hingerank.export.consumers", "exec")]
+    assert sorted(found) == [("hingerank.export.code", "compile"), ("hingerank.export.code", "exec")]
 
 
 def test_no_class_name_is_used_twice():

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hingerank.export import consumers
 from hingerank.export.exporting import compare, rows_of, scores_by
+from hingerank.export.formats import FORMATS
 
 
 def close(ranker, rows, scores, tolerance=1e-12):
@@ -63,7 +63,7 @@ def test_vespa_hands_rows_to_an_onnx_model(java, scored, fitted, rows, tmp_path,
     command = [*java("vespa", "VespaScores"), done.files[0], "ranker_features"]
     given = scored(command, names, np.column_stack((qid, X))).reshape(X.shape)
     assert (given == X).all()
-    close(ranker, rows, consumers.ONNX[0].run(done.files[1:], ranker._form(), given, qid), 1e-5)
+    close(ranker, rows, FORMATS["onnx"].consumers[0].run(done.files[1:], ranker._form(), given, qid), 1e-5)
 
 
 @pytest.mark.parametrize("folder", ["vespa", "global"])
@@ -137,12 +137,9 @@ def test_postgres(postgres, fitted, rows, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["standard", "sparse", "lightgbm", "steps", "curves", "nystroem", "fourier"])
-@pytest.mark.parametrize(
-    ("to", "consumer"),
-    [("c", consumers.C[0]), ("javascript", consumers.JAVASCRIPT[0]), ("onnx", consumers.ONNX[0]),
-     ("sql", consumers.SQL[0]), ("sql", consumers.SQL[1])],
-)  # fmt: skip
-def test_programs_at_hand(fitted, rows, tmp_path, name, to, consumer):
+@pytest.mark.parametrize(("to", "number"), [("c", 0), ("javascript", 0), ("onnx", 0), ("sql", 0), ("sql", 1)])
+def test_programs_at_hand(fitted, rows, tmp_path, name, to, number):
+    consumer = FORMATS[to].consumers[number]
     if not consumer.present():
         pytest.skip(f"{consumer.name} is not installed")
     ranker, (X, _, qid) = fitted(name), rows_of(rows)

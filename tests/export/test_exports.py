@@ -11,7 +11,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli.app import run
-from hingerank.export import consumers
+from hingerank.export import formats
 from hingerank.export.exporting import compare
 from hingerank.export.formats import FORMATS
 from hingerank.export.forms import largest_below, largest_single
@@ -100,7 +100,7 @@ def test_duckdb_reads_the_same_statement(fitted, tmp_path, name):
     ranker = fitted(name)
     done = ranker.export(tmp_path / "model.sql", "sql")
     X, qid = np.asarray(DATA.X, np.float64), np.unique(DATA.qid, return_inverse=True)[1]
-    scores = consumers.SQL[1].run(done.files, ranker._form(), X, qid)
+    scores = FORMATS["sql"].consumers[1].run(done.files, ranker._form(), X, qid)
     assert np.abs(scores - ranker.predict(X, qid)).max() < 1e-12 * np.abs(scores).max()
 
 
@@ -124,7 +124,7 @@ def test_missing_values_and_zeros_go_where_they_should(tmp_path, to):
         holes = np.where(rng.random(X.shape) < 0.1, np.nan, X)
         ranker = hr.LightGBMRanker(n_estimators=8, num_leaves=6, min_child_samples=3, params=params).fit(holes, y, qid)
         files = ranker.export(tmp_path / "model.x", to).files
-        consumer = consumers.first_present(FORMATS[to].consumers, to)
+        consumer = formats.first_present(FORMATS[to].consumers, to)
         scores = consumer.run(files, ranker._form(), holes, qid)
         assert np.abs(scores - ranker.predict(holes)).max() < 1e-12
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.export.expressions import evaluate
+from hingerank.export.vespa import evaluate
 
 
 def test_expressions_are_read_as_vespa_reads_them():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.export import consumers
+from hingerank.export import code
 from hingerank.export.code import write_c, write_javascript, write_python
 from hingerank.export.exporting import scores_by, written
 from hingerank.export.formats import FORMATS
@@ -82,8 +82,8 @@ def test_names_are_carried_or_refused(tmp_path, to):
     options = {"shift": 9.0} if "shift" in FORMATS[to].options else {}
     done = put(ranker, names).export(tmp_path / "out", to, check=rows, **options)
     assert done.check["relative_to_largest_score"] < 1e-5 and done.check["reordered_queries"] <= 1
-    if to == "sql" and consumers.SQL[1].present():  # DuckDB reads the same names
-        scores = consumers.SQL[1].run(done.files[:-1], ranker._form(), X, rows.qid.astype(int))
+    if to == "sql" and FORMATS["sql"].consumers[1].present():  # DuckDB reads the same names
+        scores = FORMATS["sql"].consumers[1].run(done.files[:-1], ranker._form(), X, rows.qid.astype(int))
         assert np.abs(scores - scores_by(ranker, X, rows.qid)).max() < 1e-9
     if to in LINES:
         path = (tmp_path / "out").rename(tmp_path / "model.js")
@@ -122,13 +122,13 @@ def test_long_lists_of_names_break_between_names_and_are_read_back(tmp_path):
     path.write_text(write_python(form, ABOUT))
     assert runs_python(path) == names
     path.write_text(write_javascript(form, ABOUT))
-    if consumers.JAVASCRIPT[0].present():
+    if FORMATS["javascript"].consumers[0].present():
         assert LINES["javascript"](path) == names
     assert max(map(len, write_c(form, ABOUT).splitlines())) < 130
 
 
 def test_names_in_c_are_what_they_were(tmp_path):
-    compiler = consumers._compiler()
+    compiler = code.compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
     names = [name for name in NASTY if "\0" not in name and "\ud83d" not in name]

@@ -13,7 +13,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.data.scaling import SCALERS
-from hingerank.export import consumers
+from hingerank.export import code, formats
 from hingerank.export.exporting import written
 from hingerank.export.formats import FORMATS, NO_NEGATIVES
 from hingerank.export.forms import KINDS, largest_below
@@ -65,7 +65,7 @@ def scores_of(ranker, to, folder, **options):
     for path, content in zip(files, contents, strict=True):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     files[0].with_suffix(".examples.json").write_text(json.dumps({"statement": FORMATS[to].options}))
-    consumer = consumers.first_present(FORMATS[to].consumers, to)
+    consumer = formats.first_present(FORMATS[to].consumers, to)
     return consumer.run(files, form, BEYOND, QUERY), ranker.predict(BEYOND, QUERY)
 
 
@@ -157,7 +157,7 @@ WITH_SCALING = [  # every loop of the code, and every scaling before it
 
 def test_javascript_scores_every_body_with_every_scaling(tmp_path):
     """All of them in one process."""
-    if not consumers.JAVASCRIPT[0].present():
+    if not FORMATS["javascript"].consumers[0].present():
         pytest.skip("node is not installed")
     expected = []
     for k, (body, scale) in enumerate(WITH_SCALING):
@@ -178,7 +178,7 @@ def test_c_scores_every_body_with_every_scaling(tmp_path):
     """All of them in one library."""
     import ctypes
 
-    compiler = consumers._compiler()
+    compiler = code.compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
     expected = []
@@ -209,7 +209,7 @@ def test_zeros_that_are_missing_are_zeros_after_scaling(tmp_path, to, scale):
     params = {"zero_as_missing": True, "use_missing": True}
     ranker = fitted(hr.LightGBMRanker(scale=scale, n_estimators=6, num_leaves=6, min_child_samples=2, params=params))
     done = ranker.export(tmp_path / "model.x", to)
-    found = consumers.first_present(FORMATS[to].consumers, to).run(done.files[:-1], ranker._form(), holes, QUERY)
+    found = formats.first_present(FORMATS[to].consumers, to).run(done.files[:-1], ranker._form(), holes, QUERY)
     assert np.abs(found - ranker.predict(holes)).max() < 1e-12
     with pytest.raises(hr.ExportError, match="sql"):
         ranker.export(tmp_path / "p", "pmml")

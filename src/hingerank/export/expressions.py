@@ -1,121 +1,64 @@
-"""Vespa's ranking expressions, as far as exports write them, evaluated over whole columns without running any code.
+"""A model's score as an expression, for the languages whose `Words` say how they write numbers and choices."""
 
-comparison = sum [("<" | "<=" | ">" | ">=" | "==") sum]
-sum        = product {("+" | "-") product}
-product    = factor {("*" | "/") factor}
-factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," sum "," sum ")"
-           | ("log" | "fabs" | "isNan") "(" sum ")" | name ["(" word ")"]
-"""
+from collections.abc import Iterator, Sequence
 
-import operator
-import re
-from collections.abc import Callable
-from typing import TypeAlias, TypeVar
-
-import numpy as np
-
-from hingerank.arrays import Given
-from hingerank.export.forms import ExportError
-
-T = TypeVar("T")
-Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
-TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?)|([A-Za-z_]\w*)|(<=|>=|==|[-+*/()<>,]))", re.ASCII)
-TESTS: dict[str, Callable[..., Column]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
-}  # fmt: skip
-JOINS: dict[str, Callable[..., Column]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-}  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Column]] = {
-    "log": np.log, "fabs": np.abs, "isNan": lambda x: np.isnan(x).astype(np.float64),
-}  # fmt: skip
+from hingerank.export.forms import Affine, Curves, Form, Surfaces, Trees, goes_left
+from hingerank.export.scalings import Words
 
 
-def evaluate(text: str, values: Given) -> Column:
-    """The value of an expression.
-
-    Parameters
-    ----------
-    text : the expression
-    values : of features, by how they are written there, such as ``attribute(title)`` or ``scaled_1``
-
-    Examples
-    --------
-    >>> float(evaluate("if (attribute(a) < 2, 3 * attribute(a), -1)", {"attribute(a)": 1.5}))
-    4.5
-    """
-    reader = _Reader(text, values)
-    with np.errstate(all="ignore"):  # both branches of an `if` are evaluated
-        found = reader.comparison()
-    reader.take("")
-    return found
+def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
+    """The score of a linear model, curves, surfaces or trees; columns: number -> expression of those it uses."""
+    body = form.body
+    if isinstance(body, Affine):
+        terms = [f"{words.number(body.weights[j])} * {x}" for j, x in columns.items()]
+        return total([words.number(body.offset), *terms])
+    if isinstance(body, Trees):
+        return total([words.number(body.start), *(_tree(words, body, root, columns) for root in body.roots.tolist())])
+    assert isinstance(body, Curves | Surfaces)
+    curves = body.curves if isinstance(body, Surfaces) else body
+    shapes = [_curve(words, curves, j, x) for j, x in columns.items()]
+    products = _products(words, body, columns) if isinstance(body, Surfaces) else ()
+    return total([words.number(0.0), *shapes, *products])
 
 
-class _Reader:
-    """The tokens of an expression, read from left to right."""
+def total(terms: Sequence[str]) -> str:
+    """The sum of terms, bisected: engines limit the depth of expressions."""
+    if len(terms) <= 8:
+        return f"({' + '.join(terms)})"
+    half = len(terms) // 2
+    return f"({total(terms[:half])} + {total(terms[half:])})"
 
-    def __init__(self, text: str, values: Given):
-        self.values, self.tokens, end = values, [], 0
-        text = text.rstrip()
-        while end < len(text):
-            match = TOKEN.match(text, end)
-            if match is None:
-                raise ExportError(f"the expression cannot be read at {text[end : end + 40]!r}")
-            self.tokens.append(match[match.lastindex or 0])
-            end = match.end()
-        self.tokens = [*self.tokens, "", ""][::-1]  # two ends: one is taken where an operand is missing
 
-    def take(self, expected: str | None = None) -> str:
-        """The next token, which must be the expected one, if given."""
-        token = self.tokens.pop() if self.tokens else ""
-        if expected is not None and token != expected:
-            raise ExportError(f"the expression has {token or 'its end'!r}, expected {expected or 'its end'!r}")
-        return token
+def _curve(words: Words, body: Curves, column: int, x: str) -> str:
+    """The line of the segment that x is in, or those beyond the outermost knots."""
+    number, (knots, heights) = words.number, body.of(column)
+    slope = number(body.slopes[column])
+    lines = [f"{number(heights[0])} + {slope} * ({x} - {number(knots[0])})"]
+    for k in range(1, len(knots)):
+        rise, length = number(heights[k] - heights[k - 1]), number(knots[k] - knots[k - 1])
+        lines.append(f"{number(heights[k - 1])} + {rise} * (({x} - {number(knots[k - 1])}) / {length})")
+    lines.append(f"{number(heights[-1])} + {slope} * ({x} - {number(knots[-1])})")
+    return words.pieces(x, knots, lines)
 
-    def comparison(self) -> Column:
-        left = self.sum()
-        return TESTS[self.take()](left, self.sum()) if self.tokens[-1] in TESTS else left
 
-    def sum(self) -> Column:
-        found = self.product()
-        while self.tokens[-1] in ("+", "-"):
-            found = JOINS[self.take()](found, self.product())
-        return found
+def _products(words: Words, body: Surfaces, columns: dict[int, str]) -> Iterator[str]:
+    """Products of two ramps."""
+    for k, weight in enumerate(body.weights):
+        ramps = []
+        for j, begin, end in zip(body.columns[k].tolist(), body.begins[k], body.ends[k], strict=True):
+            place = f"({columns[j]} - {words.number(begin)}) / {words.number(end - begin)}"
+            ramps.append(words.pieces(columns[j], (begin, end), (words.number(0.0), place, words.number(1.0))))
+        yield " * ".join((words.number(weight), *ramps))
 
-    def product(self) -> Column:
-        found = self.factor()
-        while self.tokens[-1] in ("*", "/"):
-            found = JOINS[self.take()](found, self.factor())
-        return found
 
-    def factor(self) -> Column:
-        token = self.take()
-        if token == "-":
-            return -self.factor()
-        if token == "(":
-            return self.closed(self.comparison())
-        if token == "if":
-            self.take("(")
-            test = self.comparison()
-            self.take(",")
-            yes = self.sum()
-            self.take(",")
-            return np.where(test, yes, self.closed(self.sum()))
-        if not token:
-            raise ExportError("the expression ends too early")
-        if token[:1].isdigit():
-            return np.float64(token)
-        if token in FUNCTIONS:
-            self.take("(")
-            return FUNCTIONS[token](self.closed(self.sum()))
-        name = token
-        if self.tokens[-1] == "(":
-            self.take()
-            name = self.closed(f"{name}({self.take()})")
-        if name not in self.values:
-            raise ExportError(f"the expression contains the unknown name {name!r}")
-        return self.values[name]
-
-    def closed(self, found: T) -> T:
-        self.take(")")
-        return found
+def _tree(words: Words, body: Trees, node: int, columns: dict[int, str]) -> str:
+    """Nested choices: a comparison with a missing value is not true, so these take the last branch."""
+    if body.feature[node] < 0:
+        return words.number(body.number[node])
+    x, limit, first = columns[int(body.feature[node])], words.number(body.number[node]), int(body.child[node])
+    left, right = _tree(words, body, first, columns), _tree(words, body, first + 1, columns)
+    missing_left, zero_left = goes_left(body, node)
+    zero = "" if zero_left is None else f" AND {x} <> 0"  # in SQL; no other format has trees that need it
+    if missing_left:
+        return words.choose(f"{x} > {limit}{zero}", right, left)
+    return words.choose(f"{x} <= {limit}{zero}", left, right)

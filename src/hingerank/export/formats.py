@@ -1,18 +1,22 @@
 """The formats of `export`: the models each supports, the function that writes it, and the programs that run it."""
 
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hingerank.export import code, consumers
-from hingerank.export.consumers import Consumer
+from hingerank.export import code
 from hingerank.export.engine_features import WITH_OWN_FEATURES
-from hingerank.export.forms import ExportError, Outline
+from hingerank.export.forms import ExportError, Form, Outline
 from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
-from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
-from hingerank.export.sql import write_sql
+from hingerank.export.sql import run_sql, sqlite_can, write_sql
 from hingerank.export.vespa import run_vespa, write_vespa
 from hingerank.registry import did_you_mean
 
@@ -26,6 +30,41 @@ KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do 
 SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # formats that add the scores of several forms
 NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids negative scores
 ZERO_IS_NOTHING = WITH_OWN_FEATURES  # a feature without a value is 0 there, except in trees
+
+
+class Consumer(NamedTuple):
+    """A program's name, whether it is installed, and how it scores rows: run(files, form, X, qid).
+
+    For engines that cannot be called from here, a model of their arithmetic is used, in single precision if theirs is.
+    """
+
+    name: str
+    present: Callable[[], bool]
+    run: Callable[[list[Path], Form, np.ndarray, np.ndarray], np.ndarray]
+
+
+def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
+    """The first that is installed."""
+    for consumer in consumers:
+        if consumer.present():
+            return consumer
+    wanted = " or ".join(consumer.name for consumer in consumers)
+    raise ExportError(f"nothing here can run an export to {to!r}: install {wanted}")
+
+
+def run_first(
+    consumers: tuple[Consumer, ...], to: str, files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
+) -> tuple[Consumer, np.ndarray]:
+    """The first installed program that can run an export, and the scores: one may have limits that another has not."""
+    failed = []
+    for consumer in consumers:
+        if consumer.present():
+            try:
+                return consumer, consumer.run(files, form, X, qid)
+            except Exception as error:  # programs raise errors of any kind
+                failed.append(f"{consumer.name} says {error}")
+    first_present(consumers, to)
+    raise ExportError(f"the export was not written because it does not run: {'; '.join(failed)}")
 
 
 class Format(NamedTuple):
@@ -57,7 +96,10 @@ BUT_ZEROS = tuple(kind for kind in ALL if kind != "zero-trees")
 BY_COLUMNS = {"columns": ALL, "log": ALL, "quantile": ALL}
 ANYHOW = {**BY_COLUMNS, "query-minmax": ALL, "query-standard": ALL}
 SUMS = ("linear", "curves")
-TABLE = {"table": "documents", "key": "docid", "query": "qid"}
+
+
+def _has(module: str) -> bool:
+    return module in sys.modules or find_spec(module) is not None
 
 
 def stand_in(engine: str, run: Callable[..., np.ndarray]) -> tuple[Consumer, ...]:
@@ -72,24 +114,31 @@ PLUGIN = Format(
 )  # fmt: skip
 FORMATS: dict[str, Format] = {
     "python": Format(
-        ("model.py",), code.write_python, consumers.PYTHON, ALL, BY_COLUMNS,
+        ("model.py",), code.write_python, (Consumer("python", lambda: True, code.run_python),), ALL, BY_COLUMNS,
         test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
         "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "c": Format(
-        ("model.c",), code.write_c, consumers.C, ALL, BY_COLUMNS,
+        ("model.c",), code.write_c, (Consumer("a C compiler", lambda: code.compiler() is not None, code.run_c),), ALL,
+        BY_COLUMNS,
         test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
         "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
         "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
         "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "javascript": Format(
-        ("model.js",), code.write_javascript, consumers.JAVASCRIPT, ALL, BY_COLUMNS,
+        ("model.js",), code.write_javascript,
+        (Consumer("node", lambda: shutil.which("node") is not None, code.run_node),), ALL, BY_COLUMNS,
         test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
         'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
     ),
     "sql": Format(
-        ("model.sql",), write_sql, consumers.SQL, ALL, ANYHOW, TABLE,
+        ("model.sql",), write_sql,
+        (
+            Consumer("sqlite", sqlite_can, partial(run_sql, "sqlite3")),
+            Consumer("duckdb", lambda: _has("duckdb"), partial(run_sql, "duckdb")),
+        ),
+        ALL, ANYHOW, {"table": "documents", "key": "docid", "query": "qid"},
         test="python -c \"import json, sqlite3; e = json.load(open('{1}')); o = e['statement']; Q = chr(34); "
         "q = lambda n: Q + n.replace(Q, Q + Q) + Q; c = list(map(q, [o['query'], o['key'], *e['features']])); "
         "d = sqlite3.connect(':memory:'); t = q(o['table']); "
@@ -100,7 +149,8 @@ FORMATS: dict[str, Format] = {
         "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
     ),
     "onnx": Format(
-        ("model.onnx",), write_onnx, consumers.ONNX, ALL, ANYHOW, {"precision": "double"},
+        ("model.onnx",), write_onnx, (Consumer("onnxruntime", lambda: _has("onnxruntime"), run_onnx),), ALL, ANYHOW,
+        {"precision": "double"},
         test="python -c \"import json, numpy, onnxruntime as o; s = o.InferenceSession('{0}'); "
         "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
         "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "

@@ -5,6 +5,7 @@ Output: ``scores``, one per row.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hingerank.export.forms import (
     largest_single,
 )
 from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
+from hingerank.kernels.threads import threads_for
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
 PRECISIONS: Facts = {"double": np.float64, "float": np.float32}
@@ -249,3 +251,19 @@ def _trees(graph: Graph, form: Form, x: str) -> str:
     )  # fmt: skip
     values = graph.add("Squeeze", values, graph.constant([1], np.int64))
     return graph.add("Add", values, graph.constant(start))
+
+
+def run_onnx(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """Scores by onnxruntime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads_for(X.size)
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(str(files[0]), options, providers=["CPUExecutionProvider"])
+    given = session.get_inputs()
+    dtype = np.float64 if given[0].type == "tensor(double)" else np.float32
+    rows = {given[0].name: np.ascontiguousarray(X, dtype)}
+    if len(given) > 1:
+        rows[given[1].name] = np.asarray(qid, np.int64)
+    return np.asarray(session.run(None, rows)[0], np.float64)

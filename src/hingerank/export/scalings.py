@@ -4,7 +4,7 @@
 that language's `Words`), and an approximate inverse; a scaling within queries has only its name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -43,6 +43,17 @@ class Words:
     def choose(self, test: str, yes: str, no: str) -> str:
         """`yes` if the test is true, else `no`."""
         raise NotImplementedError
+
+    def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
+        """The first value if x is below the first knot, the second if it is below the second, …, else the last."""
+        if not len(knots):
+            return values[0]
+        half = (len(values) - 1) // 2
+        low, high = (
+            self.pieces(x, knots[:half], values[: half + 1]),
+            self.pieces(x, knots[half + 1 :], values[half + 1 :]),
+        )
+        return self.choose(f"{x} < {self.number(knots[half])}", low, high)
 
 
 class ScaledColumns(NamedTuple):

@@ -1,13 +1,18 @@
 """A model as one SELECT statement for SQLite, DuckDB and PostgreSQL; window functions scale within queries."""
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
 from typing import SupportsFloat
 
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees, goes_left
+from hingerank.export.expressions import score_expression, total
+from hingerank.export.forms import CosineSum, ExportError, Form, KernelSum
 from hingerank.export.scalings import ScaledWithinQueries, Words
 
 
@@ -56,8 +61,7 @@ def _scaling_steps(
         width = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in columns.values()]
         return [*steps, *_scaled(keys, columns, width, query, steps[-1][0], end)]
     if scaling is not None:  # NULL stays NULL
-        words = SqlWords()
-        values = {x: scaling.written(words, j, x) for j, x in columns.items()}
+        values = {x: scaling.written(WORDS, j, x) for j, x in columns.items()}
         scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
         steps.append((f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {source}", ""))
     return steps
@@ -78,10 +82,21 @@ class SqlWords(Words):
     """Expressions in SQL."""
 
     def number(self, value: SupportsFloat) -> str:
-        return number(value)
+        """A literal in double precision: the exponent keeps DuckDB from reading it as a decimal."""
+        text = repr(float(value))
+        text = text if "e" in text else f"{text}e0"
+        return f"({text})" if text.startswith("-") else text
 
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
+
+    def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
+        cases = (f"WHEN {x} < {self.number(at)} THEN {value}" for at, value in zip(knots, values))
+        return f"CASE {' '.join(cases)} ELSE {values[-1]} END"
+
+
+WORDS = SqlWords()
+number = WORDS.number
 
 
 def refuse_names(form: Form, key: str, query: str) -> None:
@@ -122,23 +137,14 @@ def _select(keys: list[str], columns: list[str], source: str, query: str) -> str
 def _score(form: Form, columns: dict[int, str], known: str = "known_") -> tuple[list[tuple[str, str, str]], str]:
     """Further steps, and the expression of the score."""
     body = form.body
-    if isinstance(body, Affine):
-        terms = [f"{number(body.weights[j])} * {x}" for j, x in columns.items()]
-        return [], total([number(body.offset), *terms])
-    if isinstance(body, Curves):
-        return [], total([number(0.0), *(_curve(body, j, x) for j, x in columns.items())])
-    if isinstance(body, Surfaces):
-        shapes = [*(_curve(body.curves, j, x) for j, x in columns.items()), *_products(body, columns)]
-        return [], total([number(0.0), *shapes])
-    if isinstance(body, Trees):
-        return [], total([number(body.start), *(_tree(body, root, columns) for root in body.roots.tolist())])
+    if not isinstance(body, CosineSum | KernelSum):
+        return [], score_expression(WORDS, form, columns)
     x = list(columns.values())
     if isinstance(body, CosineSum):
         rows = np.column_stack((body.weights, body.phases, body.frequencies))
         inner = total(["l.p", *(f"l.r{j + 1} * {x[j]}" for j in range(len(x)))])
         value, heads = f"COS({inner})", "c, p"
     else:
-        assert isinstance(body, KernelSum)
         rows, heads = np.column_stack((body.weights, body.rows)), "c"
         if body.kernel == "rbf":
             squares = total([f"({x[j]} - l.r{j + 1}) * ({x[j]} - l.r{j + 1})" for j in range(len(x))])
@@ -151,59 +157,41 @@ def _score(form: Form, columns: dict[int, str], known: str = "known_") -> tuple[
     return [(known, f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM {known} l)"
 
 
-def _curve(body: Curves, column: int, x: str) -> str:
-    """CASE from the lowest knot up."""
-    knots, heights = body.of(column)
-    slope = number(body.slopes[column])
-    cases = [f"WHEN {x} < {number(knots[0])} THEN {number(heights[0])} + {slope} * ({x} - {number(knots[0])})"]
-    for k in range(1, len(knots)):
-        place = f"(({x} - {number(knots[k - 1])}) / {number(knots[k] - knots[k - 1])})"
-        rise = number(heights[k] - heights[k - 1])
-        cases.append(f"WHEN {x} < {number(knots[k])} THEN {number(heights[k - 1])} + {rise} * {place}")
-    return f"CASE {' '.join(cases)} ELSE {number(heights[-1])} + {slope} * ({x} - {number(knots[-1])}) END"
-
-
-def _products(body: Surfaces, columns: dict[int, str]) -> Iterator[str]:
-    """Products of two ramps."""
-    for k, weight in enumerate(body.weights):
-        ramps = []
-        for j, begin, end in zip(body.columns[k].tolist(), body.begins[k], body.ends[k], strict=True):
-            place = f"({columns[j]} - {number(begin)}) / {number(end - begin)}"
-            cases = (
-                f"WHEN {columns[j]} < {number(begin)} THEN {number(0.0)} WHEN {columns[j]} < {number(end)} THEN {place}"
-            )
-            ramps.append(f"CASE {cases} ELSE {number(1.0)} END")
-        yield " * ".join((number(weight), *ramps))
-
-
-def _tree(body: Trees, node: int, columns: dict[int, str]) -> str:
-    """Nested CASEs; missing values go to the ELSE of each."""
-    if body.feature[node] < 0:
-        return number(body.number[node])
-    x, limit, first = columns[int(body.feature[node])], number(body.number[node]), int(body.child[node])
-    left, right = _tree(body, first, columns), _tree(body, first + 1, columns)
-    missing_left, zero_left = goes_left(body, node)
-    zero = "" if zero_left is None else f" AND {x} <> 0"
-    if missing_left:
-        return f"CASE WHEN {x} > {limit}{zero} THEN {right} ELSE {left} END"
-    return f"CASE WHEN {x} <= {limit}{zero} THEN {left} ELSE {right} END"
-
-
-def total(terms: Sequence[str], write: Callable[[Sequence[str]], str] = " + ".join) -> str:
-    """The sum of terms, bisected: engines limit the depth of expressions."""
-    if len(terms) <= 8:
-        return f"({write(terms)})"
-    half = len(terms) // 2
-    return f"({total(terms[:half])} + {total(terms[half:])})"
-
-
-def number(value: SupportsFloat) -> str:
-    """A literal in double precision: the exponent keeps DuckDB from reading it as a decimal."""
-    text = repr(float(value))
-    text = text if "e" in text else f"{text}e0"
-    return f"({text})" if text.startswith("-") else text
-
-
 def quoted(name: object) -> str:
     """A column or table name."""
     return '"' + str(name).replace('"', '""') + '"'
+
+
+def run_sql(database: str, files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+    """Fill a table in memory as the statement expects it, run the statement, and put the scores in row order."""
+    about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
+    columns = [quoted(name) for name in form.names]
+    table, key, query = (quoted(about[part]) for part in ("table", "key", "query"))
+    typed = ", ".join(f"{column} DOUBLE PRECISION" for column in columns)
+    rows = np.column_stack((qid, np.arange(len(X)), X))
+    with closing(import_module(database).connect(":memory:")) as connection:
+        connection.execute(f"CREATE TABLE {table} ({query} INTEGER, {key} INTEGER, {typed})")
+        if database == "sqlite3":
+            plain = ([None if v != v else v for v in row] for row in rows.tolist())
+            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * rows.shape[1])})", plain)
+        else:  # DuckDB reads whole columns faster
+            given = {f"c{j}": np.ascontiguousarray(column) for j, column in enumerate(rows.T)}
+            connection.register("given", given)
+            values = ", ".join(f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END" for name in given)
+            connection.execute(f"INSERT INTO {table} SELECT {values} FROM given")
+        found = connection.execute(files[0].read_text("utf-8")).fetchall()
+    scores = np.full(len(X), np.nan)
+    scores[[row[1] for row in found]] = [np.nan if row[2] is None else row[2] for row in found]
+    return scores
+
+
+def sqlite_can() -> bool:
+    """Whether SQLite has window functions, and the mathematical functions that kernels use."""
+    import sqlite3
+
+    try:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute("SELECT EXP(1e0), SUM(1) OVER (PARTITION BY 1)")
+    except sqlite3.Error:
+        return False
+    return True

@@ -1,21 +1,41 @@
-"""A model as a rank profile of Vespa: an expression, or an ONNX model where an expression would be too long."""
+"""A model as a rank profile of Vespa: an expression, or an ONNX model where an expression would be too long.
 
+The evaluator reads ranking expressions as far as exports write them, without running any code:
+
+    comparison = sum [("<" | "<=" | ">" | ">=" | "==") sum]
+    sum        = product {("+" | "-") product}
+    product    = factor {("*" | "/") factor}
+    factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," sum "," sum ")"
+               | ("log" | "fabs" | "isNan") "(" sum ")" | name ["(" word ")"]
+"""
+
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import SupportsFloat
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from hingerank.arrays import Facts
-from hingerank.export.consumers import _run_onnx
+from hingerank.arrays import Facts, Given
 from hingerank.export.engine_features import by_engine_name
-from hingerank.export.expressions import evaluate
-from hingerank.export.forms import Affine, Curves, ExportError, Form, Surfaces, Trees, goes_left
-from hingerank.export.onnx_graph import write_onnx
+from hingerank.export.expressions import score_expression, total
+from hingerank.export.forms import Affine, ExportError, Form
+from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.scalings import ScaledWithinQueries, Words
-from hingerank.export.sql import total
 
+T = TypeVar("T")
+Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
+TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?)|([A-Za-z_]\w*)|(<=|>=|==|[-+*/()<>,]))", re.ASCII)
+TESTS: dict[str, Callable[..., Column]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+}  # fmt: skip
+JOINS: dict[str, Callable[..., Column]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Column]] = {
+    "log": np.log, "fabs": np.abs, "isNan": lambda x: np.isnan(x).astype(np.float64),
+}  # fmt: skip
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = ("if", "in", "true", "false")
 PHASES = ("first-phase", "second-phase")
@@ -46,7 +66,7 @@ def write_vespa(
     if needs_onnx(form):  # which also fills missing values
         lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
         return ["\n".join(lines), write_onnx(form, about, "float")]
-    words, scores = VespaWords(), []
+    scores = []
     for number, part in enumerate(form.parts, 1):
         behind = f"_{number}" if len(form.parts) > 1 else ""
         own = {j: terms[j] for j in part.features_used()}
@@ -58,9 +78,9 @@ def write_vespa(
             return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
         if part.scaling is not None:
             for j, x in own.items():
-                functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(words, j, x))
+                functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(WORDS, j, x))
             own = {j: f"scaled_{j + 1}{behind}" for j in own}
-        scores.append(expression(part, own))
+        scores.append(score_expression(WORDS, part, own))
     return ["\n".join([*head, *functions, *_phase(phase, total(scores) if scores[1:] else scores[0])]), b""]
 
 
@@ -77,7 +97,7 @@ def _filled(form: Form, terms: dict[int, str]) -> dict[int, str]:
     for j in form.used().tolist():
         own = terms[j if j < form.n_features else int(filled.marked[j - form.n_features])]
         gone = f"isNan({own})"
-        found[j] = f"if ({gone} > 0.5, {literal(filled.values[j])}, {own})" if j < form.n_features else gone
+        found[j] = f"if ({gone} > 0.5, {WORDS.number(filled.values[j])}, {own})" if j < form.n_features else gone
     return found
 
 
@@ -89,6 +109,9 @@ class VespaWords(Words):
 
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"if ({test}, {yes}, {no})"
+
+
+WORDS = VespaWords()
 
 
 def _one_line(name: str, text: object) -> str:
@@ -113,68 +136,12 @@ def _phase(phase: str, text: str, *more: str) -> list[str]:
     return [f"    {phase} {{", *inner, "        expression {", f"            {text}", "        }", "    }", "}", ""]
 
 
-def expression(form: Form, terms: dict[int, str]) -> str:
-    """The score as a Vespa expression."""
-    body = form.body
-    if isinstance(body, Affine):
-        return total([literal(body.offset), *(f"{literal(body.weights[j])} * {x}" for j, x in terms.items())])
-    if isinstance(body, Curves):
-        return total([literal(0.0), *(_curve(body, j, x) for j, x in terms.items())])
-    if isinstance(body, Surfaces):
-        shapes = [*(_curve(body.curves, j, x) for j, x in terms.items()), *_products(body, terms)]
-        return total([literal(0.0), *shapes])
-    assert isinstance(body, Trees)
-    return total([literal(body.start), *(_tree(body, root, terms) for root in body.roots.tolist())])
-
-
-def _curve(body: Curves, column: int, x: str) -> str:
-    """Nested ifs that bisect the knots."""
-    knots, heights = body.of(column)
-    slope = literal(body.slopes[column])
-
-    def piece(k: int) -> str:
-        """The line of bin k."""
-        at = literal(knots[max(k - 1, 0)])
-        if k in (0, len(knots)):
-            return f"{literal(heights[max(k - 1, 0)])} + {slope} * ({x} - {at})"
-        rise, length = literal(heights[k] - heights[k - 1]), literal(knots[k] - knots[k - 1])
-        return f"{literal(heights[k - 1])} + {rise} * (({x} - {at}) / {length})"
-
-    def choice(low: int, high: int) -> str:
-        if low == high:
-            return piece(low)
-        middle = (low + high) // 2
-        return f"if ({x} < {literal(knots[middle])}, {choice(low, middle)}, {choice(middle + 1, high)})"
-
-    return choice(0, len(knots))
-
-
-def _products(body: Surfaces, terms: dict[int, str]) -> Iterator[str]:
-    """Products of two ramps."""
-    for k, weight in enumerate(body.weights):
-        ramps = []
-        for j, begin, end in zip(body.columns[k].tolist(), body.begins[k], body.ends[k], strict=True):
-            place = f"({terms[j]} - {literal(begin)}) / {literal(end - begin)}"
-            ramps.append(f"if ({terms[j]} < {literal(begin)}, 0.0, if ({terms[j]} < {literal(end)}, {place}, 1.0))")
-        yield " * ".join((literal(weight), *ramps))
-
-
-def _tree(body: Trees, k: int, terms: dict[int, str]) -> str:
-    """Nested ifs: a comparison with a missing value, which is NaN, is false."""
-    if body.feature[k] < 0:
-        return literal(body.number[k])
-    x, limit, first = terms[int(body.feature[k])], literal(body.number[k]), int(body.child[k])
-    left, right = _tree(body, first, terms), _tree(body, first + 1, terms)
-    missing_left, _ = goes_left(body, k)
-    return f"if ({x} > {limit}, {right}, {left})" if missing_left else f"if ({x} <= {limit}, {left}, {right})"
-
-
 def _by_query(form: Form, terms: dict[int, str], rerank: int) -> list[str]:
     """Vespa scales between the minimum and maximum of the rows that it reranks, in the global phase."""
     assert isinstance(form.body, Affine)
     weights = form.body.weights
     functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
-    sums = total([f"{literal(weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
+    sums = total([f"{WORDS.number(weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
     return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
 
 
@@ -185,18 +152,13 @@ def _by_onnx(form: Form, terms: dict[int, str], name: str, phase: str) -> list[s
     return [*lines, *_function("ranker_features", rows), *_phase(phase, f"sum(onnx({name}).scores)")]
 
 
-def literal(value: SupportsFloat) -> str:
-    text = repr(float(value))
-    return f"({text})" if text.startswith("-") else text
-
-
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """The profile's expression over whole columns, in double precision as in Vespa; its ONNX model in onnxruntime.
 
     For a feature that the mapping gives as an expression, Vespa computes it; here rows already have its value.
     """
     if needs_onnx(form):
-        return _run_onnx(files[1:], form, X, qid)
+        return run_onnx(files[1:], form, X, qid)
     text = files[0].read_text("utf-8")
     values = {f"attribute({n})": X[:, j] for j, n in enumerate(form.names)}
     values |= {f"feature_{j + 1}": X[:, j] for j in range(form.n_features)}
@@ -215,3 +177,93 @@ def _between(column: np.ndarray, qid: np.ndarray) -> np.ndarray:
     np.maximum.at(high, qid, column)
     width = (high - low)[qid]
     return np.where(width > 0, (column - low[qid]) / np.where(width > 0, width, 1.0), 0.5)
+
+
+def evaluate(text: str, values: Given) -> Column:
+    """The value of an expression.
+
+    Parameters
+    ----------
+    text : the expression
+    values : of features, by how they are written there, such as ``attribute(title)`` or ``scaled_1``
+
+    Examples
+    --------
+    >>> float(evaluate("if (attribute(a) < 2, 3 * attribute(a), -1)", {"attribute(a)": 1.5}))
+    4.5
+    """
+    reader = _Reader(text, values)
+    with np.errstate(all="ignore"):  # both branches of an `if` are evaluated
+        found = reader.comparison()
+    reader.take("")
+    return found
+
+
+class _Reader:
+    """The tokens of an expression, read from left to right."""
+
+    def __init__(self, text: str, values: Given):
+        self.values, self.tokens, end = values, [], 0
+        text = text.rstrip()
+        while end < len(text):
+            match = TOKEN.match(text, end)
+            if match is None:
+                raise ExportError(f"the expression cannot be read at {text[end : end + 40]!r}")
+            self.tokens.append(match[match.lastindex or 0])
+            end = match.end()
+        self.tokens = [*self.tokens, "", ""][::-1]  # two ends: one is taken where an operand is missing
+
+    def take(self, expected: str | None = None) -> str:
+        """The next token, which must be the expected one, if given."""
+        token = self.tokens.pop() if self.tokens else ""
+        if expected is not None and token != expected:
+            raise ExportError(f"the expression has {token or 'its end'!r}, expected {expected or 'its end'!r}")
+        return token
+
+    def comparison(self) -> Column:
+        left = self.sum()
+        return TESTS[self.take()](left, self.sum()) if self.tokens[-1] in TESTS else left
+
+    def sum(self) -> Column:
+        found = self.product()
+        while self.tokens[-1] in ("+", "-"):
+            found = JOINS[self.take()](found, self.product())
+        return found
+
+    def product(self) -> Column:
+        found = self.factor()
+        while self.tokens[-1] in ("*", "/"):
+            found = JOINS[self.take()](found, self.factor())
+        return found
+
+    def factor(self) -> Column:
+        token = self.take()
+        if token == "-":
+            return -self.factor()
+        if token == "(":
+            return self.closed(self.comparison())
+        if token == "if":
+            self.take("(")
+            test = self.comparison()
+            self.take(",")
+            yes = self.sum()
+            self.take(",")
+            return np.where(test, yes, self.closed(self.sum()))
+        if not token:
+            raise ExportError("the expression ends too early")
+        if token[:1].isdigit():
+            return np.float64(token)
+        if token in FUNCTIONS:
+            self.take("(")
+            return FUNCTIONS[token](self.closed(self.sum()))
+        name = token
+        if self.tokens[-1] == "(":
+            self.take()
+            name = self.closed(f"{name}({self.take()})")
+        if name not in self.values:
+            raise ExportError(f"the expression contains the unknown name {name!r}")
+        return self.values[name]
+
+    def closed(self, found: T) -> T:
+        self.take(")")
+        return found

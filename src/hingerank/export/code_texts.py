@@ -1,0 +1,371 @@
+"""The loops that exports to Python, JavaScript and C consist of, for each language: texts by kind of model, by scaling
+of columns, and for filling missing values.
+
+Each text defines `score`. If columns are scaled, the model's own function is renamed `of_scaled`, and a function that
+scales a row and passes it on follows; likewise `of_filled`, if missing values are filled. Missing values stay missing
+when scaled. The quantiles of all columns are in one array, column after column.
+"""
+
+_SCALED_PYTHON = '''
+
+def score(x):
+    """The score of one row, whose columns are scaled first."""
+    z = list(x)
+    for k, j in enumerate(SCALED):
+        v = x[j]
+        if v is not None and v == v:
+            z[j] = {}
+    return of_scaled(z)
+'''
+PYTHON = {
+    "linear": '''
+def score(x):
+    """The score of one row."""
+    return OFFSET + sum(w * x[j] for j, w in zip(FEATURE, WEIGHT))
+''',
+    "trees": '''
+def score(x):
+    """The score of one row; None and NaN are missing values."""
+    total = START
+    for node in ROOT:
+        while FEATURE[node] >= 0:
+            v = x[FEATURE[node]]
+            if v is None or v != v or (v == 0 and MISSING[node] & 2):
+                left = MISSING[node] & 1
+            else:
+                left = v <= NUMBER[node]
+            node = CHILD[node] if left else CHILD[node] + 1
+        total += NUMBER[node]
+    return total
+''',
+    "curves": '''
+def score(x):
+    """The score of one row: the sum of the features' curves, linear between knots."""
+    total = 0.0
+    for k, j in enumerate(FEATURE):
+        v, first, last = x[j], START[k], START[k + 1] - 1
+        i = first
+        while i < last and KNOT[i + 1] <= v:
+            i += 1
+        if v < KNOT[first] or i == last:
+            total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i])
+        else:
+            total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]))
+    return total
+''',
+    "waves": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    waves = (PHASE[i] + sum(ROW[i * d + j] * x[j] for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * cos(wave) for w, wave in zip(WEIGHT, waves))
+''',
+    "rbf": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    squares = (sum((x[j] - ROW[i * d + j]) ** 2 for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * exp(-GAMMA * square) for w, square in zip(WEIGHT, squares))
+''',
+    "polynomial": '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    products = (sum(x[j] * ROW[i * d + j] for j in range(d)) for i in range(len(WEIGHT)))
+    return sum(w * (GAMMA * product + COEF0) ** DEGREE for w, product in zip(WEIGHT, products))
+''',
+    "columns": _SCALED_PYTHON.format("(v - CENTRE[k]) / WIDTH[k]"),
+    "log": _SCALED_PYTHON.format("copysign(log1p(abs(v)), v) / WIDTH[k]"),
+    "quantile": '''
+
+def place(v, first):
+    """The position of a value among the quantiles from `first` on, from 0 to 1; the middle of equal ones."""
+    last, top = first + QUANTILES, QUANTILES - 1
+    low, high = bisect_left(QUANTILE, v, first, last), bisect_right(QUANTILE, v, first, last)
+    if low < high:
+        return 0.5 * (low + high - 1 - 2 * first) / top
+    if low == first or low == last:
+        return float(low == last)
+    below = QUANTILE[low - 1]
+    return (low - 1 - first + (v - below) / (QUANTILE[low] - below)) / top
+'''
+    + _SCALED_PYTHON.format("place(v, QUANTILES * k)"),
+    "filled": '''
+
+def score(x):
+    """The score of one row; None and NaN are missing values, which are filled first."""
+    gone = [v is None or v != v for v in x]
+    z = [f if g else v for v, f, g in zip(x, FILL, gone)]
+    return of_filled(z + [float(gone[j]) for j in MARKED])
+''',
+    "sum": '''def score(x):
+    """The score of one row."""
+    return CALLS''',
+}
+# curves, and products of ramps from 0 to 1 over two features
+PYTHON["surfaces"] = PYTHON["curves"].replace(
+    "    return total\n",
+    """    for k, w in enumerate(WEIGHT):
+        for i in (2 * k, 2 * k + 1):
+            w *= min(1.0, max(0.0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])))
+        total += w
+    return total
+""",
+)
+_SCALED_JAVASCRIPT = """
+// the score of one row, whose columns are scaled first
+function score(x) {
+  const z = Array.from(x);
+  for (let k = 0; k < SCALED.length; k++) {
+    const v = x[SCALED[k]];
+    if (v != null && v === v) z[SCALED[k]] = EXPRESSION;
+  }
+  return of_scaled(z);
+}
+"""
+JAVASCRIPT = {
+    "linear": """
+function score(x) {
+  let total = OFFSET;
+  for (let k = 0; k < WEIGHT.length; k++) total += WEIGHT[k] * x[FEATURE[k]];
+  return total;
+}
+""",
+    "trees": """
+// null, undefined and NaN are missing values
+function score(x) {
+  let total = START;
+  for (let node of ROOT) {
+    while (FEATURE[node] >= 0) {
+      const v = x[FEATURE[node]];
+      const missing = v == null || v !== v || (v === 0 && (MISSING[node] & 2));
+      const left = missing ? MISSING[node] & 1 : v <= NUMBER[node];
+      node = left ? CHILD[node] : CHILD[node] + 1;
+    }
+    total += NUMBER[node];
+  }
+  return total;
+}
+""",
+    "curves": """
+// the sum of the features' curves, linear between knots
+function score(x) {
+  let total = 0;
+  for (let k = 0; k < SLOPE.length; k++) {
+    const v = x[FEATURE[k]], first = START[k], last = START[k + 1] - 1;
+    let i = first;
+    while (i < last && KNOT[i + 1] <= v) i++;
+    if (v < KNOT[first] || i === last) total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i]);
+    else total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]));
+  }
+  return total;
+}
+""",
+    "waves": """
+function score(x) {
+  const d = FEATURES.length;
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let wave = PHASE[i];
+    for (let j = 0; j < d; j++) wave += ROW[i * d + j] * x[j];
+    total += WEIGHT[i] * Math.cos(wave);
+  }
+  return total;
+}
+""",
+    "rbf": """
+function score(x) {
+  const d = FEATURES.length;
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let square = 0;
+    for (let j = 0; j < d; j++) square += (x[j] - ROW[i * d + j]) ** 2;
+    total += WEIGHT[i] * Math.exp(-GAMMA * square);
+  }
+  return total;
+}
+""",
+    "polynomial": """
+function score(x) {
+  const d = FEATURES.length;
+  let total = 0;
+  for (let i = 0; i < WEIGHT.length; i++) {
+    let product = 0;
+    for (let j = 0; j < d; j++) product += x[j] * ROW[i * d + j];
+    total += WEIGHT[i] * (GAMMA * product + COEF0) ** DEGREE;
+  }
+  return total;
+}
+""",
+    "columns": _SCALED_JAVASCRIPT.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
+    "log": _SCALED_JAVASCRIPT.replace("EXPRESSION", "Math.sign(v) * Math.log1p(Math.abs(v)) / WIDTH[k]"),
+    "quantile": """
+// the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones
+function place(v, first) {
+  const top = QUANTILES - 1;
+  let low = 0;
+  while (low < QUANTILES && QUANTILE[first + low] < v) low++;
+  let high = low;
+  while (high < QUANTILES && QUANTILE[first + high] === v) high++;
+  if (low < high) return 0.5 * (low + high - 1) / top;
+  if (low === 0 || low === QUANTILES) return low === 0 ? 0 : 1;
+  const below = QUANTILE[first + low - 1];
+  return (low - 1 + (v - below) / (QUANTILE[first + low] - below)) / top;
+}
+"""
+    + _SCALED_JAVASCRIPT.replace("EXPRESSION", "place(v, QUANTILES * k)"),
+    "filled": """
+// null, undefined and NaN are missing values, which are filled first
+function score(x) {
+  const gone = Array.from(x, (v) => v == null || v !== v);
+  const z = FILL.map((f, j) => (gone[j] ? f : x[j]));
+  return of_filled(z.concat(MARKED.map((j) => Number(gone[j]))));
+}
+""",
+    "sum": "function score(x) {\n  return CALLS;\n}",
+}
+JAVASCRIPT["surfaces"] = JAVASCRIPT["curves"].replace(
+    "  return total;\n",
+    """  for (let k = 0; k < WEIGHT.length; k++) {
+    let w = WEIGHT[k];
+    for (let i = 2 * k; i < 2 * k + 2; i++)
+      w *= Math.min(1, Math.max(0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])));
+    total += w;
+  }
+  return total;
+""",
+)
+_SCALED_C = """
+/* the score of one row, whose columns are scaled first */
+double score(const double *x)
+{
+    double z[WIDE];
+    for (int j = 0; j < WIDE; j++) z[j] = x[j];
+    for (int k = 0; k < COLUMNS; k++) {
+        double v = x[SCALED[k]];
+        if (!isnan(v)) z[SCALED[k]] = EXPRESSION;
+    }
+    return of_scaled(z);
+}
+"""
+C = {
+    "linear": """
+double score(const double *x)
+{
+    double total = OFFSET;
+    for (int k = 0; k < N; k++) total += WEIGHT[k] * x[FEATURE[k]];
+    return total;
+}
+""",
+    "trees": """
+/* NAN is a missing value */
+double score(const double *x)
+{
+    double total = START;
+    for (int k = 0; k < N; k++) {
+        int node = ROOT[k];
+        while (FEATURE[node] >= 0) {
+            double v = x[FEATURE[node]];
+            int missing = isnan(v) || (v == 0 && (MISSING[node] & 2));
+            int left = missing ? MISSING[node] & 1 : v <= NUMBER[node];
+            node = left ? CHILD[node] : CHILD[node] + 1;
+        }
+        total += NUMBER[node];
+    }
+    return total;
+}
+""",
+    "curves": """
+/* the sum of the features' curves, linear between knots */
+double score(const double *x)
+{
+    double total = 0;
+    for (int k = 0; k < N; k++) {
+        double v = x[FEATURE[k]];
+        int first = START[k], last = START[k + 1] - 1, i = first;
+        while (i < last && KNOT[i + 1] <= v) i++;
+        if (v < KNOT[first] || i == last) total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i]);
+        else total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]));
+    }
+    return total;
+}
+""",
+    "waves": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double wave = PHASE[i];
+        for (int j = 0; j < N_FEATURES; j++) wave += ROW[i * N_FEATURES + j] * x[j];
+        total += WEIGHT[i] * cos(wave);
+    }
+    return total;
+}
+""",
+    "rbf": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double square = 0;
+        for (int j = 0; j < N_FEATURES; j++) {
+            double gap = x[j] - ROW[i * N_FEATURES + j];
+            square += gap * gap;
+        }
+        total += WEIGHT[i] * exp(-GAMMA * square);
+    }
+    return total;
+}
+""",
+    "polynomial": """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double product = 0;
+        for (int j = 0; j < N_FEATURES; j++) product += x[j] * ROW[i * N_FEATURES + j];
+        total += WEIGHT[i] * pow(GAMMA * product + COEF0, DEGREE);
+    }
+    return total;
+}
+""",
+    "columns": _SCALED_C.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
+    "log": _SCALED_C.replace("EXPRESSION", "copysign(log1p(fabs(v)), v) / WIDTH[k]"),
+    "quantile": """
+/* the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones */
+static double place(double v, int first)
+{
+    int low = 0, top = QUANTILES - 1;
+    while (low < QUANTILES && QUANTILE[first + low] < v) low++;
+    int high = low;
+    while (high < QUANTILES && QUANTILE[first + high] == v) high++;
+    if (low < high) return 0.5 * (low + high - 1) / top;
+    if (low == 0 || low == QUANTILES) return low != 0;
+    double below = QUANTILE[first + low - 1];
+    return (low - 1 + (v - below) / (QUANTILE[first + low] - below)) / top;
+}
+"""
+    + _SCALED_C.replace("EXPRESSION", "place(v, QUANTILES * k)"),
+    "filled": """
+/* NAN is a missing value, which is filled first */
+double score(const double *x)
+{
+    double z[WIDE];
+    for (int j = 0; j < N_FEATURES; j++) z[j] = isnan(x[j]) ? FILL[j] : x[j];
+    for (int k = 0; k < MARKS; k++) z[N_FEATURES + k] = isnan(x[MARKED[k]]) ? 1 : 0;
+    return of_filled(z);
+}
+""",
+    "sum": "double score(const double *x)\n{\n    return CALLS;\n}",
+}
+C["surfaces"] = C["curves"].replace(
+    "    return total;\n",
+    """    for (int k = 0; k < PRODUCTS; k++) {
+        double w = WEIGHT[k];
+        for (int i = 2 * k; i < 2 * k + 2; i++)
+            w *= fmin(1, fmax(0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])));
+        total += w;
+    }
+    return total;
+""",
+)
