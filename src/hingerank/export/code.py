@@ -188,8 +188,8 @@ def run_c(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.n
     """Scores by the compiled function."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"
-        command = [compiler() or "cc", "-O2", "-std=c99", "-ffp-contract=off", "-shared", "-fPIC", "-o", library]
-        command += ["-x", "c", files[0], "-lm"]
+        command = [compiler() or "cc", "-O2", "-std=c99", "-ffp-contract=off", "-shared", "-fPIC", "-o", str(library)]
+        command += ["-x", "c", str(files[0]), "-lm"]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         if done.returncode:
             raise ExportError(f"the C compiler refuses {files[0].name}: {done.stderr[-500:]}")

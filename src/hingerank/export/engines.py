@@ -1,20 +1,29 @@
-"""Clients of Solr's learning-to-rank module and of the plugins of Elasticsearch and OpenSearch, for uploads."""
+"""Clients of Solr's learning-to-rank module and of the plugins of Elasticsearch and OpenSearch, for uploads.
 
+Calls are made by the standard library only; errors name the call and quote the engine's reason.
+"""
+
+import base64
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
-from urllib.parse import unquote
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
 
-from hingerank.arrays import Facts
+from hingerank.arrays import Facts, Given
 from hingerank.data.feature_logs import LoggedQuery
-from hingerank.export.engine_client import Client, segment
-from hingerank.export.engine_features import entries_of
 from hingerank.export.forms import ExportError
+from hingerank.export.lucene import entries_of
 
 Undo = Callable[[], object] | None  # undoes what was sent; None if the engine cannot
 FORGOTTEN = re.compile(r"(fl|rq|start|rows|wt|indent|echoParams|sort|json\..*|hl.*|facet.*|stats.*|group.*)")
 EFI = re.compile(r"efi\.[^\s=]+=(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s\]}]+)")
+
+
+_KEYS = ": give credentials in the address or in a header"
+HINTS = {401: _KEYS, 403: _KEYS, 404: ": is the address right, and is learning to rank installed there?"}
 
 
 class ScoredRow(NamedTuple):
@@ -25,37 +34,96 @@ class ScoredRow(NamedTuple):
     score: float
 
 
-class Engine(Protocol):
-    """The calls that an upload makes to an engine."""
+class Call(NamedTuple):
+    """A request: its method, its address and its body, if any."""
 
-    client: Client
+    method: str
+    url: str
+    body: object = None
 
-    def features(self) -> list[Facts] | None:
-        """The features of the store or set; None if there is none."""
+    def __str__(self) -> str:
+        return f"{self.method} {self.url}" + ("" if self.body is None else f"\n{json.dumps(self.body)}")
 
-    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
-        """Add definitions to those that exist."""
 
-    def model(self, name: str) -> Facts | None:
-        """The model with this name; None if there is none."""
+class Client:
+    """Calls below one address.
 
-    def put(self, model: Facts) -> None:
-        """Send a new model."""
+    Parameters
+    ----------
+    url : http or https; a user and a password in it become a header, and appear in no message
+    headers : more headers, such as {"Authorization": "ApiKey …"}
+    dry : call nothing, only record the calls
+    timeout : seconds allowed for a call
+    """
 
-    def put_back(self, name: str, found: Facts | None) -> None:
-        """Send the result of `model` again."""
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None, dry: bool = False, timeout: float = 60.0):
+        parts = urlsplit(str(url))
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ExportError(f"the address {url!r} must begin with http:// or https:// and a host")
+        self.headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self.headers.setdefault("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+        host = parts.netloc.rpartition("@")[2]
+        self.base = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self.dry, self.timeout = dry, timeout
+        self.calls: list[Call] = []
 
-    def drop(self, name: str) -> None:
-        """Delete a model."""
+    def call(
+        self, method: str, path: str, body: object = None, query: Given | None = None, absent: bool = False
+    ) -> Any:
+        """The JSON response of a call, {} in a dry run.
 
-    def renamed(self, model: Facts, name: str) -> Facts:
-        """The same model under another name."""
+        Parameters
+        ----------
+        method, path : of the request, below the address
+        body : sent as JSON
+        query : parameters of the address
+        absent : whether nothing may be there (404), which returns None
+        """
+        plain = f"{self.base}/{path}"
+        url = plain + (f"?{urlencode(query, doseq=True)}" if query else "")
+        self.calls.append(Call(method, url, body))
+        if self.dry:
+            return {}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urlopen(Request(url, data, self.headers, method=method), timeout=self.timeout) as answer:
+                text = answer.read()
+        except HTTPError as error:
+            with error:  # it holds the connection open
+                said = _reason(error.read())
+            if error.code == 404 and absent:
+                return None
+            raise ExportError(f"{method} {plain} failed with {error.code}{HINTS.get(error.code, '')}: {said}") from None
+        except (URLError, OSError) as error:
+            reason = error.reason if isinstance(error, URLError) else error
+            raise ExportError(
+                f"nothing answers at {self.base} ({reason}): is the engine running, and is that its address?"
+            ) from None
+        try:
+            return json.loads(text) if text.strip() else {}
+        except ValueError:
+            what = f"the response to {method} {plain} is not JSON ({text[:60]!r})"
+            raise ExportError(f"{what}: is that the address of a collection or an index?") from None
 
-    def sent_as(self, found: Facts) -> Facts:
-        """The result of `model` in the form that `put` takes."""
 
-    def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:
-        """Rows of a logged query, or any rows, as the model scores them."""
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def _reason(body: bytes) -> str:
+    """The reason that an engine gives for an error."""
+    text = body.decode("utf-8", "replace")
+    try:
+        error = json.loads(text).get("error")
+    except (ValueError, AttributeError):
+        return " ".join(text.split())[:300] or "it gives no reason"
+    if isinstance(error, Mapping):
+        error = error.get("msg") or error.get("reason") or error
+    said = str(error)[:500] if error else " ".join(text.split())[:300]
+    return said.replace("=", " = ")  # so that the engine's words are not taken for arguments of ours
 
 
 class Solr:
@@ -69,37 +137,46 @@ class Solr:
         self.client, self.store, self.document = client, store or "_DEFAULT_", document
         self.cloud: bool | None = None  # whether it is SolrCloud; None until known
 
-    def features(self):
+    def features(self) -> list[Facts] | None:
+        """The features of the store or set; None if there is none."""
         if not self.client.dry and self.store not in self._get("schema/feature-store").get("featureStores", []):
             return None  # not asked for, since asking for a store creates it
         return self._get(f"schema/feature-store/{segment(self.store)}").get("features") or None
 
-    def define(self, features, before):
+    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
+        """Add definitions to those that exist."""
         self._change("PUT", "schema/feature-store", features)
         if before is None:
             return lambda: self._change("DELETE", f"schema/feature-store/{segment(self.store)}")
         return None  # Solr can delete stores but not single features
 
-    def model(self, name):
+    def model(self, name: str) -> Facts | None:
+        """The model with this name; None if there is none."""
         found = self._get("schema/model-store").get("models", [])
         return next((model for model in found if model["name"] == name), None)
 
-    def put(self, model):
+    def put(self, model: Facts) -> None:
+        """Send a new model."""
         self._change("PUT", "schema/model-store", model)
 
-    def put_back(self, name, found):
+    def put_back(self, name: str, found: Facts) -> None:
+        """Send the result of `model` again."""
         self.put(found)
 
-    def drop(self, name):
+    def drop(self, name: str) -> None:
+        """Delete a model."""
         self._change("DELETE", f"schema/model-store/{segment(name)}")
 
-    def renamed(self, model, name):
+    def renamed(self, model: Facts, name: str) -> Facts:
+        """The same model under another name."""
         return {**model, "name": name}
 
-    def sent_as(self, found):
+    def sent_as(self, found: Facts) -> Facts:
+        """The result of `model` in the form that `put` takes."""
         return found
 
-    def score(self, name, logged, given, most):
+    def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:
+        """Rows of a logged query, or any rows, as the model scores them."""
         parameters = {} if logged is None else logged.parameters
         efi = [f"efi.{key}={_quoted(value)}" for key, value in given.items()]
         efi = efi or EFI.findall(f"{parameters.get('fl', '')} {parameters.get('rq', '')}")
@@ -150,39 +227,39 @@ class Plugin:
         client.base = base
         self.client, self.store, self.at = client, store, f"_ltr/_featureset/{segment(store)}"
 
-    def features(self):
+    def features(self) -> list[Facts] | None:
         return entries_of(self.client.call("GET", self.at, absent=True))
 
-    def define(self, features, before):
+    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
         if before is None:
             self.client.call("PUT", self.at, {"featureset": {"name": self.store, "features": features}})
             return lambda: self.client.call("DELETE", self.at)
         self.client.call("POST", f"{self.at}/_addfeatures", {"features": features})
         return lambda: self.client.call("POST", self.at, {"featureset": {"name": self.store, "features": before}})
 
-    def model(self, name):
+    def model(self, name: str) -> Facts | None:
         found = self.client.call("GET", f"_ltr/_model/{segment(name)}", absent=True)
         return found.get("_source") if found else None
 
-    def put(self, model):
+    def put(self, model: Facts) -> None:
         self.client.call("POST", f"{self.at}/_createmodel", model)
 
-    def put_back(self, name, found):
+    def put_back(self, name: str, found: Facts) -> None:
         self.client.call("PUT", f"_ltr/_model/{segment(name)}", {"model": found["model"]})
 
-    def drop(self, name):
+    def drop(self, name: str) -> None:
         self.client.call("DELETE", f"_ltr/_model/{segment(name)}")
 
-    def renamed(self, model, name):
+    def renamed(self, model: Facts, name: str) -> Facts:
         return {"model": {**model["model"], "name": name}}
 
-    def sent_as(self, found):
+    def sent_as(self, found: Facts) -> Facts:
         inner = dict(found["model"]["model"])
         if isinstance(inner.get("definition"), str) and inner["type"] == "model/linear":
             inner["definition"] = json.loads(inner["definition"])
         return {"model": {"name": found["model"]["name"], "model": inner}}
 
-    def score(self, name, logged, given, most):
+    def score(self, name: str, logged: LoggedQuery | None, given: Mapping[str, str], most: int) -> list[ScoredRow]:
         these = {"match_all": {}} if logged is None else {"ids": {"values": list(logged.rows)[:most]}}
         ranked = {"sltr": {"model": name, "params": dict(given)}}
         query = {"query_weight": 0, "rescore_query_weight": 1, "rescore_query": ranked}
@@ -206,4 +283,5 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-ENGINES: dict[str, Callable[..., Engine]] = {"solr": Solr, "elasticsearch": Plugin, "opensearch": Plugin}
+Engine = Solr | Plugin
+ENGINES: dict[str, type[Engine]] = {"solr": Solr, "elasticsearch": Plugin, "opensearch": Plugin}

@@ -16,10 +16,9 @@ from hingerank import __version__
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.files import PathLike, plain, write_whole
 from hingerank.data.ranking_data import RankingData
-from hingerank.export.engine_features import engine_set, own_list, store_of, used_names
 from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal, run_first
 from hingerank.export.forms import ExportError, Form
-from hingerank.export.lucene import shift_for
+from hingerank.export.lucene import engine_set, own_list, shift_for, store_of, used_names
 from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import needs_onnx

@@ -38,7 +38,7 @@ def _curve(words: Words, body: Curves, column: int, x: str) -> str:
         rise, length = number(heights[k] - heights[k - 1]), number(knots[k] - knots[k - 1])
         lines.append(f"{number(heights[k - 1])} + {rise} * (({x} - {number(knots[k - 1])}) / {length})")
     lines.append(f"{number(heights[-1])} + {slope} * ({x} - {number(knots[-1])})")
-    return words.pieces(x, knots, lines)
+    return words.pieces(x, knots.tolist(), lines)
 
 
 def _products(words: Words, body: Surfaces, columns: dict[int, str]) -> Iterator[str]:

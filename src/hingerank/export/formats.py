@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hingerank.export import code
-from hingerank.export.engine_features import WITH_OWN_FEATURES
 from hingerank.export.forms import ExportError, Form, Outline
-from hingerank.export.lucene import run_plugin, run_solr, write_plugin, write_solr
+from hingerank.export.lucene import WITH_OWN_FEATURES, run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
 from hingerank.export.sql import run_sql, sqlite_can, write_sql

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isclose
 from typing import Any, NamedTuple
 
@@ -13,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.feature_logs import LoggedQuery, logged_queries
 from hingerank.data.files import PathLike
-from hingerank.export.engine_client import Call, Client
-from hingerank.export.engine_features import entries_of
-from hingerank.export.engines import ENGINES, Engine, ScoredRow, Undo
+from hingerank.export.engines import ENGINES, Call, Client, Engine, ScoredRow, Undo
 from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
 from hingerank.export.formats import ALIASES
 from hingerank.export.forms import ExportError, Form
-from hingerank.export.lucene import shift_for
+from hingerank.export.lucene import entries_of, shift_for
 from hingerank.registry import did_you_mean
 
 QUERIES = 3  # queries of a log that are scored in the engine
@@ -90,27 +89,31 @@ def upload(
     before = engine.features()
     listed = None if dry_run else [entry["name"] for entry in before or []]
     form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
-    model, defined = json.loads(contents[0]), definitions(contents[1])
+    model = json.loads(contents[0])
+    defined = (entries_of(json.loads(contents[1])) or []) if contents[1] else []
     there = engine.model(name)
     if there is not None and not replace:
         raise ExportError(f"{to} already has a model {name!r}: give another name, or pass replace=True")
-    scorer = EngineCheck(ranker, form, Asked(logged, params or {}, int(rows), float(options["shift"])))
-    steps = Steps()
+    scored = EngineCheck(ranker, form, logged, params or {}, int(rows), float(options["shift"]))
+    sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
         if defined:
-            steps.done(engine.define(defined, before), f"definitions of {', '.join(d['name'] for d in defined)}")
+            sent.append((engine.define(defined, before), f"definitions of {', '.join(d['name'] for d in defined)}"))
         if there is None and not (dry_run and replace):
-            check = tried(engine, steps, model, name, scorer)
+            put(engine, sent, model, name)
+            check = scored.check(engine, name)
         else:
             trial = f"{name}_trial"
-            check = tried(engine, steps, engine.renamed(model, trial), trial, scorer)
+            put(engine, sent, engine.renamed(model, trial), trial)
+            check = scored.check(engine, trial)
             engine.drop(trial)
-            steps.undo.pop()
+            sent.pop()
             engine.drop(name)
-            steps.done(lambda: engine.put_back(name, there), f"the model {name} that was there")
-            put(engine, steps, model, name)
+            if there is not None:
+                sent.append((partial(engine.put_back, name, there), f"the model {name} that was there"))
+            put(engine, sent, model, name)
     except BaseException as error:  # an interruption too
-        after = steps.take_back()
+        after = take_back(sent)
         if isinstance(error, ExportError):
             raise ExportError(f"{error}; {after}") from None
         if isinstance(error, Exception):
@@ -119,50 +122,25 @@ def upload(
     return Uploaded(to, name, engine.client.calls, notes, check)
 
 
-class Asked(NamedTuple):
-    """What to score in the engine: queries of a log, external values of features, most rows, and the shift."""
-
-    logged: list[LoggedQuery]
-    given: Mapping[str, str]
-    rows: int
-    shift: float
-
-
-class Steps:
-    """What was sent, and how to undo it."""
-
-    def __init__(self) -> None:
-        self.undo: list[tuple[Undo, str]] = []
-
-    def done(self, undo: Undo, what: str) -> None:
-        """Record a step."""
-        self.undo.append((undo, what))
-
-    def take_back(self) -> str:
-        """Undo all steps, the last first; returns a description of the outcome."""
-        left = []
-        for undo, what in reversed(self.undo):
-            try:
-                if undo is None:
-                    raise ExportError("the engine cannot delete them one by one")
-                undo()
-            except ExportError as error:
-                left.append(f"{what} ({error})")
-        if left:
-            return f"left behind in the engine: {', '.join(left)}"
-        return "what was sent was removed again" if self.undo else "nothing was changed"
+def take_back(sent: list[tuple[Undo, str]]) -> str:
+    """Undo all steps, the last first; returns a description of the outcome."""
+    left = []
+    for undo, what in reversed(sent):
+        try:
+            if undo is None:
+                raise ExportError("the engine cannot delete them one by one")
+            undo()
+        except ExportError as error:
+            left.append(f"{what} ({error})")
+    if left:
+        return f"left behind in the engine: {', '.join(left)}"
+    return "what was sent was removed again" if sent else "nothing was changed"
 
 
-def tried(engine: Engine, steps: Steps, model: Facts, name: str, scorer: "EngineCheck") -> Facts | None:
-    """Send a new model, read it back, and score rows with it."""
-    put(engine, steps, model, name)
-    return scorer.check(engine, name)
-
-
-def put(engine: Engine, steps: Steps, model: Facts, name: str) -> None:
+def put(engine: Engine, sent: list[tuple[Undo, str]], model: Facts, name: str) -> None:
     """Send a new model and read it back."""
     engine.put(model)
-    steps.done(lambda: engine.drop(name), f"the model {name}")
+    sent.append((partial(engine.drop, name), f"the model {name}"))
     found = engine.model(name)
     if not engine.client.dry and (found is None or not alike(model, engine.sent_as(found))):
         raise ExportError(f"the engine took the model {name!r}, but returns a different one: {str(found)[:200]}")
@@ -181,17 +159,23 @@ def alike(sent: Any, found: Any) -> bool:
 
 
 class EngineCheck(NamedTuple):
-    """Compares an engine's scores with the ranker's, for each row with the features that the engine gives it."""
+    """Compares an engine's scores with the ranker's, for each row with the features that the engine gives it.
+
+    Rows are those of queries of a log, up to a number each; `given` are external values of features.
+    """
 
     ranker: Ranker
     form: Form
-    asked: Asked
+    logged: list[LoggedQuery]
+    given: Mapping[str, str]
+    rows: int
+    shift: float
 
     def check(self, engine: Engine, name: str) -> Facts | None:
         """Differences from the ranker's scores; an ExportError if they are not rounding."""
-        queries: list[LoggedQuery | None] = [*self.asked.logged] or [None]
+        queries: list[LoggedQuery | None] = [*self.logged] or [None]
         try:
-            found = [engine.score(name, logged, self.asked.given, self.asked.rows) for logged in queries]
+            found = [engine.score(name, logged, self.given, self.rows) for logged in queries]
         except ExportError as error:
             outside = "if features need external values, such as the words of a query, give them by params"
             raise ExportError(f"{error} ({outside}, as in params={{'text': 'lamp'}})") from None
@@ -202,11 +186,11 @@ class EngineCheck(NamedTuple):
             raise ExportError("the engine found no document to score: give one of its logs, as in log='log.jsonl'")
         X = features_of([row.features for row in rows], self.form)
         qid = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        expected, scores = (scores_by(self.ranker, X, qid) + self.asked.shift, np.array([row.score for row in rows]))
+        expected, scores = (scores_by(self.ranker, X, qid) + self.shift, np.array([row.score for row in rows]))
         result = {"consumer": "the engine", **compare(expected, scores, qid)}
         self._refuse(rows, expected, scores)
         self._warn(X, result)
-        if self.asked.logged:
+        if self.logged:
             result["changed_since_log"] = self._changed(found)
         return result
 
@@ -231,14 +215,14 @@ class EngineCheck(NamedTuple):
         if result["negative_scores"]:
             warnings.warn(
                 f"{result['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
-                f"adds a constant to all scores (here shift={self.asked.shift - result['least_score']:.6g} is enough)",
+                f"adds a constant to all scores (here shift={self.shift - result['least_score']:.6g} is enough)",
                 stacklevel=4,
             )
 
     def _changed(self, found: list[list[ScoredRow]]) -> int:
         """The number of rows whose features differ from the log; a warning names the features."""
         names, rows = set[str](), 0
-        for logged, each in zip(self.asked.logged, found, strict=True):
+        for logged, each in zip(self.logged, found, strict=True):
             for row in each:
                 then = logged.rows.get(row.document)
                 if then is not None:
@@ -257,8 +241,3 @@ class EngineCheck(NamedTuple):
 def features_of(rows: list[dict[str, float]], form: Form) -> np.ndarray:
     """Rows of the model's features from an engine's values by name; missing ones are 0."""
     return np.array([[row.get(name, 0.0) for name in form.names] for row in rows]).reshape(len(rows), form.n_features)
-
-
-def definitions(content: str | bytes) -> list[Facts]:
-    """The features of features.json or featureset.json, if it is not empty."""
-    return (entries_of(json.loads(content)) or []) if content else []

@@ -18,9 +18,9 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from hingerank.arrays import Facts, Given
-from hingerank.export.engine_features import by_engine_name
 from hingerank.export.expressions import score_expression, total
 from hingerank.export.forms import Affine, ExportError, Form
+from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.scalings import ScaledWithinQueries, Words
 
