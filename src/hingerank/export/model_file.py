@@ -109,7 +109,7 @@ class SavedModel:
         -------
         hingerank.export.scorer.Scorer
         """
-        from hingerank.export.scoring import make_scorer
+        from hingerank.export.scorer import make_scorer
 
         check_is_fitted(self)
         return make_scorer(self)

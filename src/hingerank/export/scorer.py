@@ -2,27 +2,24 @@
 
 Linear, cosine and kernel models are matrix products, which NumPy does: this module loads nothing else, and a pickled
 scorer of a linear ranker works without loading numba or scikit-learn. Curves, trees and quantiles are compiled code,
-loaded when such a scorer is made or unpickled; NumPy would take ten times as long.
+loaded when such a scorer is made or unpickled; NumPy would take ten times as long. A step is a function of this module
+with its arrays bound, so that it can be pickled.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Matrix, Ranker
 
 if TYPE_CHECKING:
-    from hingerank.export.forms import Curves, Surfaces, Trees
+    from hingerank.export.forms import Curves, Form, KernelSum, Trees
 
 ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
-
-
-class ScoringStep(Protocol):
-    """A step that transforms rows, or computes their scores, in double precision."""
-
-    def __call__(self, X: np.ndarray, /) -> np.ndarray: ...
+ScoringStep = Callable[[np.ndarray], np.ndarray]  # transforms rows, or computes their scores, in double precision
 
 
 class Scorer:
@@ -69,18 +66,58 @@ class Scorer:
         if X.ndim != 2 or X.shape[1] != len(self.names):
             raise ValueError(f"X has shape {X.shape}, expected (rows, {len(self.names)}): one row per document")
         if not self._by_query or qid is None or not len(X):
-            return self._scores(X)
+            return taken(self._steps, X)
         _, query = np.unique(np.asarray(qid), return_inverse=True)
         if query.shape != (len(X),):
             raise ValueError(f"qid has shape {np.shape(qid)}, expected ({len(X)},): a query id per row")
         order = np.argsort(query, kind="stable")
         scores = np.empty(len(X))
         for rows in np.split(order, np.flatnonzero(np.diff(query[order])) + 1):
-            scores[rows] = self._scores(X[rows])
+            scores[rows] = taken(self._steps, X[rows])
         return scores
 
-    def _scores(self, X: np.ndarray) -> np.ndarray:
-        return taken(self._steps, X)
+
+def make_scorer(ranker: Ranker) -> Scorer:
+    """The scorer of a fitted ranker; an ExportError if its score has no plain form."""
+    from hingerank.export.forms import ExportError
+
+    try:
+        form: Form = ranker._form()
+    except ExportError as error:
+        raise ExportError(f"{type(ranker).__name__} has no scorer, use predict: {error}") from None
+    parts = form.folded().parts
+    made = [_steps(part) for part in parts]
+    by_query = any(part.scaled.startswith("query-") for part in parts)
+    return Scorer(form.names, made[0] if len(made) == 1 else [partial(added, made)], by_query)
+
+
+def _steps(form: "Form") -> list[ScoringStep]:
+    """The steps applied to rows, one after another, up to their scores."""
+    from hingerank.export.forms import Affine, CosineSum, Curves, KernelSum, Surfaces, Trees
+
+    steps: list[ScoringStep] = [] if form.filled is None else [_bound(filled, *form.filled)]
+    if form.scaling is not None:
+        scaled = {"columns": shifted, "log": logarithms, "quantile": among_quantiles}.get(form.scaled, within_query)
+        steps.append(_bound(scaled, *form.scaling))
+    body = form.body
+    if isinstance(body, Affine):
+        return [*steps, _bound(weighted_sum, *body)]
+    if isinstance(body, CosineSum):
+        return [*steps, _bound(cosine_waves, body.frequencies.T, body.phases, body.weights)]
+    if isinstance(body, KernelSum):
+        return [*steps, _kernel_sum(body)]
+    if isinstance(body, Curves):
+        return [*steps, CurveLookup(body)]
+    if isinstance(body, Surfaces):
+        widths = body.ends - body.begins
+        return [*steps, _bound(with_ramps, CurveLookup(body.curves), body.columns, body.begins, widths, body.weights)]
+    assert isinstance(body, Trees)
+    return [*steps, TreeWalk(body)]
+
+
+def _bound(function: Callable[..., np.ndarray], *values: Any) -> ScoringStep:
+    """The function with copies of arrays, and other values, as its first arguments."""
+    return partial(function, *(np.array(v, order="C") if isinstance(v, np.ndarray) else v for v in values))
 
 
 def taken(steps: Sequence[ScoringStep], X: np.ndarray) -> np.ndarray:
@@ -90,125 +127,88 @@ def taken(steps: Sequence[ScoringStep], X: np.ndarray) -> np.ndarray:
     return X
 
 
-class AddedScores:
+def added(parts: Sequence[Sequence[ScoringStep]], X: np.ndarray) -> np.ndarray:
     """The sum of the scores of several models, each by its own steps."""
-
-    def __init__(self, parts: Sequence[Sequence[ScoringStep]]) -> None:
-        self.parts = [list(part) for part in parts]
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return np.sum([taken(part, X) for part in self.parts], axis=0)
+    return np.sum([taken(part, X) for part in parts], axis=0)
 
 
-class GapsFilled:
-    """Fill missing values, and append columns that mark some of them."""
-
-    def __init__(self, values: np.ndarray, marked: np.ndarray) -> None:
-        self.values, self.marked = np.array(values), np.array(marked)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        absent = np.isnan(X)
-        X = np.where(absent, self.values, X)
-        return np.hstack((X, absent[:, self.marked])) if len(self.marked) else X
+def filled(values: np.ndarray, marked: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Rows with missing values filled, and appended columns that mark some of them."""
+    absent = np.isnan(X)
+    X = np.where(absent, values, X)
+    return np.hstack((X, absent[:, marked])) if len(marked) else X
 
 
-class Shifted:
+def shifted(centre: np.ndarray, width: np.ndarray, X: np.ndarray) -> np.ndarray:
     """x' = (x − centre) / width of columns."""
-
-    def __init__(self, centre: np.ndarray, width: np.ndarray) -> None:
-        self.centre, self.width = np.array(centre), np.array(width)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return (X - self.centre) / self.width
+    return (X - centre) / width
 
 
-class Logarithms:
+def logarithms(width: np.ndarray, X: np.ndarray) -> np.ndarray:
     """x' = sign(x) · log(1 + |x|) / width of columns."""
-
-    def __init__(self, width: np.ndarray) -> None:
-        self.width = np.array(width)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return np.copysign(np.log1p(np.abs(X)), X) / self.width
+    return np.copysign(np.log1p(np.abs(X)), X) / width
 
 
-class AmongQuantiles:
+def among_quantiles(quantiles: np.ndarray, X: np.ndarray) -> np.ndarray:
     """x' = the position of x among its column's quantiles."""
+    from hingerank.kernels.scaling import quantile_dense
 
-    def __init__(self, quantiles: np.ndarray) -> None:
-        self.quantiles = np.array(quantiles, order="C")
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        from hingerank.kernels.scaling import quantile_dense
-
-        out = np.empty_like(X)
-        quantile_dense(X, 0, len(X), self.quantiles, out)
-        return out
+    out = np.empty_like(X)
+    quantile_dense(X, 0, len(X), quantiles, out)
+    return out
 
 
-class WithinQuery:
+def within_query(how: str, X: np.ndarray) -> np.ndarray:
     """x' = (x − min) / (max − min), or (x − mean) / sd, over the rows of a query; 0 if all are equal."""
-
-    def __init__(self, how: str) -> None:
-        self.how = how
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        if not len(X):
-            return X
-        moved = X - X.min(axis=0)  # exactly 0 if all are equal
-        if self.how == "standard":
-            moved -= moved.mean(axis=0)
-            width = np.sqrt(np.square(moved).mean(axis=0))
-        else:
-            width = moved.max(axis=0)
-        return moved / np.where(width > 0, width, 1.0)
+    if not len(X):
+        return X
+    moved = X - X.min(axis=0)  # exactly 0 if all are equal
+    if how == "standard":
+        moved -= moved.mean(axis=0)
+        width = np.sqrt(np.square(moved).mean(axis=0))
+    else:
+        width = moved.max(axis=0)
+    return moved / np.where(width > 0, width, 1.0)
 
 
-class WeightedSum:
+def weighted_sum(weights: np.ndarray, offset: float, X: np.ndarray) -> np.ndarray:
     """offset + X · weights."""
-
-    def __init__(self, weights: np.ndarray, offset: float) -> None:
-        self.weights, self.offset = np.array(weights), float(offset)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return X @ self.weights + self.offset
+    return X @ weights + offset
 
 
-class CosineWaves:
+def cosine_waves(frequencies: np.ndarray, phases: np.ndarray, weights: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Σ_i weights_i · cos(<frequencies_i, x> + phases_i)."""
-
-    def __init__(self, frequencies: np.ndarray, phases: np.ndarray, weights: np.ndarray) -> None:
-        self.frequencies = np.ascontiguousarray(frequencies.T)
-        self.phases, self.weights = np.array(phases), np.array(weights)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return np.cos(X @ self.frequencies + self.phases) @ self.weights
+    return np.cos(X @ frequencies + phases) @ weights
 
 
-class Gaussians:
+def _kernel_sum(body: "KernelSum") -> ScoringStep:
+    if body.kernel == "polynomial":
+        return _bound(powers, int(body.degree), float(body.coef0), body.gamma * body.rows.T, body.weights)
+    middle, root = body.rows.mean(axis=0), float(np.sqrt(body.gamma))
+    scaled = root * (body.rows - middle)
+    return _bound(gaussians, root, middle, 2 * scaled.T, np.square(scaled).sum(axis=1), body.weights)
+
+
+def gaussians(
+    root: float, middle: np.ndarray, rows: np.ndarray, squares: np.ndarray, weights: np.ndarray, X: np.ndarray
+) -> np.ndarray:
     """Σ_l weights_l · exp(−γ‖x − l‖²), centred on the rows' mean, so that little cancels."""
-
-    def __init__(self, gamma: float, rows: np.ndarray, weights: np.ndarray) -> None:
-        self.middle = rows.mean(axis=0)
-        self.root, self.weights = float(np.sqrt(gamma)), np.array(weights)
-        scaled = self.root * (rows - self.middle)
-        self.rows, self.squares = np.ascontiguousarray(2 * scaled.T), np.square(scaled).sum(axis=1)
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        z = self.root * (X - self.middle)
-        exponent = z @ self.rows - np.square(z).sum(axis=1)[:, None] - self.squares
-        return np.exp(np.minimum(exponent, 0.0)) @ self.weights
+    z = root * (X - middle)
+    exponent = z @ rows - np.square(z).sum(axis=1)[:, None] - squares
+    return np.exp(np.minimum(exponent, 0.0)) @ weights
 
 
-class Powers:
-    """Σ_l weights_l · (γ<x, l> + coef0)^degree."""
+def powers(degree: int, coef0: float, rows: np.ndarray, weights: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Σ_l weights_l · (γ<x, l> + coef0)^degree; rows are the γ·l."""
+    return (X @ rows + coef0) ** degree @ weights
 
-    def __init__(self, gamma: float, degree: int, coef0: float, rows: np.ndarray, weights: np.ndarray) -> None:
-        self.degree, self.coef0 = int(degree), float(coef0)
-        self.rows, self.weights = np.ascontiguousarray(gamma * rows.T), np.array(weights)
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return (X @ self.rows + self.coef0) ** self.degree @ self.weights
+def with_ramps(
+    curves: ScoringStep, columns: np.ndarray, begins: np.ndarray, widths: np.ndarray, weights: np.ndarray, X: np.ndarray
+) -> np.ndarray:
+    """Curves, and Σ_k weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1])."""
+    ramps = np.clip((X[:, columns] - begins) / widths, 0.0, 1.0)
+    return curves(X) + ramps.prod(axis=2) @ weights
 
 
 class CurveLookup:
@@ -258,34 +258,23 @@ def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:
     return np.concatenate(found) if found else np.empty(0)
 
 
-class WithRamps:
-    """Curves, and Σ_k weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1])."""
-
-    def __init__(self, body: "Surfaces") -> None:
-        self.curves = CurveLookup(body.curves)
-        self.columns, self.weights = np.array(body.columns), np.array(body.weights)
-        self.begins, self.widths = np.array(body.begins), body.ends - body.begins
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        ramps = np.clip((X[:, self.columns] - self.begins) / self.widths, 0.0, 1.0)
-        return self.curves(X) + ramps.prod(axis=2) @ self.weights
-
-
 class TreeWalk:
     """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py)."""
 
-    def __init__(self, body: "Trees", missing_left: int, zero_is_missing: int, small: float) -> None:
+    def __init__(self, body: "Trees") -> None:
+        from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
+
         inner = body.feature >= 0
         self.start, self.used = float(body.start), np.unique(body.feature[inner])
         column = np.searchsorted(self.used, body.feature[inner])
-        zeros = (body.missing[inner] & zero_is_missing) > 0
+        zeros = (body.missing[inner] & ZERO_IS_MISSING) > 0
         self.at_zero = np.zeros(len(self.used))
         self.at_zero[column[zeros]] = np.nan
-        self.small = small if zeros.any() else 0.0
+        self.small = SMALL if zeros.any() else 0.0
         columns = np.zeros(len(inner), np.uint32)
         columns[inner] = column
         child = np.where(inner, body.child, 0).astype(np.uint32)
-        left = (body.missing & missing_left) > 0
+        left = (body.missing & MISSING_LEFT) > 0
         self.tables = (body.roots.astype(np.uint32), columns, np.array(body.number), child, left)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
