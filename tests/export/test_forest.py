@@ -9,9 +9,8 @@ import safetensors.numpy
 
 import hingerank as hr
 from hingerank.export import model_file
-from hingerank.export.forest import ARRAYS, Forest, level_order
+from hingerank.export.forest import ARRAYS, Forest, level_order, read_lightgbm, read_xgboost
 from hingerank.export.model_file import ModelFileError
-from hingerank.export.tree_texts import read_lightgbm, read_xgboost
 
 SAVED = Path(__file__).parent / "saved" / "0.1"
 READERS = {"lightgbm": read_lightgbm, "xgboost": read_xgboost}

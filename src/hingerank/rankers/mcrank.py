@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from hingerank.export.attributes import Array, Attribute
-from hingerank.export.tree_texts import read_lightgbm_classes
+from hingerank.export.forest import read_lightgbm_classes
 from hingerank.kernels.threads import asked_threads
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker

@@ -18,9 +18,8 @@ from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Attribute, Of
-from hingerank.export.forest import Forest
+from hingerank.export.forest import Forest, read_lightgbm, read_xgboost
 from hingerank.export.forms import trees_of
-from hingerank.export.tree_texts import read_lightgbm, read_xgboost
 from hingerank.kernels.threads import asked_threads, threads_for
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
