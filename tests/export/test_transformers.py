@@ -24,8 +24,8 @@ from sklearn.preprocessing import (
 )
 
 import hingerank as hr
+from hingerank.export.attributes import MAPS, TRANSFORMERS, decode_transformer
 from hingerank.export.model_file import _digest, read_header
-from hingerank.export.transformers import MAPS, TRANSFORMERS, decode_transformer
 from hingerank.features.fourier import FourierMap
 from hingerank.features.nystroem import NystroemMap
 

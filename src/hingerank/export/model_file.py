@@ -32,8 +32,7 @@ from hingerank.arrays import Facts, Given, Matrix, Ranker
 from hingerank.data.files import PathLike, draft_of, no_such_file
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
-from hingerank.export.attributes import Attribute, take_attributes
-from hingerank.export.transformers import decode_transformer, encode_transformer, listed
+from hingerank.export.attributes import Attribute, decode_transformer, encode_transformer, listed, take_attributes
 from hingerank.losses import Loss
 from hingerank.registry import ranker_class, ranker_name
 from hingerank.renaming import present_names

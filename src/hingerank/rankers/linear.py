@@ -221,7 +221,7 @@ class RankSVM(PairwiseRanker, LinearRanker):
     features : a feature map φ: any scikit-learn transformer, fitted on the training rows
         The ranker is then linear in φ(x). One copy of φ(x) is kept in float32, in at most half of the machine's memory;
         if that is not enough, φ is computed again for every pass. With `NystroemMap`, `FourierMap` and the
-        plain transformers of scikit-learn (`hingerank.export.transformers` lists them) the ranker can be saved.
+        plain transformers of scikit-learn (`hingerank.export.attributes` lists them) the ranker can be saved.
     rounds : number of fits with ``pair_weight="ndcg"``; the first has equal weights
     max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     max_seconds : maximum number of seconds; a fit that hits it warns as well
