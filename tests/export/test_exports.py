@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from hingerank.export.exporting import compare
 from hingerank.export.formats import FORMATS
 from hingerank.export.forms import largest_below, largest_single
 from hingerank.export.lucene import SLACK, before_slack
-from hingerank.export.vectors import read_vectors
 
 DATA = hr.make_letor(n_queries=12, n_features=6, seed=3)
 ANYWHERE = ["python", "c", "javascript", "sql", "onnx"]
@@ -378,8 +378,35 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
         ranker.export(tmp_path / "m.py", "python")
 
 
+def read_vectors(folder):
+    """The vectors of users and of items."""
+    if (folder / "users.npy").exists():
+        return np.load(folder / "users.npy"), np.load(folder / "items.npy")
+    import pyarrow.parquet as pq
+
+    tables = [pq.read_table(folder / f"{name}.parquet")["vector"].combine_chunks() for name in ("users", "items")]
+    return [table.flatten().to_numpy().reshape(len(table), -1) for table in tables]
+
+
 def test_only_personal_rankers_have_vectors(fitted, tmp_path):
     with pytest.raises(hr.ExportError, match=r"no user vectors; formats that can export it: python, c, .*onnx"):
         fitted("linear").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
     with pytest.raises(hr.ExportError, match="items="):
         hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2]).export(tmp_path / "v", "vectors")
+
+
+def test_a_file_that_is_named_is_a_file(fitted, tmp_path):
+    """Formats of several files write one of them for most models; where they need a folder, they say so."""
+    linear, kernel = fitted("linear"), fitted("nystroem")
+    for to, name in (("solr", "lamps.json"), ("opensearch", "v1.2.json"), ("vespa", "lamps.profile")):
+        done = linear.export(tmp_path / name, to)
+        assert [path.name for path in done.files] == [name, f"{Path(name).stem}.examples.json"]
+        assert (tmp_path / name).is_file()
+        assert all(path.parent == tmp_path / "folder.v2" for path in linear.export(tmp_path / "folder.v2", to).files)
+    for ranker, to, name, options in (
+        (linear, "solr", "both.json", {"define": True}), (kernel, "vespa", "both.profile", {}),
+    ):  # fmt: skip
+        with pytest.raises(hr.ExportError, match=r"writes model\.\w+ and \w+\.\w+: name a folder for them, .*both/"):
+            ranker.export(tmp_path / name, to, **options)
+        assert not (tmp_path / name).exists()
+        assert len(ranker.export(f"{tmp_path}/{name}/", to, **options).files) == 3  # a slash says that it is a folder

@@ -4,7 +4,8 @@ Parameters
 ----------
 ranker : a fitted ranker
 path : where to write it
-    A file, or a folder (existing, or ending in a slash); formats of several files need a folder.
+    A file, or a folder (existing, or ending in a slash). Formats of several files (Solr, Elasticsearch, OpenSearch,
+    Vespa) make a folder, unless the path ends as their first file does (.json, .profile) and the model needs no other.
 to : the format
     See the page "Exports" for what each supports; a format that cannot express a ranker says why and names those that
     can.

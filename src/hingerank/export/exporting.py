@@ -14,13 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
-from hingerank.data.files import PathLike, plain, write_whole
+from hingerank.data.files import PathLike, draft_of, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal, run_first
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import engine_set, own_list, shift_for, store_of, used_names
 from hingerank.export.scalings import ScaledWithinQueries
-from hingerank.export.vectors import write_vectors
 from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
@@ -60,7 +59,7 @@ def export(
     if listed is not None and to == "solr" and options["store"] == "_DEFAULT_":
         options["store"] = store_of(features) or options["store"]
     form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
-    files = targets(path, chosen.files)
+    files = targets(path, chosen.files, contents)
     beside = files[0].with_suffix(".examples.json")
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
     examples["set"] = engine_set(form, to, listed, options)
@@ -124,29 +123,51 @@ def export_vectors(
     ranker: Ranker, path: PathLike, items: RowsLike = None, item_ids: Iterable[object] | None = None,
     kind: str = "npy",
 ) -> Exported:  # fmt: skip
-    """Write the users' and the items' vectors of a personal ranker.
+    """Write the users' and the items' vectors of a personal ranker, for a vector index: inner products are scores.
 
     Parameters
     ----------
     ranker : a fitted personal ranker
-    path : a folder
+    path : a folder, created if needed
     items : a row of features for each item
     item_ids : of the items; their row numbers if None
-    kind : "npy" or "parquet"
+    kind : "npy" for users.npy and items.npy beside ids.json, "parquet" for tables of id and vector
     """
+    if kind not in ("npy", "parquet"):
+        raise ExportError(f"vectors are written as 'npy' or 'parquet', not {kind!r}")
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise ExportError(f"{path} is a file: vectors go into a folder")
     users, U, V = ranker._vectors(items)
     ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
     if len(ids) != len(V):
         raise ExportError(f"{len(ids)} item_ids for {len(V)} items: give one for each")
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
         raise ExportError("the vectors contain numbers that are not finite: rescale the features and fit again")
-    files = write_vectors(path, (plain(list(users)), U), (ids, V), type(ranker).__name__, kind)
+    folder.mkdir(parents=True, exist_ok=True)
+    named = {"users": (plain(list(users)), U), "items": (ids, V)}
+    files = [folder / f"{name}.{kind}" for name in named]
+    for target, (own_ids, vectors) in zip(files, named.values(), strict=True):
+        with draft_of(target) as draft:
+            if kind == "npy":
+                with open(draft, "wb") as stream:
+                    np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
+            else:
+                _write_table(draft, own_ids, vectors)
+    text = {"about": type(ranker).__name__, "score": "inner product"} | {name: own for name, (own, _) in named.items()}
+    files.append(folder / "ids.json")
+    with draft_of(files[-1]) as draft:
+        draft.write_text(json.dumps(text, allow_nan=False), "utf-8")
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
 
 
-def within(form: Form) -> list[str]:
-    """How features are scaled within queries, in a form or its parts."""
-    return [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
+def _write_table(path: Path, ids: list[object], vectors: np.ndarray) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    flat = pa.array(np.ascontiguousarray(vectors).ravel())
+    lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    pq.write_table(pa.table({"id": pa.array(ids), "vector": lists}), path)
 
 
 def renamed(form: Form, features: Given) -> Form:
@@ -178,8 +199,9 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model does not handle missing values: it was trained with 0 for absent features, so give 0.")
-    if within(form):
-        how = ", ".join(dict.fromkeys(within(form)))
+    within = [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
+    if within:
+        how = ", ".join(dict.fromkeys(within))
         notes.append(f"Features are scaled within each query ({how}): score all its rows together.")
     return notes
 
@@ -313,13 +335,21 @@ def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
     }
 
 
-def targets(path: PathLike, names: tuple[str, ...]) -> list[Path]:
-    """The files to write: a folder that exists or ends in a slash takes them all, a single one may have any name."""
+def targets(path: PathLike, names: tuple[str, ...], contents: Sequence[str | bytes]) -> list[Path]:
+    """The files to write: a folder that exists or ends in a slash takes them all, a single one may have any name.
+
+    A format of several files writes only the first one for most models. A path with the suffix of that one names it.
+    """
     text, place = str(path), Path(path)
-    if len(names) > 1 or text.endswith("/") or place.is_dir():
+    needed = [name for name, content in zip(names, contents, strict=True) if content]
+    is_file = len(names) == 1 or place.suffix.lower() == Path(names[0]).suffix
+    if place.is_dir() or text.endswith("/") or not is_file:
         if place.exists() and not place.is_dir():
             raise ExportError(f"{path} is a file: this format writes {', '.join(names)} into a folder")
         return [place / name for name in names]
+    if len(needed) > 1:
+        folder = place.with_suffix("")
+        raise ExportError(f"this export writes {' and '.join(needed)}: name a folder for them, as in {folder}/")
     if not place.parent.is_dir():
         raise ExportError(f"cannot write {path}: there is no folder {place.parent}")
-    return [place]
+    return [place, *(place.parent / name for name in names[1:])]
