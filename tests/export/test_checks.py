@@ -197,3 +197,59 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
     with pytest.raises(sqlite3.Error):
         consumer.run([tmp_path / "m.sql"], RANKER._form(), DATA.X, np.zeros(DATA.n_rows))
     assert len(opened) > 1 and all(connection.closed for connection in opened)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "problem"),
+    [
+        ("solr", {"shift": "much"}, r"shift must be a finite number, or 'auto', not 'much'"),
+        ("solr", {"define": "no"}, "define must be True or False, not 'no'"),
+        ("solr", {"missing": "no"}, "missing must be True or False, not 'no'"),
+        ("opensearch", {"ranklib": 1}, "ranklib must be True or False, not 1"),
+        ("solr", {"name": ""}, "name must be a text that is not empty, not ''"),
+        ("sql", {"table": ""}, "table must be a text that is not empty"),
+        ("sql", {"key": None}, "key must be a text that is not empty, not None"),
+        ("vespa", {"rerank": "many"}, "rerank must be a whole number, not 'many'"),
+        ("vespa", {"rerank": 10.5}, "rerank must be a whole number, not 10.5"),
+        ("vespa", {"name": 3}, "name must be letters"),
+    ],
+)
+def test_options_of_another_type_are_refused(tmp_path, to, options, problem):
+    with pytest.raises(hr.ExportError, match=problem):
+        RANKER.export(tmp_path / "m/", to, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_number_may_be_a_name(tmp_path):
+    """As the command line reads --set name=7."""
+    done = RANKER.export(tmp_path / "m/", "solr", name=7, store=8)
+    assert json.loads(done.files[0].read_text())["name"] == "7" and done.options["store"] == "8"
+    assert '"5"' in RANKER.export(tmp_path / "m.sql", "sql", table=5, key=6).files[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("features", "problem"),
+    [
+        ({"f1": None}, "the mapping calls 'f1' None: give a text"),
+        ({"f1": ["title"]}, r"the mapping calls 'f1' \['title'\]: give a text"),
+        ({"f1": {"name": None}}, "the mapping calls 'f1' None: give a text"),
+        ({"f1": {"nome": "title"}}, r"the mapping of 'f1' has nome; it may have name, .*expression"),
+    ],
+)
+def test_a_mapping_of_anything_but_names_is_refused(tmp_path, features, problem):
+    for to in ("solr", "python"):
+        with pytest.raises(hr.ExportError, match=problem):
+            RANKER.export(tmp_path / "m/", to, features=features)
+
+
+def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    RANKER.save("model/")
+    for command in (
+        ["export", "--to", "solr", "-o", "m/"],
+        ["upload", "--to", "solr", "--url", "http://localhost:9/c"],
+    ):
+        assert run([command[0], "model/", *command[1:], "--set", "features=x"]) == 1
+        assert "--set features: use --features" in capsys.readouterr().err
+    assert run(["upload", "model/", "--to", "solr", "--url", "http://localhost:9/c", "--set", "name=x"]) == 1
+    assert "--set name: use --name" in capsys.readouterr().err

@@ -381,6 +381,18 @@ def test_where_there_is_no_upload_to(ranker):
         hr.upload(ranker, "es", "http://localhost:9200/products")
     with pytest.raises(hr.ExportError, match="names no index"):
         hr.upload(ranker, "es", "http://localhost:9200", store="shop")
+    with pytest.raises(
+        hr.ExportError, match="names no collection: give one, as in http://localhost:8983/solr/products"
+    ):
+        hr.upload(ranker, "solr", "http://localhost:8983")
+    for url in ("http://localhost:abc/solr/x", "http://[::1/solr/x"):
+        with pytest.raises(hr.ExportError, match=r"the address 'http://.*/solr/x' is not valid: "):
+            hr.upload(ranker, "solr", url)
+    with pytest.raises(hr.ExportError, match="the address 'localhost:8983/solr/x' must begin with") as found:
+        hr.upload(ranker, "solr", "me:secret@localhost:8983/solr/x")
+    assert "secret" not in str(found.value)
+    with pytest.raises(hr.ExportError, match=r"shift='auto' is computed from scores of rows: .*log="):
+        hr.upload(ranker, "solr", "http://localhost:9/solr/x", shift="auto")
     with pytest.raises(hr.ExportError, match="solr has no option nothing"):
         hr.upload(ranker, "solr", "http://localhost:9200/solr/x", nothing=1)
 

@@ -1,5 +1,7 @@
 """The commands `export` and `upload`."""
 
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def export(
     from hingerank.export.exporting import export as write
     from hingerank.export.model_file import load
 
-    ranker, options = load(model), dict(read_setting(text) for text in settings or [])
+    ranker, options = load(model), read_options(settings, write)
     names = read_features(features) if features is not None else None
     options |= {"define": True} if define else {}
     if to == "vectors":
@@ -106,7 +108,7 @@ def upload(
         load(model), to, url, name=name, store=store, features=None if features is None else read_features(features),
         define=define, log=checked.log, params=pairs(checked.params, "=", "--param"), rows=checked.rows,
         document=checked.document, query=checked.query, replace=replace, headers=pairs(headers, ":", "--header"),
-        dry_run=dry_run, **dict(read_setting(text) for text in settings or []),
+        dry_run=dry_run, **read_options(settings, send),
     )  # fmt: skip
     if json:
         calls = [call._asdict() for call in done.calls]
@@ -126,6 +128,14 @@ def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:
         if not (name.strip() and sign):
             raise ValueError(f"{flag} {name}: give a name and a value, as in NAME{mark}VALUE")
     return {name.strip(): value.strip() for name, _, value in found}
+
+
+def read_options(settings: list[str] | None, function: Callable[..., object]) -> dict[str, Any]:
+    """Read the options of a format, none of which may be a parameter of the function that takes them."""
+    options = dict(read_setting(text) for text in settings or [])
+    for name in options.keys() & signature(function).parameters.keys():
+        raise ValueError(f"--set {name}: use --{name.replace('_', '-')}")
+    return options
 
 
 def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:

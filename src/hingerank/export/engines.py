@@ -57,9 +57,14 @@ class Client:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, dry: bool = False, timeout: float = 60.0):
-        parts = urlsplit(str(url))
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ExportError(f"the address {url!r} must begin with http:// or https:// and a host")
+        shown = re.sub(r"^(\w+://)?[^/]*@", r"\1", str(url))  # without a user and a password
+        try:
+            parts = urlsplit(str(url))
+            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # ports are checked here
+        except ValueError as error:
+            raise ExportError(f"the address {shown!r} is not valid: {error}") from None
+        if not known:
+            raise ExportError(f"the address {shown!r} must begin with http:// or https:// and a host")
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -68,6 +73,14 @@ class Client:
         self.base = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
         self.dry, self.timeout = dry, timeout
         self.calls: list[Call] = []
+
+    def split_off(self, what: str, example: str) -> str:
+        """Take the last part of the address, which is the name of a collection or an index."""
+        base, _, last = self.base.rpartition("/")
+        if base.endswith("/") or not last:
+            raise ExportError(f"the address {self.base} names no {what}: give one, as in {example}")
+        self.base = base
+        return last
 
     def call(
         self, method: str, path: str, body: object = None, query: Given | None = None, absent: bool = False
@@ -133,7 +146,7 @@ class Solr:
     """
 
     def __init__(self, client: Client, store: str | None, document: str = "id") -> None:
-        client.base, _, self.at = client.base.rpartition("/")
+        self.at = client.split_off("collection", "http://localhost:8983/solr/products")
         self.client, self.store, self.document = client, store or "_DEFAULT_", document
         self.cloud: bool | None = None  # whether it is SolrCloud; None until known
 
@@ -219,12 +232,7 @@ class Plugin:
     def __init__(self, client: Client, store: str | None, document: str = "_id") -> None:
         if store is None:
             raise ExportError("store must name the feature set of the model: GET _ltr/_featureset lists them")
-        base, _, self.index = client.base.rpartition("/")
-        if base.endswith("/") or not self.index:
-            raise ExportError(
-                f"the address {client.base} names no index: give one, as in http://localhost:9200/products"
-            )
-        client.base = base
+        self.index = client.split_off("index", "http://localhost:9200/products")
         self.client, self.store, self.at = client, store, f"_ltr/_featureset/{segment(store)}"
 
     def features(self) -> list[Facts] | None:

@@ -23,6 +23,7 @@ from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
+ENTRIES = ("name", "store", "class", "params", "template_language", "template", "expression")  # of mappings of names
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not rounding
 SINGLE = (
     "The engine scores in single precision, so almost tied rows may swap positions, and forbids negative scores: the "
@@ -73,12 +74,29 @@ def export(
 
 
 def known_options(to: str, given: Given) -> Facts:
-    """The options of a format, updated by those given; an unknown one is an ExportError."""
+    """The options of a format, updated by those given; an unknown one, or one of another type, is an ExportError."""
     usual = FORMATS[to].options
     unknown = set(given) - set(usual)
     if unknown:
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; its options: {', '.join(usual) or 'none'}")
-    return {**usual, **given}
+    return {**usual, **{name: _option(name, value, usual[name]) for name, value in given.items()}}
+
+
+def _option(name: str, value: Any, usual: object) -> object:
+    """The value of an option, if it is of the type of the usual one."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if isinstance(usual, str):
+        if value == "" or not (number or isinstance(value, str)):
+            raise ExportError(f"{name} must be a text that is not empty, not {value!r}")
+        return str(value)
+    if usual is None or isinstance(usual, bool):
+        if value is not usual and not isinstance(value, bool):
+            raise ExportError(f"{name} must be True or False, not {value!r}")
+    elif isinstance(usual, int) and not (number and int(value) == value):
+        raise ExportError(f"{name} must be a whole number, not {value!r}")
+    elif value != "auto" and not (number and np.isfinite(value)):
+        raise ExportError(f"{name} must be a finite number, or 'auto', not {value!r}")
+    return value
 
 
 def written(
@@ -105,8 +123,6 @@ def written(
     if why := refusal(to, [part.outline for part in form.parts], ranker):
         raise ExportError(why)
     plain_form.refuse_infinities()
-    if not np.isfinite(float(options.get("shift", 0.0))):
-        raise ExportError(f"shift must be a finite number, not {options['shift']!r}")
     form = renamed(form, features)
     notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
     if to in NO_NEGATIVES and not options.get("define"):
@@ -176,6 +192,14 @@ def renamed(form: Form, features: Given) -> Form:
     if unknown:
         raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which the model has no feature for")
     given = {name: value.get("name", name) if isinstance(value, Mapping) else value for name, value in features.items()}
+    for name, value in given.items():
+        if not isinstance(value, str | int):
+            raise ExportError(f"the mapping calls {name!r} {value!r}: give a text")
+    for name, value in features.items():
+        if isinstance(value, Mapping) and (more := set(value) - set(ENTRIES)):
+            raise ExportError(
+                f"the mapping of {name!r} has {', '.join(sorted(more))}; it may have {', '.join(ENTRIES)}"
+            )
     names = [str(given.get(str(name), name)) for name in form.names]
     for place, name in enumerate(names):
         if name in names[:place]:

@@ -179,7 +179,7 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
         least = body.start + sum(leaves[a:b].min() for a, b in pairwise(bounds))
         return max(0.0, float(-least) * (1 + 1e-5))
     if scores is None:
-        raise ExportError("shift='auto' is computed from scores of rows: pass check=data, or the shift as a number")
+        raise ExportError("shift='auto' is computed from scores of rows: pass check=data (upload: log=), or a number")
     return max(0.0, float(np.ptp(scores) / 2 - scores.min()))
 
 
