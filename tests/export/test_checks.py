@@ -253,3 +253,15 @@ def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypa
         assert "--set features: use --features" in capsys.readouterr().err
     assert run(["upload", "model/", "--to", "solr", "--url", "http://localhost:9/c", "--set", "name=x"]) == 1
     assert "--set name: use --name" in capsys.readouterr().err
+
+
+def test_a_table_to_check_may_name_its_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    RANKER.save("model/")
+    lines = (f"{q},{y:g},{','.join(map(str, x))}" for x, y, q in zip(DATA.X.tolist(), DATA.y, DATA.qid))
+    (tmp_path / "t.csv").write_text("\n".join(["search,grade,f1,f2,f3,f4", *lines]))
+    given = ["export", "model/", "--to", "python", "-o", "m.py", "--label", "grade", "--qid", "search"]
+    assert run([*given, "--check", "t.csv"]) == 0
+    assert "largest difference" in capsys.readouterr().out
+    assert run([*given, "--force"]) == 1
+    assert "--label and --qid name columns of the rows to check" in capsys.readouterr().err

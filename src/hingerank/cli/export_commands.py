@@ -29,6 +29,8 @@ def export(
     define: bool = switch("Also write definitions of the features, for search engines that lack them."),
     settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
+    label: str | None = option("COLUMN", "Column of grades of DATA (CSV/Parquet only). Default: label."),
+    qid: str | None = option("COLUMN", "Column of query ids of DATA (CSV/Parquet only). Default: qid."),
     json: bool = JSON,
 ) -> None:
     """Write a model for a search engine, a database, ONNX, C, ….
@@ -48,7 +50,9 @@ def export(
     options |= {"define": True} if define else {}
     if to == "vectors":
         options = with_items(model, options)
-    rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing))
+    if check is None and (label or qid):
+        raise ValueError("--label and --qid name columns of the rows to check: give these with --check DATA")
+    rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing, label=label, qid=qid))
     with working(f"exporting to {to}"):
         done = write(ranker, output, to, features=names, check=rows, **options)
     found: dict[str, Any] = {"to": to, "files": [str(path) for path in done.files], "notes": done.notes}
