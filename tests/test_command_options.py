@@ -502,14 +502,16 @@ MISFITS = {
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x docid=x one-query keep=m/ force "
     "items=items.csv item-columns hold-out=ratings relevant=3",
-    "evaluate rows.txt scores.txt": f"complete exclude=ratings.csv relevant=3 items=items.csv {OF_CLICKS} {VALUED}",
+    "evaluate rows.txt scores.txt": "complete exclude=ratings.csv include-rated relevant=3 items=items.csv "
+    f"{OF_CLICKS} {VALUED}",
     "evaluate rows.txt run.txt": "pad user-column=u separator=tab exclude=ratings.csv relevant=3 items=items.csv",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "
     "relevant=3 items=items.csv",
     "evaluate ratings.csv personal/ --top 3": f"{TABLE} missing=zero pad preset=trec measure=map per-query complete "
     "diversity",
     "rank personal/ ratings.csv": f"{TABLE} missing=zero pad top=3 trec-run",
-    "report run/": f"user=u1 exclude=ratings.csv items=items.csv {OF_CLICKS} {VALUED} model=m/ measure=dcg@3",
+    "report run/": "user=u1 exclude=ratings.csv include-rated items=items.csv model=m/ measure=dcg@3 "
+    f"{OF_CLICKS} {VALUED}",
     "report personal/": "baseline=a test=t latex csv trec-runs table=t.csv",
 }
 

@@ -79,7 +79,8 @@ def test_nobody_is_offered_what_they_have_rated(call, monkeypatch, at_once):
     """Also beyond the first block of users."""
     monkeypatch.setattr("hingerank.personal.top_n.USERS_AT_ONCE", at_once)
     assert call(*FIT)[0] == 0
-    status, out, _ = call("recommend", "model/", "--all", "--top", "30", "--exclude", "train.csv")
+    status, out, _ = call("recommend", "model/", "--all", "--top", "30")
+    assert out == call("recommend", "model/", "--all", "--top", "30", "--exclude", "train.csv")[1]
     offered = {tuple(line.split("\t")[::2]) for line in out.splitlines()}
     rated = {tuple(line.split(",")[:2]) for line in Path("train.csv").read_text().split()[1:]}
     assert status == 0 and not offered & rated and len(offered | rated) == 15 * 30
@@ -128,10 +129,10 @@ def test_a_column_per_item(call):
     assert call(*FIT, "--item-columns")[0] == 0
     ranker = hr.load("model/")
     assert ranker.n_features_in_ == 4 + 30
-    lists = call("recommend", "model/", "--user", "u1")[1]
+    lists = call("recommend", "model/", "--user", "u1", "--include-rated")[1]
     lines = Path("items.csv").read_text().split()
     Path("fewer.csv").write_text("\n".join([lines[0], *reversed(lines[1:20]), "i99,1,0,0,0"]) + "\n")
-    fewer = call("recommend", "model/", "--user", "u1", "--top", "50", "--items", "fewer.csv")[1]
+    fewer = call("recommend", "model/", "--user", "u1", "--top", "50", "--items", "fewer.csv", "--include-rated")[1]
     found = {line.split("\t")[2]: float(line.split("\t")[3]) for line in fewer.splitlines()}
     assert len(found) == 20
     for line in lists.splitlines():
@@ -194,7 +195,7 @@ def test_vectors_of_the_items_beside_the_model(call):
     users, items = np.load("vectors/users.npy"), np.load("vectors/items.npy")
     best = about["items"][int(np.argmax(items @ users[about["users"].index("u3")]))]
     assert about["items"] == [f"i{i}" for i in range(30)] and len(users) == len(ranker.users_)
-    assert call("recommend", "model/", "--user", "u3", "--top", "1")[1].split("\t")[2] == best
+    assert call("recommend", "model/", "--user", "u3", "--top", "1", "--include-rated")[1].split("\t")[2] == best
     Path("model/items.npz").unlink()
     assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "others/")[2]
 
@@ -222,7 +223,7 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monk
     lists = [word if word != "personal-rank-svm" else "list-ranker" for word in FIT]
     assert call(*lists)[::2] == (0, "")
     assert call("recommend", "model/", "--user", "u3")[2] == ""
-    status, out, err = call("evaluate", "train.csv", "model/", "--top", "5")
+    status, out, err = call("evaluate", "train.csv", "model/", "--top", "5", "--include-rated")
     assert status == 0 and "popularity" in out and "similar items" in out and err == ""  # it keeps who rated what
     assert call(*FIT, "--clicks")[0] == 0
     assert call("recommend", "model/", "--user", "u3")[2] == ""

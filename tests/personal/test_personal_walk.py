@@ -3,6 +3,7 @@ name of its model."""
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from hingerank.registry import RANKERS, ranker_class
 PERSONAL = [name for name in RANKERS if issubclass(ranker_class(name), PersonalRanker)]
 LISTS = {"ease", "list-ranker"}  # which learn what users choose
 NAMED = ["--user-column", "customer", "--item-column", "sku", "--rating-column", "stars"]
+ITEMS = [f"i{i}" for i in range(20)]
 OUTPUTS = ["folder/", "m.safetensors", "deep/m"]  # beside "m": one for each ranker and kind of items, in turn
 
 
@@ -60,10 +62,16 @@ def test_the_walk_of_every_personal_ranker(call, name, features):
     lists = set()
     for output in ("m", OUTPUTS[(2 * PERSONAL.index(name) + bool(features)) % 3]):
         assert call(*fit, "-o", output, "--force")[0] == 0
-        status, out, err = call("recommend", output, "--user", "u3", "--top", "4", "--exclude", "r.csv", *NAMED)
-        assert status == 0 and len(out.splitlines()) == 4 and ("list-ranker" in err) == (name not in LISTS), err
-        lists.add(out)
+        for exclude in ([], ["--exclude", "r.csv", *NAMED]):  # what the model has stored, and the same from a file
+            status, out, err = call("recommend", output, "--user", "u3", "--top", "4", *exclude)
+            assert status == 0 and len(out.splitlines()) == 4 and ("list-ranker" in err) == (name not in LISTS), err
+            assert "--exclude" not in err
+            lists.add(out)
     assert len(lists) == 1  # whatever the name of the model
+    everything = call("recommend", "m", "--all", "--top", "20")[1], set(rated())
+    offered, taken = {tuple(line.split("\t")[::2]) for line in everything[0].splitlines()}, everything[1]
+    assert not offered & taken and len(offered | taken) == 12 * 20
+    assert len(call("recommend", "m", "--all", "--top", "20", "--include-rated")[1].splitlines()) == 12 * 20
     status, out, err = call("similar", "m", "--item", "i3", "--top", "2")
     if name == "joint":
         assert status == 1 and "one list for all users" in err
@@ -72,9 +80,12 @@ def test_the_walk_of_every_personal_ranker(call, name, features):
         assert any(float(line.split("\t")[2]) for line in out.splitlines()) or "no item shares one with 'i3'" in err
     beside = json.loads(call("evaluate", "r.csv", "m", "--top", "3", *NAMED, "--json")[1])["baselines"]
     assert list(beside) == ["popularity", "similar items"]
-    for more in (["--exclude", "r.csv"], features):  # the same ratings, from a file; the same items, from a table
+    found = []
+    for more in ([], ["--exclude", "r.csv"], features):  # the same ratings, from a file; the same items, from a table
         again = call("evaluate", "test.csv", "m", "--top", "3", *more, *NAMED, "--json")
         assert again[0] == 0 and list(json.loads(again[1])["baselines"]) == ["popularity", "similar items"]
+        found.append(json.loads(again[1]))
+    assert found[0] == found[1] == found[2]
     assert len(call("rank", "m", "r.csv", *NAMED)[1].split()) == 12 * 8
     assert call("export", "m", "--to", "vectors", "-o", "v/")[0] == 0
     users, vectors, about = np.load("v/users.npy"), np.load("v/items.npy"), json.loads(Path("v/ids.json").read_text())
@@ -98,7 +109,8 @@ def test_every_personal_ranker_is_tuned_from_ids_alone(call, name):
     settings = [word for text in one for word in ("--set", text)]
     status, _, err = call("tune", "r.csv", *NAMED, "--model", name, "--folds", "2", *settings, "-o", "m")
     assert status == 0, err
-    assert len(call("recommend", "m", "--user", "u3", "--top", "4")[1].splitlines()) == 4
+    offered = call("recommend", "m", "--user", "u3", "--top", "20")[1]
+    assert {line.split("\t")[2] for line in offered.splitlines()} == set(ITEMS) - {i for u, i in rated() if u == "u3"}
     beside = json.loads(call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json")[1])["baselines"]
     assert list(beside) == ["popularity", "similar items"]
 
@@ -108,7 +120,7 @@ def test_simple_lists_are_those_of_the_training_ratings(call):
     Path("items.csv").write_text("sku,a\n" + "\n".join(f"i{i},{i // 4}" for i in range(20)) + "\n")
     fit = ["fit", "r.csv", *NAMED, "--items", "items.csv", "--model", "personal-rank-svm", "--C", "0.1", "-o", "m"]
     assert call(*fit)[0] == 0
-    evaluate = ["evaluate", "test.csv", "m", "--top", "3", *NAMED, "--json"]
+    evaluate = ["evaluate", "test.csv", "m", "--top", "3", "--include-rated", *NAMED, "--json"]
     found = json.loads(call(*evaluate)[1])["baselines"]
     users, items = zip(*rated())
     test_users, test_items = zip(*rated("test.csv"))
@@ -147,8 +159,9 @@ def test_ids_of_users_are_those_of_the_model(call, known, given):
     Path("train.csv").write_text(ratings + f"{known},a,4\n{known},c,1\n")
     Path("more.csv").write_text(f"user,item,rating\n1,a,5\n2,b,2\n{given},a,4\n")
     assert call("fit", "train.csv", "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
-    best = call("recommend", "m", "--user", "1", "--top", "9", "--exclude", "more.csv")[1]
-    assert sorted(line.split("\t")[2] for line in best.splitlines()) == ["b", "c"]
+    for more, items in ((["--include-rated"], ["b", "c"]), ([], ["c"])):
+        best = call("recommend", "m", "--user", "1", "--top", "9", "--exclude", "more.csv", *more)[1]
+        assert sorted(line.split("\t")[2] for line in best.splitlines()) == items
     status, out, err = call("evaluate", "more.csv", "m", "--top", "2", "--json")
     assert status == 0 and json.loads(out)["users"] == 2 and "1 ratings of users who are not in the model" in err
     Path("pairs.csv").write_text("user,item\n1,a\n2,b\n")
@@ -167,6 +180,13 @@ def test_models_without_histories_warn(call):
     assert status == 0 and json.loads(out)["baselines"] == {}
     missing = "lists by popularity and similar items are not shown: give the training ratings with --exclude"
     assert missing in err.replace("\n", " ")
+    status, out, err = call("recommend", "m", "--user", "u3", "--top", "20")
+    assert status == 0 and len(out.splitlines()) == 20
+    note = "the model does not store what {} of these users rated, so their lists may offer it again"
+    assert note.format(1) in err and note.format(12) in call("recommend", "m", "--all")[2]
+    for silent in (["--user", "u3", "--include-rated"], ["--all", "--exclude", "r.csv", *NAMED], ["--user", "nobody"]):
+        assert "does not store" not in call("recommend", "m", *silent)[2]
+    assert note.format(1) in call("report", "m", "--user", "u3", "-o", "m.html")[2]
     status, out, _ = call("evaluate", "test.csv", "m", "--top", "3", *NAMED, "--exclude", "r.csv", "--json")
     assert list(json.loads(out)["baselines"]) == ["popularity", "similar items"]
     arrays |= {"users": np.array(["u1"]), "taken": np.array([99]), "taken_start": np.array([0, 1])}
@@ -181,6 +201,56 @@ def test_added_users_have_histories_too(call):
     assert call("add-users", "m", "new.csv", *NAMED, "--replace")[0] == 0
     before = {pair for pair in rated() if pair[0] != "u3"}
     assert history_pairs(load_catalogue("m")) == before | {("ann", "i1"), ("ann", "i2"), ("u3", "i4"), ("u3", "i5")}
+    for user, taken in (("ann", {"i1", "i2"}), ("u3", {"i4", "i5"})):
+        offered = call("recommend", "m", "--user", user, "--top", "20")[1]
+        assert {line.split("\t")[2] for line in offered.splitlines()} == set(ITEMS) - taken
+
+
+def test_users_added_to_a_model_without_histories_are_the_only_known_ones(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
+    replace(load_catalogue("m"), history=None).save("m")
+    Path("new.csv").write_text("customer,sku,stars\nann,i1,5\nann,i2,1\n")
+    assert call("add-users", "m", "new.csv", *NAMED)[0] == 0
+    status, out, err = call("recommend", "m", "--all", "--top", "20")
+    assert status == 0 and len(out.splitlines()) == 12 * 20 + 18 and "what 12 of these users rated" in err
+    assert "does not store" not in call("recommend", "m", "--user", "ann")[2]
+
+
+def test_users_who_rated_everything_have_empty_lists(call):
+    Path("r.csv").write_text("customer,sku,stars\nann,a,5\nann,b,1\nbob,a,2\nbob,c,4\n")
+    Path("items.csv").write_text("sku,x\na,1\nb,2\nc,3\n")
+    assert call("fit", "r.csv", *NAMED, "--items", "items.csv", "--model", "joint", "-o", "m")[0] == 0
+    Path("more.csv").write_text("customer,sku\nann,c\n")
+    status, out, err = call("recommend", "m", "--all", "--exclude", "more.csv", *NAMED[:4], "--json")
+    assert status == 0 and {user: len(items) for user, items in json.loads(out).items()} == {"ann": 0, "bob": 1}
+    assert "no item is left for 1 of 2 users: they have rated them all (--include-rated)" in err
+
+
+def test_pages_show_nothing_that_was_rated(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
+    taken = {item for user, item in rated() if user == "u3"}
+    for more, words in (([], set()), (["--include-rated"], taken)):
+        assert call("report", "m", "--user", "u3", "-o", "m.html", "--force", *more)[0] == 0
+        shown = set(re.findall(r"<td>(i\d+)</td>", Path("m.html").read_text()))
+        assert shown & taken <= words and bool(shown & taken) == bool(more)
+
+
+def test_lists_of_other_items_leave_out_what_was_rated_among_them(call):
+    assert call("fit", "r.csv", *NAMED, "--items", "items.csv", "--model", "joint", "-o", "m")[0] == 0
+    Path("other.csv").write_text("sku,a,b,c\ni3,1,0,0\nnew,0,1,0\ni0,0,0,1\n")
+    taken = {item for user, item in rated() if user == "u3"}
+    out = call("recommend", "m", "--user", "u3", "--items", "other.csv")[1]
+    assert {line.split("\t")[2] for line in out.splitlines()} == {"i3", "i0", "new"} - taken
+    Path("other.csv").write_text("sku,a,b,c\nnew,1,0,0\n")
+    status, out, err = call("recommend", "m", "--user", "u3", "--items", "other.csv")
+    assert status == 0 and len(out.splitlines()) == 1 and "does not store" not in err
+
+
+def test_test_ratings_that_no_list_can_find_are_counted(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    test = ["evaluate", "r.csv", "m", "--top", "3", *NAMED]
+    assert "96 of 96 test ratings are of items that lists leave out" in call(*test)[2].replace("\n", " ")
+    assert "test ratings" not in call(*test, "--include-rated")[2]
 
 
 def test_histories_of_ids_of_several_kinds_are_kept(tmp_path):

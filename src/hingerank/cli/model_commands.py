@@ -311,7 +311,8 @@ class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items
     """How `evaluate` measures the lists of a personal model."""
 
     top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
-    exclude: Path | None = option("RATINGS", "Training ratings, whose items are not recommended again.")
+    exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
+    include_rated: bool = switch("Lists may have items that the user rated in training.")
     relevant: float | None = option("X", "Smallest rating of a relevant item. Default: every rated item.")
     items: Path | None = option("TABLE", "Table of items. Default: the items saved with the model.")
 
@@ -335,7 +336,7 @@ def evaluate(
     score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
     With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. For a
     personal model DATA holds test ratings. The order of the items that each user rated is measured, or with --top the
-    lists over all items.
+    lists over all items that the user had not rated.
 
     Example: hingerank evaluate test.txt model/
 
@@ -347,7 +348,7 @@ def evaluate(
 
     Example: hingerank evaluate test.csv model/ -m pair_accuracy
 
-    Example: hingerank evaluate test.csv model/ --top 10 --exclude train.csv --relevant 4
+    Example: hingerank evaluate test.csv model/ --top 10 --relevant 4
 
     Example: hingerank evaluate log.ndjson model/ --features features.parquet --propensities p.json -m dcg@10
     """

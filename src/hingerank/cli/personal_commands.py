@@ -40,7 +40,8 @@ def recommend(
     columns: RatingColumns,
     user: str | None = option("ID", "User to recommend for; an unknown one gets the mean user's list."),
     everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
-    exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again."),
+    exclude: Path | None = option("RATINGS", "More ratings whose items are left out."),
+    include_rated: bool = switch("Also recommend items that the user has rated."),
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     top: int = option("N", "Items per user.", 10, min=1),
     output: Path | None = target("FILE", "A .csv, .tsv, .parquet or text file. Default: stdout.", short="-o"),
@@ -48,19 +49,20 @@ def recommend(
 ) -> None:
     """Recommend the best items for a user, or for every user.
 
-    Each line holds user, rank, item and score. Users are processed in blocks, so any number of them fits in memory.
+    Each line holds user, rank, item and score. Items that a user rated or took in the data of fit, tune or add-users
+    are left out. Users are processed in blocks, so any number of them fits in memory.
 
-    Example: hingerank recommend model/ --user 17 --exclude ratings.csv
+    Example: hingerank recommend model/ --user 17
 
-    Example: hingerank recommend model/ --all --exclude ratings.csv --top 10 -o recs.parquet
+    Example: hingerank recommend model/ --all --exclude today.csv --top 10 -o recs.parquet
     """
     if (user is None) == (not everybody):
         raise ValueError("name the users: --user ID, or --all")
     if json and output is not None and output.suffix == ".parquet":
         raise ValueError(f"--json writes text: {output} would be Parquet")
     ranker, catalogue = open_model(model, items)
-    hidden = seen_pairs(exclude, ranker, catalogue, columns)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
+    hidden = seen_pairs(ranker, catalogue, users, exclude, include_rated, columns)
     silent = int(ranker._silent().sum())
     if everybody and silent:
         warnings.warn(
@@ -74,9 +76,9 @@ def recommend(
     delimiter = "," if output is not None and output.suffix == ".csv" else "\t"
     with writing(output) as stream:
         if json:
-            lists: dict[str, list[Any]] = {}
+            lists: dict[str, list[Any]] = {str(user): [] for user in users}
             for line in (line for block in blocks for line in zip(*block)):
-                lists.setdefault(str(line[0]), []).append({"item": line[2], "score": line[3]})
+                lists[str(line[0])].append({"item": line[2], "score": line[3]})
             print_json(lists, stream)
             return
         if output is not None and output.suffix in (".csv", ".tsv"):
@@ -134,10 +136,16 @@ def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> It
 
     from hingerank.personal.top_n import top_in_blocks
 
+    empty = 0
     for block, rows, scores in top_in_blocks(ranker, users, catalogue.X, top, exclude=hidden, unknown="mean"):
         line, column = np.nonzero(rows >= 0)
-        found = catalogue.ids[rows[line, column]]
+        found, empty = catalogue.ids[rows[line, column]], empty + int((rows[:, 0] < 0).sum())
         yield block[line].tolist(), (column + 1).tolist(), found.tolist(), scores[line, column].tolist()
+    if empty:
+        warnings.warn(
+            f"no item is left for {empty} of {len(users)} users: they have rated them all (--include-rated)",
+            stacklevel=2,
+        )
 
 
 def _quoted(cell: object, delimiter: str) -> str:
@@ -249,9 +257,10 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     ranker, catalogue = open_model(model, how.items)
     test = _judged(ranker, catalogue, data, columns)
     with working("recommending"):
-        hidden = seen_pairs(how.exclude, ranker, catalogue, columns)
+        hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
+        _warn_unreachable(test, hidden, len(catalogue.ids))
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
-        beside = _baselines(ranker, catalogue, test, hidden, how)
+        beside = _baselines(catalogue, test, hidden, how)
     if json:
         figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
         print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
@@ -264,24 +273,40 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
 
 
-def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
+def _warn_unreachable(test: Any, hidden: Any, n_items: int) -> None:
+    """Warn if test ratings are of items that lists leave out, so that no list can find them."""
+    import numpy as np
+
+    from hingerank.personal.users import UserIndex
+
+    if hidden is None:
+        return
+    ids = UserIndex(test[0])
+    wanted, left_out = (ids.numbers(users).astype(np.int64) * n_items + rows for users, rows in (test[:2], hidden))
+    count = int(np.isin(wanted, left_out).sum())
+    if count:
+        warnings.warn(
+            f"{count} of {len(wanted)} test ratings are of items that lists leave out, because the user has rated them "
+            "before: give other test ratings, or --include-rated",
+            stacklevel=2,
+        )
+
+
+def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
     """Measure lists of the most popular items, and of items similar to those that a user took.
 
-    The training ratings are those of --exclude, or those saved with the model. Each item is identified by its id, even
+    The training ratings are those saved with the model and those of --exclude. Each item is identified by its id, even
     if several items have the same features.
     """
     from hingerank.personal.baselines import Popularity
     from hingerank.personal.item_features import identity_features
-    from hingerank.personal.item_item import EASE
     from hingerank.personal.lists import ItemKNN
     from hingerank.personal.top_n import Recommends, evaluate_top
 
     taken = hidden
     if taken is None and catalogue.history is not None:
         taken = catalogue.history.pairs
-    elif taken is None and isinstance(ranker, EASE):  # no items are saved, but the model has its users' items
-        taken = ranker._taken(catalogue.X)
-    if taken is None:
+    if taken is None or not len(taken[0]):
         warnings.warn(
             "lists by popularity and similar items are not shown: give the training ratings with --exclude",
             stacklevel=2,
@@ -297,19 +322,18 @@ def _baselines(ranker: Any, catalogue: Any, test: Any, hidden: Any, how: Any) ->
     }
 
 
-def report_model(
-    model: Path, output: Path | None, users: list[str] | None, exclude: Path | None, items: Path | None
-) -> Path:
+def report_model(model: Path, output: Path | None, how: Any) -> Path:
     """Write the page of `report MODEL` and return its path."""
     from hingerank.data.files import write_whole
     from hingerank.export.model_file import FILE_NAME
     from hingerank.lab.report.personal import personal_page
 
-    ranker, catalogue = open_model(model, items)
+    ranker, catalogue = open_model(model, how.items)
     folder = model if model.is_dir() else model.parent
     named = folder.resolve() if model.is_dir() or model.name == FILE_NAME else model
-    chosen = None if not users else [known_user(ranker, user) for user in users]
-    hidden = seen_pairs(exclude, ranker, catalogue, RatingColumns())
+    chosen = [known_user(ranker, user) for user in how.user] if how.user else None
+    shown = ranker.users_ if chosen is None else chosen
+    hidden = seen_pairs(ranker, catalogue, shown, how.exclude, how.include_rated, RatingColumns())
     text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=named.name)
     path = output or folder / "report.html"
     write_whole(path, text.encode())

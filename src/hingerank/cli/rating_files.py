@@ -87,7 +87,8 @@ def weights_by_age(ratings: Any, days: float) -> Any:
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     """Load a personal ranker and its items: those in `items`, or those saved with the model."""
     from hingerank.export.model_file import load, read_header
-    from hingerank.personal.catalogue import Catalogue, load_catalogue
+    from hingerank.personal.catalogue import Catalogue, history_of, load_catalogue
+    from hingerank.personal.item_item import EASE
     from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import read_items
 
@@ -100,9 +101,11 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
         given = Catalogue(ids, X, list(names))
         given = given if catalogue is None else given.with_history_of(catalogue)
         learned = read_header(model)["metadata"].get("features")
-        return ranker, given.aligned(learned) if learned else given
+        catalogue = given.aligned(learned) if learned else given
     if catalogue is None:
         raise ValueError(f"no items are saved with {model}: name a table of them with --items")
+    if catalogue.history is None and isinstance(ranker, EASE):  # the model itself has who took what
+        catalogue = replace(catalogue, history=history_of(*ranker._taken(catalogue.X), len(catalogue.ids)))
     return ranker, catalogue
 
 
@@ -160,16 +163,39 @@ def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
     return ids_of_model(ranker, users), items
 
 
-def seen_pairs(path: Path | None, ranker: Any, catalogue: Any, how: RatingColumns) -> tuple[Any, Any] | None:
-    """Read (users, rows) of a file of ratings, without items that are not in the catalogue."""
-    from hingerank.data.blocks import number_ids
+def seen_pairs(
+    ranker: Any, catalogue: Any, users: Any, exclude: Path | None, include_rated: bool, columns: RatingColumns
+) -> tuple[Any, Any] | None:
+    """Return the (users, rows) that lists leave out: what these users rated in training, and the pairs of a file."""
+    import numpy as np
 
-    if path is None:
-        return None
-    users, items = read_pairs(path, how, ranker)
-    distinct, code = number_ids(items, len(items), "items")
-    rows = catalogue.places(distinct)[code]
-    return users[rows >= 0], rows[rows >= 0]
+    from hingerank.data.blocks import number_ids
+    from hingerank.personal.catalogue import history_of
+    from hingerank.personal.users import UserIndex
+
+    parts = []
+    if not include_rated:
+        known = np.empty(0, ranker.users_.dtype)
+        if catalogue.history is not None:
+            history = catalogue.history.of(users)
+            parts, known = [history.pairs], history.users
+        missing = (ranker._users().numbers(users) >= 0) & (UserIndex(known).numbers(users) < 0)
+        if exclude is None and missing.any():
+            warnings.warn(
+                f"the model does not store what {missing.sum()} of these users rated, so their lists may offer it "
+                "again: name their ratings with --exclude",
+                stacklevel=2,
+            )
+    if exclude is not None:
+        given, items = read_pairs(exclude, columns, ranker)
+        distinct, code = number_ids(items, len(items), "items")
+        rows = catalogue.places(distinct)[code]
+        parts.append((given[rows >= 0], rows[rows >= 0]))  # other items cannot be in a list
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    kinds = {ids.dtype.kind for ids, _ in parts}
+    ids = np.concatenate([ids if len(kinds) == 1 else ids.astype(object) for ids, _ in parts])
+    return history_of(ids, np.concatenate([rows for _, rows in parts]), len(catalogue.ids)).pairs if len(ids) else None
 
 
 def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:

@@ -27,7 +27,8 @@ class OfModel(Group, panel="Personal model", kinds=("personal model",)):
     """What to show about a personal model."""
 
     user: list[str] | None = option("ID", "User whose list to show; repeatable.")
-    exclude: Path | None = option("RATINGS", "Ratings whose items are not recommended again.")
+    exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
+    include_rated: bool = switch("Lists may have items that the user has rated.")
     items: Path | None = option("TABLE", "Table of items: ids first, then features.")
 
 
@@ -61,7 +62,7 @@ def report(
 
     Example: hingerank report run/ --latex --csv --trec-runs
 
-    Example: hingerank report model/ --exclude ratings.csv -o model.html
+    Example: hingerank report model/ --user 17 -o model.html
 
     Example: hingerank report log.ndjson --features features.parquet --propensities p.json --model model/ -o clicks.html
     """
@@ -76,7 +77,7 @@ def report(
     if kind == "clicks":
         written = [_report_clicks(run, output, clicks)]
     elif kind == "personal model":
-        written = [report_model(run, output, personal.user, personal.exclude, personal.items)]
+        written = [report_model(run, output, personal)]
     else:
         written = _report_run(run, output, comparison)
     if json:

@@ -32,6 +32,11 @@ class History:
         """The user and the row of the item of each entry."""
         return np.repeat(self.users, np.diff(self.table.indptr)), self.table.indices
 
+    def of(self, users: Any) -> "History":
+        """Return the history of these users alone."""
+        rows = UserIndex(np.asarray(users)).numbers(self.users) >= 0
+        return History(self.users[rows], self.table[rows])
+
     def replaced(self, other: "History") -> "History":
         """Return this history, with the entries of the users of `other` replaced by theirs."""
         stays = UserIndex(other.users).numbers(self.users) < 0
@@ -106,10 +111,9 @@ class Catalogue:
         """Return the same items, with the history that another catalogue has for them."""
         if other.history is None:
             return self
-        row = self.places(other.ids)
-        users, items = other.history.pairs
-        here = row[items] >= 0
-        return replace(self, history=history_of(users[here], row[items[here]], len(self.ids)) if here.any() else None)
+        users, table = other.history.users, other.history.table
+        nobody = sp.csr_matrix((len(users), 1), dtype=bool)  # the column of items that the other one does not have
+        return replace(self, history=History(users, sp.hstack([table, nobody]).tocsr()[:, other.places(self.ids)]))
 
     def save(self, model: Any) -> Path:
         """Write the items next to a saved model, which is a folder or a file of any name."""
