@@ -124,3 +124,20 @@ def test_what_does_not_count(data):
         ranker.fit_pairs(X, users, items, items)
     with pytest.raises(ValueError, match="leave eval_set out"):
         ranker.fit(X, users, items, items, eval_set=(users, items, items))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+def test_items_are_known_whatever_the_form_of_their_features(make, dtype):
+    """Rows in another form have other bits, also because dense and CSR columns are scaled with other roundings."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(1990.3, 10.7, 30), rng.random(30) < 0.3, rng.random((30, 4))]).astype(dtype)
+    users, items = rng.integers(0, 40, 300), rng.integers(0, 30, 300)
+    ranker = hr.EASE(ridge=10.0).fit_clicks(make(X), users, items)
+    expected = ranker.top_k([3, 5], make(X), 30)
+    for form in (np.asarray, sp.csr_matrix, sp.csc_matrix):
+        rows, scores = ranker.top_k([3, 5], form(X), 30)
+        np.testing.assert_array_equal(rows, expected[0])
+        np.testing.assert_array_equal(scores, expected[1])
+    known = Popularity().fit(make(X), users, items)
+    np.testing.assert_array_equal(known.predict(None, X), known.predict(None, sp.csr_matrix(X)))

@@ -140,12 +140,9 @@ class KnownItems(BaseEstimator):
 
 
 def row_keys(X: Any) -> list[bytes]:
-    """Return bytes for each row that are the same for equal rows."""
-    if not sp.issparse(X):
-        rows = np.ascontiguousarray(X, np.float64) + 0.0  # turns -0 into 0
-        return [row.tobytes() for row in rows]
+    """Return bytes for each row that are the same for equal rows, dense or CSR."""
     X = sp.csr_matrix(X, dtype=np.float64, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()
-    cuts = zip(X.indptr[:-1], X.indptr[1:])
-    return [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+    columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
+    return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]

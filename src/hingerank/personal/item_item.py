@@ -157,6 +157,16 @@ class EASE(PersonalRanker):
         self.shared_features_, self.directions_ = found.shared, found.right
         self.new_weights_ = UNTAKEN * (self.weights_ @ found.left) * found.shrunk(self.new_strength_)
 
+    def _checked(self, features: Any, reset: bool) -> Any:
+        """Return features in the form of the fit, dense or CSR, because items are found by the bits of their rows."""
+        X = super()._checked(features, reset)
+        if reset:
+            return X
+        X = X.astype(self.items_.dtype, copy=False)
+        if sp.issparse(self.items_):
+            return sp.csr_matrix(X)
+        return X.toarray() if sp.issparse(X) else X
+
     @cached_property
     def _numbers_of_rows(self) -> dict[bytes, int]:
         return {key: number for number, key in enumerate(row_keys(self.items_))}

@@ -134,7 +134,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _rows(self, features: Any, reset: bool = False) -> Any:
         """Check features, then scale and map them as a fit found it (reset: as this fit finds it)."""
-        X = check_features(self, features, reset=reset)
+        X = self._checked(features, reset)
         if reset:
             if self.scale not in SCALES:
                 raise ValueError(f"scale must be {' or '.join(map(repr, SCALES))}, not {self.scale!r}")
@@ -145,6 +145,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if reset:
             self.features_ = None if self.features is None else feature_map(self.features).fit(X)
         return X if self.features_ is None else self.features_.transform(X)
+
+    def _checked(self, features: Any, reset: bool) -> Any:
+        return check_features(self, features, reset=reset)
 
     def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:
         """Return the names of the columns of `_rows`, which the weights belong to; given: names of the features."""
@@ -283,6 +286,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         candidates : features of the items to choose from
         top : number of candidates per user; if too few are left, rows are -1
         exclude : (users, rows) to leave out, such as what each user has already rated
+            By default nothing is left out, because the ranker does not know which rows these are.
         unknown : as in ``predict``
         """
         check_is_fitted(self)
