@@ -226,6 +226,16 @@ def test_users_who_rated_everything_have_empty_lists(call):
     assert "no item is left for 1 of 2 users: they have rated them all (--include-rated)" in err
 
 
+def test_a_file_of_names_alone_leaves_nothing_out(call):
+    Path("nothing.csv").write_text("customer,sku,stars\n")
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    for more in ([], ["--include-rated"]):
+        plain = call("recommend", "m", "--user", "u3", *more)
+        assert call("recommend", "m", "--user", "u3", "--exclude", "nothing.csv", *NAMED, *more) == plain
+    status, _, err = call("fit", "nothing.csv", *NAMED, "-o", "n")
+    assert status == 1 and err.startswith("nothing.csv: ") and "\n" not in err
+
+
 def test_pages_show_nothing_that_was_rated(call):
     assert call("fit", "r.csv", *NAMED, "--model", "personal-rank-svm", "--C", "0.1", "-o", "m")[0] == 0
     taken = {item for user, item in rated() if user == "u3"}

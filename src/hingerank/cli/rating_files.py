@@ -59,6 +59,8 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     if opened is None:
         raise DataError(f"{data} is not a MovieLens folder: name a file of ratings")
     ratings, (X, names) = opened
+    if not len(ratings):
+        raise DataError(f"{data}: there are no ratings below the names of the columns")
     return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
 
 
@@ -188,7 +190,7 @@ def seen_pairs(
             )
     if exclude is not None:
         given, items = read_pairs(exclude, columns, ranker)
-        distinct, code = number_ids(items, len(items), "items")
+        distinct, code = number_ids(items, len(items), "items") if len(items) else (items, np.empty(0, np.int64))
         rows = catalogue.places(distinct)[code]
         parts.append((given[rows >= 0], rows[rows >= 0]))  # other items cannot be in a list
     if len(parts) < 2:

@@ -47,6 +47,8 @@ def read_columns(
     delimiter = delimiter or _between(first)
     head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter), (1, [""]))[1]]
     places, skip = _places(path, columns, head)
+    if skip and not text.partition("\n")[2].strip():
+        return [np.empty(0) for _ in columns]
     if len(delimiter) > 1:
         text, delimiter = text.replace(delimiter, "\t"), "\t"
     odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy splits at non-ASCII spaces too
