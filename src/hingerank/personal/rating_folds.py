@@ -11,8 +11,7 @@ from sklearn.base import clone
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
-from hingerank.personal.layout import group
-from hingerank.personal.preferences import counting
+from hingerank.personal.preferences import counting, group
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.query_folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage

@@ -14,7 +14,6 @@ import numpy as np
 from hingerank.data.blocks import check_ids, number_ids, places_of, real_numbers
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
-from hingerank.personal.layout import group
 from hingerank.personal.ratings_files import date_of, in_utc, is_number, place_of, read_columns
 from hingerank.renaming import renamed
 
@@ -334,12 +333,10 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
     """
     check_test_size(test_size)
     ids, codes = number_ids(ratings.users, len(ratings), "users")
-    start, order = group(codes, len(ids))
-    size = np.diff(start)
-    chance = np.random.default_rng(seed).random(len(ratings))
+    size = np.bincount(codes, minlength=len(ids))
+    shuffled = np.lexsort((np.random.default_rng(seed).random(len(ratings)), codes))
     place = np.empty(len(ratings), np.int64)
-    shuffled = order[np.lexsort((chance[order], codes[order]))]
-    place[shuffled] = np.arange(len(ratings)) - start[codes[shuffled]]
+    place[shuffled] = np.arange(len(ratings)) - np.repeat(np.cumsum(size) - size, size)
     test = place < np.minimum(np.round(test_size * size), size - 1)[codes]
     return ratings.take(~test), ratings.take(test)
 
