@@ -277,7 +277,7 @@ def _warn_unreachable(test: Any, hidden: Any, n_items: int) -> None:
     """Warn if test ratings are of items that lists leave out, so that no list can find them."""
     import numpy as np
 
-    from hingerank.personal.users import UserIndex
+    from hingerank.personal.catalogue import UserIndex
 
     if hidden is None:
         return

@@ -144,7 +144,7 @@ def ids_of_model(ranker: Any, users: Any) -> Any:
     import numpy as np
 
     from hingerank.data.blocks import number_ids, places_of
-    from hingerank.personal.users import ids_like
+    from hingerank.personal.catalogue import ids_like
 
     known = ranker.users_
     if users.dtype.kind == known.dtype.kind != "O" or not len(users):
@@ -172,8 +172,7 @@ def seen_pairs(
     import numpy as np
 
     from hingerank.data.blocks import number_ids
-    from hingerank.personal.catalogue import history_of
-    from hingerank.personal.users import UserIndex
+    from hingerank.personal.catalogue import UserIndex, history_of
 
     parts = []
     if not include_rated:

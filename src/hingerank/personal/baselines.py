@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
+from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_lists import hidden_items, top_lists
-from hingerank.personal.users import UserIndex
 
 
 class ItemBaseline(BaseEstimator):

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
+from hingerank.personal.catalogue import ids_like
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import ItemFeatures
 from hingerank.personal.rankers import PersonalRanker
-from hingerank.personal.users import ids_like
 
 
 class FactorRanker(PersonalRanker):

@@ -13,6 +13,7 @@ from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
 from hingerank.personal.all_pairs import choose_multiple as click_multiple
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
+from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.choosing import USUAL as USUAL_MULTIPLE
 from hingerank.personal.choosing import choose_multiple, held_back
 from hingerank.personal.clicks import CHANCES, Clicks, clicks_of, drawn_preferences
@@ -41,7 +42,6 @@ from hingerank.personal.problem import (
     start_of_users,
 )
 from hingerank.personal.rankers import Watched, accuracies, check_positive
-from hingerank.personal.users import UserIndex
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution

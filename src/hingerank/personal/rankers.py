@@ -19,6 +19,7 @@ from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.named_maps import feature_map
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.catalogue import UserIndex, ids_from_plain, plain_ids
 from hingerank.personal.losses import packed
 from hingerank.personal.passes import top_rows, users_right
 from hingerank.personal.preferences import (
@@ -32,7 +33,6 @@ from hingerank.personal.preferences import (
 from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.top_lists import SCORES_AT_ONCE, hidden_items, top_lists
-from hingerank.personal.users import UserIndex, ids_from_plain, plain_ids
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 from hingerank.data.blocks import number_ids
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.passes import top_rows
 from hingerank.personal.preferences import check_items
-from hingerank.personal.users import UserIndex
 
 SCORES_AT_ONCE = 1 << 22
 

@@ -14,9 +14,9 @@ import numpy as np
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole, whole_decimal
 from hingerank.data.files import DataError
+from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items
 from hingerank.personal.ratings import check_ratings
-from hingerank.personal.users import UserIndex
 
 MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
 OF_LISTS = ("coverage", "novelty", "popularity_bias")
