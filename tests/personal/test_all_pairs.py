@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.personal.all_pairs import MULTIPLES, AllPairs, fit_all_pairs
-from hingerank.personal.clicks import clicks_of
+from hingerank.personal.clicks import MULTIPLES, AllPairs, clicks_of, fit_all_pairs
 
 
 def listed(X, clicks, weight, U, V, C):
@@ -62,7 +61,7 @@ def test_the_weights_of_users_solve_their_systems(monkeypatch, rank, threads):
     items = np.concatenate([rng.permutation(15)[:c] for c in count])
     clicks, weight = clicks_of(np.repeat(np.arange(8), count), items, 15), rng.random(len(items)) + 0.1
     U, C = rng.standard_normal((9, rank)), 0.05
-    monkeypatch.setattr("hingerank.personal.all_pairs.CLICKS_PER_SHARD", 8)
+    monkeypatch.setattr("hingerank.personal.clicks.CLICKS_PER_SHARD", 8)
     V, value = AllPairs(X, clicks, weight, threads).users(U, C)
     Z = X @ U
     for u in range(8):

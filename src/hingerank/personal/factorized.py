@@ -10,13 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
-from hingerank.personal.all_pairs import AllPairs, fit_all_pairs
-from hingerank.personal.all_pairs import choose_multiple as click_multiple
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.choosing import USUAL as USUAL_MULTIPLE
 from hingerank.personal.choosing import choose_multiple, held_back
-from hingerank.personal.clicks import CHANCES, Clicks, clicks_of, drawn_preferences
+from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
+from hingerank.personal.clicks import choose_multiple as click_multiple
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
     LEAST_USERS,
