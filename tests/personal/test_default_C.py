@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.personal.choosing import ENOUGH_USERS, MULTIPLES, choose_multiple, held_back
+from hingerank.personal.fold_in import ENOUGH_USERS, MULTIPLES, choose_multiple, held_back
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
 

@@ -12,16 +12,17 @@ from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
 from hingerank.personal.catalogue import UserIndex
-from hingerank.personal.choosing import USUAL as USUAL_MULTIPLE
-from hingerank.personal.choosing import choose_multiple, held_back
 from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
 from hingerank.personal.clicks import choose_multiple as click_multiple
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
     LEAST_USERS,
     USUAL,
+    USUAL_MULTIPLE,
+    choose_multiple,
     fold_in,
     forgotten_users,
+    held_back,
     learn_strength,
     plain_prior,
     spread_of_users,
