@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.personal.alternating import nuclear_norm
 from hingerank.personal.completion import InductiveMatrixCompletion
 from hingerank.personal.factorized import PersonalRankSVM
-from hingerank.personal.nuclear import nuclear_norm
 from hingerank.structures import shrink_singular_values
 
 C = 0.05

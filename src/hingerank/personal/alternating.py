@@ -17,8 +17,21 @@ from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
-from hingerank.personal.problem import FactorObjective, StepSums, UsersImproved, blocks_of, half_square
+from hingerank.arrays import Matrix
+from hingerank.personal.losses import packed
+from hingerank.personal.passes import basis_loss
+from hingerank.personal.preferences import UserPreferences
+from hingerank.personal.problem import (
+    FactorObjective,
+    ItemFeatures,
+    StepSums,
+    UsersImproved,
+    blocks_of,
+    half_square,
+    own_rows,
+)
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # of the basis step: fraction of the gradient left, most products;
@@ -263,3 +276,46 @@ def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.nd
         return U, other, None
     M = np.linalg.solve(L.T, Q * np.sqrt(S))
     return U @ M, other @ M, (L @ Q) / np.sqrt(S)
+
+
+SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
+
+
+def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
+    """Return ‖U Vᵀ‖_*.
+
+    >>> round(nuclear_norm(np.eye(3)[:, :2], 2.0 * np.eye(4)[:, :2]), 9)
+    4.0
+    """
+    return float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
+
+
+def nuclear_gap(
+    X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
+) -> float:
+    """Return (primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w.
+
+    width: 0 for the squared hinge; for the hinge, the width of its rounded kink, which gives the dual point.
+    """
+    everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
+    mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
+    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
+    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # each row is a separate item
+    flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
+    known = packed(own_rows(p.known), width)
+    loss, hinge, kink = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)
+    Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
+    G = Z @ X
+    G = G.toarray() if sp.issparse(G) else np.asarray(G)
+    norm = SAFE * float(np.linalg.norm(G, 2))
+    most = 1.0 / (C * norm) if norm > 0 else np.inf
+    own, bend = 0.0, 0.0
+    if shared is not None:
+        own, bend = 0.5 * float(shared @ shared), 0.5 * C * C * float(np.square(G.sum(axis=0)).sum())
+    if width > 0:
+        loss, most, a = hinge, min(1.0, most), 0.5 * (hinge - kink - float(s @ z[:, 0]))
+    else:
+        bend, a = bend + C * loss, loss - 0.5 * float(s @ z[:, 0])
+    theta = min(C * a / bend if bend > 0 else np.inf, most) if a > 0 else 0.0
+    primal, dual = C * loss + nuclear_norm(U, V) + own, 2.0 * theta * C * a - theta * theta * bend
+    return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0

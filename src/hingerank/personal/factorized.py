@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
-from hingerank.personal.alternating import WIDEST, LocalUsers, alternating
+from hingerank.personal.alternating import WIDEST, LocalUsers, alternating, nuclear_gap
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
 from hingerank.personal.clicks import choose_multiple as click_multiple
@@ -28,7 +28,6 @@ from hingerank.personal.fold_in import (
     spread_of_users,
 )
 from hingerank.personal.losses import UserPairs
-from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.preferences import UserPreferences, counting
 from hingerank.personal.problem import (
     FactorObjective,
