@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.personal.baselines import Popularity
-from hingerank.personal.new_items import STRENGTHS, scores_without
+from hingerank.personal.item_item import STRENGTHS, scores_without
 
 
 @pytest.fixture(scope="module")
