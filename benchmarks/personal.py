@@ -29,9 +29,8 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.papers.engine import Place
-from hingerank.personal.baselines import ItemMean
+from hingerank.personal.baselines import ALS, BPR, ItemMean, LightFM
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
-from hingerank.personal.peers import ALS, BPR, LightFM
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_user
 from hingerank.preferences import GradedPreferences

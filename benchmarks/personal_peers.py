@@ -1,10 +1,10 @@
-"""Recommenders that only benchmarks compare with; those of `hingerank.personal.peers` are in the package."""
+"""Recommenders that only benchmarks compare with; those of `hingerank.personal.baselines` are in the package."""
 
 from typing import Any
 
 import numpy as np
 
-from hingerank.personal.peers import Peer
+from hingerank.personal.baselines import Peer
 
 
 class CornacMF(Peer):

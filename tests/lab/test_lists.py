@@ -12,9 +12,8 @@ from hingerank.cli.compare_command import Methods, _with_defaults
 from hingerank.data.files import DataError
 from hingerank.lab import compare, list_folds, method_from_name, rating_folds
 from hingerank.lab.rating_folds import BASELINES, baseline_parameters
-from hingerank.personal.baselines import Popularity
+from hingerank.personal.baselines import PEERS, Popularity, is_installed
 from hingerank.personal.item_features import identity_features, join_features
-from hingerank.personal.peers import PEERS, is_installed
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.registry import RANKERS, ranker_class
 
@@ -116,7 +115,7 @@ def test_settings_of_baselines(name):
 
 
 def test_a_library_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr("hingerank.personal.peers.find_spec", lambda name: None)
+    monkeypatch.setattr("hingerank.personal.baselines.find_spec", lambda name: None)
     for name, words in {"als": "implicit", "bpr": "implicit", "lightfm": "lightfm-next"}.items():
         with pytest.raises(ValueError, match=f"{name} needs the package .*: pip install {words}$"):
             method_from_name(name)
@@ -157,5 +156,5 @@ def test_the_command_line(ratings, tmp_path, monkeypatch, capsys):
 
 def test_what_is_compared_by_lists_unless_told(monkeypatch):
     assert _with_defaults(Methods(), "ratings", None, True).methods.startswith("popularity,item-knn,ease,list-ranker")
-    monkeypatch.setattr("hingerank.personal.peers.find_spec", lambda name: name == "implicit" or None)
+    monkeypatch.setattr("hingerank.personal.baselines.find_spec", lambda name: name == "implicit" or None)
     assert _with_defaults(Methods(), "ratings", None, True).methods == "popularity,item-knn,ease,list-ranker,als,bpr"

@@ -172,7 +172,7 @@ def compare(
 
 
 def _with_defaults(what: Methods, kind: str, turns: list[Any] | None, lists: bool) -> Methods:
-    from hingerank.personal.peers import PEERS, is_installed
+    from hingerank.personal.baselines import PEERS, is_installed
 
     if what.methods is not None:
         return what

@@ -24,10 +24,9 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.metrics.own import MeasureLike, measure_name
-from hingerank.personal.baselines import ItemBaseline, ItemMean, KnownItems, Popularity
+from hingerank.personal.baselines import PEERS, ItemBaseline, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.lists import ItemKNN
-from hingerank.personal.peers import PEERS
 from hingerank.personal.ratings import Ratings
 from hingerank.personal.top_lists import hidden_items, top_lists
 from hingerank.personal.top_n import list_values, parse_list_measure

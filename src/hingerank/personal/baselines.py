@@ -1,8 +1,11 @@
-"""Baselines that every recommender should beat: the most popular items and the best rated ones, the same for all users.
+"""Baselines that every recommender should beat, and recommenders of other libraries, for comparisons.
 
-Also the base class of baselines with a list for each user, which identify items by their features.
+The most popular items and the best rated ones are the same for all users. Baselines with a list for each user identify
+items by their features. Recommenders of other libraries learn from the same ratings, in the form that each library
+expects; `taken` says which ratings count as taken. Their parameters have the names of the libraries.
 """
 
+from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
@@ -146,3 +149,184 @@ def row_keys(X: Any) -> list[bytes]:
     X.eliminate_zeros()
     columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
     return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+
+
+class Peer(KnownItems):
+    """A model with factors of users and items; the last row of `item_factors_` is 0, for unknown items."""
+
+    needs = comes_with = ""  # the module to import, and the package to install
+    user_factors_: np.ndarray
+    item_factors_: np.ndarray
+    taken: Any
+
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
+        """Learn; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
+        code, rows, first = self._know(item_features, users, items)
+        value = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
+        self._learn(code, rows, value, (len(self.users_), len(first)), item_features[first])
+        return self
+
+    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+        raise NotImplementedError
+
+    def _is_taken(self, user: np.ndarray, rating: np.ndarray) -> np.ndarray:
+        """Return which ratings count: all, those at or above their user's mean, or those at or above a number."""
+        if self.taken == "all":
+            return np.ones(len(rating), bool)
+        if self.taken == "liked":
+            return rating >= (np.bincount(user, rating) / np.maximum(np.bincount(user), 1))[user]
+        if isinstance(self.taken, str | bool) or self.taken is None:
+            raise ValueError(f"taken must be 'all', 'liked' or the smallest rating that counts, not {self.taken!r}")
+        return rating >= float(self.taken)
+
+    def _place(self, features: Any) -> np.ndarray:
+        return self.item_factors_[self._numbers(features)]
+
+    def _own(self, numbers: np.ndarray) -> np.ndarray:
+        return self.user_factors_[numbers]
+
+    def _keep(self, users: Any, items: Any) -> None:
+        self.user_factors_ = np.asarray(users, np.float64)
+        self.item_factors_ = np.vstack([np.asarray(items, np.float64), np.zeros((1, items.shape[1]))])
+
+
+class ALS(Peer):
+    """implicit's alternating least squares: every item that a user did not take is a target of 0 with a low weight.
+
+    It does not use features, so items that nobody took have the score 0.
+
+    Parameters
+    ----------
+    factors, regularization, iterations, alpha
+        As in `implicit.als.AlternatingLeastSquares`.
+    taken : "all", "liked" or float, default "all"
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
+    by_rating : bool, default False
+        Whether ratings are used as weights; otherwise all weights are 1.
+    random_state, n_jobs : int
+        Seed, and number of threads.
+    """
+
+    needs = comes_with = "implicit"
+
+    def __init__(
+        self, factors=32, regularization=1.0, iterations=15, alpha=1.0, *, taken="all", by_rating=False,
+        random_state=0, n_jobs=1,
+    ):  # fmt: skip
+        self.factors = factors
+        self.regularization = regularization
+        self.iterations = iterations
+        self.alpha = alpha
+        self.taken = taken
+        self.by_rating = by_rating
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+        from threadpoolctl import threadpool_limits
+
+        weight = rating if self.by_rating else np.ones(len(rating))
+        kept = self._is_taken(user, rating)
+        with threadpool_limits(1, "blas"):  # implicit requires it
+            model = self._model()
+            table = sp.csr_matrix((weight[kept].astype(np.float32), (user[kept], item[kept])), shape)
+            model.fit(table, show_progress=False)
+        self._keep(model.user_factors, model.item_factors)
+
+    def _model(self) -> Any:
+        from implicit.als import AlternatingLeastSquares
+
+        return AlternatingLeastSquares(
+            factors=self.factors, regularization=self.regularization, iterations=self.iterations, alpha=self.alpha,
+            random_state=self.random_state, num_threads=self.n_jobs, use_gpu=False,
+        )  # fmt: skip
+
+
+class BPR(ALS):
+    """implicit's Bayesian personalised ranking: an item that a user took is compared with one sampled from all others.
+
+    It does not use features, so items that nobody took have the score 0.
+
+    Parameters
+    ----------
+    factors, regularization, iterations, learning_rate
+        As in `implicit.bpr.BayesianPersonalizedRanking`.
+    taken : "all", "liked" or float, default "all"
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
+    random_state, n_jobs : int
+        Seed, and number of threads.
+    """
+
+    def __init__(
+        self, factors=32, regularization=0.01, iterations=100, learning_rate=0.01, *, taken="all", random_state=0,
+        n_jobs=1,
+    ):  # fmt: skip
+        super().__init__(factors, regularization, iterations, taken=taken, random_state=random_state, n_jobs=n_jobs)
+        self.learning_rate = learning_rate
+
+    def _model(self) -> Any:
+        from implicit.bpr import BayesianPersonalizedRanking
+
+        return BayesianPersonalizedRanking(
+            factors=self.factors, regularization=self.regularization, iterations=self.iterations,
+            learning_rate=self.learning_rate, random_state=self.random_state, num_threads=self.n_jobs, use_gpu=False,
+        )  # fmt: skip
+
+
+class LightFM(Peer):
+    """lightfm-next: the vector of an item is the sum of the embeddings of its features.
+
+    Parameters
+    ----------
+    no_components, epochs, learning_rate
+        As in `lightfm.LightFM`.
+    loss : str, default "warp"
+        "warp" or "bpr" on what was taken, or "logistic" on all ratings, +1 if they count and -1 otherwise.
+    taken : "all", "liked" or float, default "liked"
+        Which ratings count: all, those at or above their user's mean, or those at or above a number.
+    random_state, n_jobs : int
+        Seed, and number of threads.
+    """
+
+    needs, comes_with = "lightfm", "lightfm-next"
+
+    def __init__(
+        self, no_components=32, epochs=20, learning_rate=0.05, *, loss="warp", taken="liked", random_state=0, n_jobs=1
+    ):
+        self.no_components = no_components
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.taken = taken
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+        from lightfm import LightFM as Model
+
+        model = Model(
+            no_components=self.no_components, loss=self.loss, learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        )  # fmt: skip
+        good = self._is_taken(user, rating)
+        kept = np.ones(len(good), bool) if self.loss == "logistic" else good
+        sign = np.where(good, 1.0, -1.0)[kept].astype(np.float32)
+        table = sp.coo_matrix((sign, (user[kept], item[kept])), shape)
+        model.fit(table, item_features=_single(F), epochs=self.epochs, num_threads=self.n_jobs)
+        self.embeddings_ = np.hstack([model.item_embeddings, model.item_biases[:, None]]).astype(np.float64)
+        self.user_factors_ = np.hstack([model.user_embeddings, np.ones((shape[0], 1))])
+
+    def _place(self, features: Any) -> np.ndarray:
+        return np.asarray(_single(features) @ self.embeddings_)
+
+
+def _single(F: Any) -> sp.csr_matrix:
+    return sp.csr_matrix(F, dtype=np.float32)
+
+
+PEERS: dict[str, type[Peer]] = {"als": ALS, "bpr": BPR, "lightfm": LightFM}
+
+
+def is_installed(name: str) -> bool:
+    """Return whether the library of a peer is installed."""
+    return find_spec(PEERS[name].needs) is not None
