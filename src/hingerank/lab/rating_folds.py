@@ -28,8 +28,7 @@ from hingerank.personal.baselines import PEERS, ItemBaseline, ItemMean, KnownIte
 from hingerank.personal.item_features import Features
 from hingerank.personal.lists import ItemKNN
 from hingerank.personal.ratings import Ratings
-from hingerank.personal.top_lists import hidden_items, top_lists
-from hingerank.personal.top_n import list_values, parse_list_measure
+from hingerank.personal.top_n import hidden_items, list_values, parse_list_measure, top_lists
 
 LIST_MEASURE = "list_ndcg@10"
 LIST_MEASURES = [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]

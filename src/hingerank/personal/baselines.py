@@ -18,7 +18,7 @@ from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items
 from hingerank.personal.products import all_products, row_products
 from hingerank.personal.ratings import check_ratings
-from hingerank.personal.top_lists import hidden_items, top_lists
+from hingerank.personal.top_n import hidden_items, top_lists
 
 
 class ItemBaseline(BaseEstimator):

@@ -22,8 +22,7 @@ from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures
 from hingerank.personal.products import rows_or_mean
 from hingerank.personal.ratings import check_ratings
-from hingerank.personal.top_lists import SCORES_AT_ONCE
-from hingerank.personal.top_n import evaluate_top
+from hingerank.personal.top_n import SCORES_AT_ONCE, evaluate_top
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 

@@ -32,7 +32,7 @@ from hingerank.personal.preferences import (
 )
 from hingerank.personal.problem import column_scales, scaled
 from hingerank.personal.products import all_products, row_products
-from hingerank.personal.top_lists import SCORES_AT_ONCE, hidden_items, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
