@@ -40,6 +40,7 @@ ARMIJO, HALVINGS = 1e-4, 20
 FLOOR = 1e-10  # directions below this fraction of the largest one are treated as lost
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U for extrapolation
 WIDEST, NARROWEST = 0.5, 1e-7  # widths of the rounded kink of the hinge
+SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
 
 
 class Users(Protocol):
@@ -217,7 +218,7 @@ def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.nda
     """Take a truncated Newton step in U: (next U, or the same object if none is lower; number of Hessian products)."""
     g = improved.gradient.ravel()
     limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
-    step, used = _equations(users.curvature(), g, improved.diagonal.ravel(), *limits)
+    step, used = solve_equations(users.curvature(), g, improved.diagonal.ravel(), *limits)
     slope, length = float(g @ step), 1.0
     for _ in range(HALVINGS):
         following = U + length * step.reshape(U.shape)
@@ -227,7 +228,7 @@ def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.nda
     return U, used
 
 
-def _equations(
+def solve_equations(
     curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray, enough: float, most: int
 ) -> tuple[np.ndarray, int]:
     """Solve H step = -g approximately, by conjugate gradients with a diagonal preconditioner."""
@@ -278,9 +279,6 @@ def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.nd
     return U @ M, other @ M, (L @ Q) / np.sqrt(S)
 
 
-SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
-
-
 def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
     """Return ‖U Vᵀ‖_*.
 
@@ -293,9 +291,19 @@ def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
 def nuclear_gap(
     X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
 ) -> float:
-    """Return (primal - dual) / primal at W = U Vᵀ; V has a row for each user of `p`, shared is w.
+    """Return (primal - dual) / primal of  min over W of  C · loss(W) + ‖W‖_* (+ ½‖w‖²)  at W = U Vᵀ.
 
-    width: 0 for the squared hinge; for the hinge, the width of its rounded kink, which gives the dual point.
+    Every loss here is quadratic where it is not 0. Let l be its value, z its gradient in the scores s of the rows, and
+    a = l - ½ s·z. Its conjugate at θ z is  θ² l - 2 θ a.  So the dual at θ z is
+
+        2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
+
+    with G the gradient of the loss in W (‖G‖₂, its largest singular value, is the dual of the nuclear norm) and g_w
+    the gradient in the weights w that all users share. The best θ has a closed form. The multipliers -ℓ'(t) of the hinge
+    may not exceed 1. Its dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the sum of the multipliers, and θ ≤ 1.
+
+    V has a row for each user of `p`, shared is w. width: 0 for the squared hinge; for the hinge, the width of its
+    rounded kink, which gives the dual point.
     """
     everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])

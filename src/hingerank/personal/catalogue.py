@@ -18,6 +18,7 @@ from hingerank.export.model_file import FILE_NAME as MODEL_NAME
 from hingerank.personal.item_features import identity_features, join_features
 
 ADD_USER = "add_user learns a new user from a few ratings"
+FILE_NAME = "items.npz"
 
 
 class UserIndex:
@@ -99,9 +100,6 @@ def ids_like(known: np.ndarray, new: np.ndarray) -> np.ndarray:
     plain = np.asarray(new.tolist()) if len(new) else known[:0]
     whole = {"i": "iu", "u": "iu"}.get(known.dtype.kind, known.dtype.kind if known.dtype.kind in "UfSMm" else "")
     return plain if plain.ndim == 1 and plain.dtype.kind in whole else new
-
-
-FILE_NAME = "items.npz"
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,18 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.alternating import balance
+from hingerank.personal.alternating import balance, solve_equations
 from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
 from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, half_square
 from hingerank.personal.products import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 CHANCES = ("uniform", "popularity")
+CLICKS_PER_SHARD = 16384
+MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest useful C; the first is for ids alone
+LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # clicks of a user, fraction held out, list length, epochs
+ENOUGH_USERS, MOST_JUDGED = 200, 500  # up to so many users all are used, else half; users with judged lists
+PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: largest number of products, fraction of the gradient left
 
 
 @dataclass(frozen=True)
@@ -110,13 +115,6 @@ def drawn_preferences(
     all_items = np.concatenate([clicks.items, items])
     weight = None if clicks.weight is None else np.concatenate([clicks.weight, np.ones(len(items))])
     return from_ratings(all_users, all_items, values, clicks.n_items, pair_weight, weight)
-
-
-CLICKS_PER_SHARD = 16384
-MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest useful C; the first is for ids alone
-LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # clicks of a user, fraction held out, list length, epochs
-ENOUGH_USERS, MOST_JUDGED = 200, 500  # up to so many users all are used, else half; users with judged lists
-PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: largest number of products, fraction of the gradient left
 
 
 @inner(fastmath=SUMS_MAY_REORDER)
@@ -310,30 +308,15 @@ def fit_all_pairs(
         left = promise / gain if gain > 0 else 0.0
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
-        U = U + _step(problem, V, C, g, D)
+        step, _ = solve_equations(
+            lambda d, V=V: problem.curvature(d.reshape(g.shape), V, C).ravel(), g.ravel(), D.ravel(), ENOUGH, PRODUCTS
+        )
+        U = U + step.reshape(U.shape)
         U, _, _ = balance(U, gram(V), U)
         before = value
         V, value = problem.users(U, C)
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
     return run.solution(STATIONARY, U[:, order], value, len(run.trace), V=V[:, order], width=0.0)
-
-
-def _step(problem: AllPairs, V: np.ndarray, C: float, g: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """Solve  Hessian · step = -g  in U approximately, by a few steps of conjugate gradients."""
-    step, r = np.zeros_like(g), -g
-    d = r / D
-    rr = float(np.vdot(r, d))
-    target = ENOUGH * ENOUGH * rr
-    for _ in range(PRODUCTS):
-        if rr <= target:
-            break
-        product = problem.curvature(d, V, C)
-        length = rr / float(np.vdot(d, product))
-        step += length * d
-        r -= length * product
-        rr, before = float(np.vdot(r, r / D)), rr
-        d = r / D + (rr / before) * d
-    return step
 
 
 def choose_multiple(

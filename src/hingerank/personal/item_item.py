@@ -25,6 +25,10 @@ from hingerank.solvers.run import Certificate, Solution
 
 UNTAKEN = 0.7  # factor of the scores of items that nobody took, since not being taken counts against them
 MOST_ITEMS = 30_000  # a square matrix of this size takes 7 GB
+STRENGTHS, USUAL = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), 3.0  # the default if too little can be held out
+MOST = 200  # largest number of directions
+PART_HELD, MOST_HELD, LEAST_HELD = 0.2, 1000, 20  # items held out
+USERS, LEAST_USERS, TOP = 500, 20, 10  # users whose lists are judged, and the length of a list
 
 
 class EASE(PersonalRanker):
@@ -227,15 +231,19 @@ def taken_rows(X: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return number[place], first[taken]
 
 
-STRENGTHS, USUAL = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0), 3.0  # the default if too little can be held out
-MOST = 200  # largest number of directions
-PART_HELD, MOST_HELD, LEAST_HELD = 0.2, 1000, 20  # items held out
-USERS, LEAST_USERS, TOP = 500, 20, 10  # users whose lists are judged, and the length of a list
-
-
 @dataclass(frozen=True)
 class Directions:
-    """F[:, shared] = left · diag(size) · rightᵀ, for features that several items have; m is the mean of ‖f_i‖²."""
+    """The features of items that nobody took are scored with weights that reproduce the scores of the known items:
+
+        score(u, x) = <w_u, x>,  w_u = argmin over w of  ‖s_u - F w‖² + strength · m · ‖w‖²
+
+    with s_u the user's scores of the known items, F their features and m the mean of ‖f_i‖² over items. A feature that
+    only one item has (an indicator column, a rare word) does not help with others and is left out. Of the other
+    features the strongest directions are used (`MOST` singular vectors). The best strength depends on how informative
+    the features are. Some items are held out as if they were new, and the strength is chosen whose lists find most of
+    what users took.
+
+    F[:, shared] = left · diag(size) · rightᵀ, for features that several items have; m is the mean of ‖f_i‖²."""
 
     shared: np.ndarray
     left: np.ndarray

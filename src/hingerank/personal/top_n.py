@@ -23,6 +23,10 @@ from hingerank.personal.preferences import check_items
 from hingerank.personal.ratings import check_ratings
 
 SCORES_AT_ONCE = 1 << 22
+MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
+OF_LISTS = ("coverage", "novelty", "popularity_bias")
+USERS_AT_ONCE = 20_000
+GROUPS = (20, 100)  # numbers of training ratings that separate groups of users
 
 
 def hidden_items(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> sp.csr_matrix | None:
@@ -59,12 +63,6 @@ def top_lists(
         shards = cut_shards(np.arange(len(S) + 1) * n_items, 1 << 16)
         run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
     return rows, values
-
-
-MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
-OF_LISTS = ("coverage", "novelty", "popularity_bias")
-USERS_AT_ONCE = 20_000
-GROUPS = (20, 100)  # numbers of training ratings that separate groups of users
 
 
 class Recommends(Protocol):
