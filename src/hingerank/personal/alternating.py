@@ -299,8 +299,8 @@ def nuclear_gap(
         2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
 
     with G the gradient of the loss in W (‖G‖₂, its largest singular value, is the dual of the nuclear norm) and g_w
-    the gradient in the weights w that all users share. The best θ has a closed form. The multipliers -ℓ'(t) of the hinge
-    may not exceed 1. Its dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the sum of the multipliers, and θ ≤ 1.
+    the gradient in the weights w that all users share. The best θ has a closed form. The multipliers -ℓ'(t) of the
+    hinge may not exceed 1. Its dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the sum of the multipliers, and θ ≤ 1.
 
     V has a row for each user of `p`, shared is w. width: 0 for the squared hinge; for the hinge, the width of its
     rounded kink, which gives the dual point.

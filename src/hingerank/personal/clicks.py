@@ -16,6 +16,7 @@ small linear system for each user. The system has as many equations as the user 
 is fewer. Given V, the loss is quadratic in U too. Each step of conjugate gradients in U costs one pass over the clicks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -270,8 +271,14 @@ class AllPairs:
     def gradient(self, U: np.ndarray, V: np.ndarray, C: float) -> np.ndarray:
         return U + C * self.features.back(self.moved(self.features.times(U), V, 1.0))
 
-    def curvature(self, D: np.ndarray, V: np.ndarray, C: float) -> np.ndarray:
-        return D + C * self.features.back(self.moved(self.features.times(D), V, 0.0))
+    def curvature(self, V: np.ndarray, C: float) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the function D -> (Hessian in U) D, for the flattened D."""
+
+        def product(D: np.ndarray) -> np.ndarray:
+            moved = self.moved(self.features.times(D.reshape(-1, V.shape[1])), V, 0.0)
+            return D + C * self.features.back(moved).ravel()
+
+        return product
 
     def diagonal(self, V: np.ndarray, C: float) -> np.ndarray:
         """Approximate the diagonal of the Hessian in U, as if all items had the same users."""
@@ -308,9 +315,7 @@ def fit_all_pairs(
         left = promise / gain if gain > 0 else 0.0
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
-        step, _ = solve_equations(
-            lambda d, V=V: problem.curvature(d.reshape(g.shape), V, C).ravel(), g.ravel(), D.ravel(), ENOUGH, PRODUCTS
-        )
+        step, _ = solve_equations(problem.curvature(V, C), g.ravel(), D.ravel(), ENOUGH, PRODUCTS)
         U = U + step.reshape(U.shape)
         U, _, _ = balance(U, gram(V), U)
         before = value
