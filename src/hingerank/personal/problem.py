@@ -1,11 +1,9 @@
-"""The problems of personal rankers: the factorised objective, and designs over (user, item) rows for the convex ones.
+"""The factorised objective of personal rankers, and products with the features of items.
 
 A factorised model minimises  C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²).  X holds the d features
 of the items, U (d x k) the basis, V (users x k) the users' coordinates. Items enter only through P = X U (items x k),
 so a pass costs O(rows k) plus one product with X, however many pairs the rows imply. The last columns of V may be fixed
 at 1, for a function that all users share; they then have no penalty.
-
-The convex models use `Problem` with one of three designs: weights that all users share, weights of each user, or both.
 """
 
 from collections.abc import Callable
@@ -17,17 +15,14 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
-from hingerank.personal.passes import basis_curvature, basis_loss, own_back, own_scores, users_right, users_step
+from hingerank.personal.losses import packed
+from hingerank.personal.passes import basis_curvature, basis_loss, users_right, users_step
 from hingerank.personal.preferences import UserPreferences, own_rows
-from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, add_up
+from hingerank.problem.problem import add_up
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the sums of shards may always take
 ROWS_PER_BLOCK, ROWS_OF_USERS = 4096, 8192
-ROWS_PER_DESIGN_SHARD = 8192
 FEW = 0.5  # if less than this fraction of items or features is used, the fit leaves out the others
 
 
@@ -283,29 +278,6 @@ def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], ste
     return float(np.sqrt(square)) if square > 0 else 1.0
 
 
-def pair_distances(X: Matrix, p: UserPreferences) -> float:
-    """Return the mean over users of  scale · pairs · 2 · variance of the user's items,  about the sum of ‖x_i - x_j‖².
-
-    It is 1 if there are no pairs or all items are equal.
-    """
-    if isinstance(X, np.ndarray):
-        squares = np.einsum("ij,ij->i", X, X)
-    else:
-        squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    rows, pairs = p.mass
-    n = np.where(rows > 0, rows, 1.0)
-    weighted = not isinstance(p.known, UserPairs) and len(p.known.weight) > 0
-    mass = p.known.weight if weighted else np.ones(p.n_rows)
-    users = sp.csr_matrix((mass, p.item, p.start), shape=(p.n_users, X.shape[0]))
-    total, pairs = 0.0, pairs if isinstance(p.known, UserTargets) else pairs * p.known.scale
-    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features for one block of users at a time
-        b = slice(a, a + ROWS_PER_BLOCK)
-        sums: Any = users[b] @ X
-        norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
-        total += float(pairs[b] @ np.maximum(users[b] @ squares / n[b] - norms / n[b] ** 2, 0.0))
-    return 2.0 * total / p.n_users if total > 0 else 1.0
-
-
 def half_square(A: np.ndarray) -> float:
     """Return ½‖A‖²."""
     return 0.5 * float(np.vdot(A, A))
@@ -329,99 +301,6 @@ def count_right(
     known = packed(p.known)
     parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, known, p.sizes), shards, threads)
     return float(sum(parts)), p.n_pairs
-
-
-class SharedDesign(Design):
-    """scores(w)[r] = <x_item(r), w>: each item is multiplied once, however many users rated it."""
-
-    def __init__(self, X: Matrix, preferences: UserPreferences):
-        self.items, self.item = RowsDesign(X), preferences.item
-        self.shape = (preferences.n_rows, X.shape[1])
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        return self.items.scores(w)[self.item]
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        return self.items.back(np.bincount(self.item, z, self.items.shape[0]))
-
-
-class OwnDesign(Design):
-    """scores(w)[r] = <x_item(r), w_u(r)> with a weight vector for every user, over the features of the user's items.
-
-    A dense X gives every user all features (w is users x features, flattened); a CSR X only those of the user's items.
-    """
-
-    def __init__(self, X: Matrix, preferences: UserPreferences):
-        self.X, self.p, self._sparse = X, preferences, sp.issparse(X)
-        if self._sparse:
-            rows, self._columns, self._start = blocks_of_users(X, preferences)
-            self._design = RowsDesign(rows)
-            self.shape: tuple[int, int] = rows.shape
-        else:
-            self.shape = (preferences.n_rows, preferences.n_users * X.shape[1])
-            self._shards = cut_shards(preferences.start, ROWS_PER_DESIGN_SHARD)
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        if self._sparse:
-            return self._design.scores(w)
-        p, W, out = self.p, w.reshape(self.p.n_users, -1), np.empty(self.shape[0])
-        run_shards(lambda ab: own_scores(self.X, W, *ab, p.start, p.item, out), self._shards)
-        return out
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        if self._sparse:
-            return self._design.back(z)
-        p, W = self.p, np.empty((self.p.n_users, self.X.shape[1]))
-        run_shards(lambda ab: own_back(self.X, z, *ab, p.start, p.item, W), self._shards)
-        return W.ravel()
-
-    def vectors(self, w: np.ndarray) -> Matrix:
-        """Return the weights as users x features, dense or CSR as X is."""
-        if not self._sparse:
-            return w.reshape(self.p.n_users, -1)
-        shape = self.p.n_users, self.X.shape[1]
-        return sp.csr_matrix((w[: len(self._columns)], self._columns, self._start), shape=shape)
-
-
-class MeanAndOwnDesign(Design):
-    """scores((m, w)) = √weight · shared(m) + own(w): ½‖m‖² + ½‖w‖² then penalises the mean by 1/weight."""
-
-    def __init__(self, X: Matrix, preferences: UserPreferences, weight: float):
-        self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(weight)
-        self.cut = X.shape[1]
-        self.shape = (preferences.n_rows, self.cut + self.own.shape[1])
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        return self.shared.scores(self.root * w[: self.cut]) + self.own.scores(w[self.cut :])
-
-    def back(self, z: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.root * self.shared.back(z), self.own.back(z)])
-
-
-def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Return rows of X with columns numbered within the user: (matrix, feature of each, first of each user)."""
-    rows = X[p.item]
-    user = np.repeat(np.repeat(np.arange(p.n_users), np.diff(p.start)), np.diff(rows.indptr))
-    key = user * X.shape[1] + rows.indices
-    distinct, column = np.unique(key, return_inverse=True)
-    start = np.searchsorted(distinct, np.arange(p.n_users + 1) * X.shape[1])
-    block = sp.csr_matrix((rows.data, column.astype(np.int32), rows.indptr), shape=(len(p.item), max(1, len(distinct))))
-    return block, distinct % X.shape[1], start
-
-
-def row_preferences(p: UserPreferences) -> Preferences:
-    """Return the preferences of the users' rows in the form that every loss of the library takes."""
-    known = p.known
-    if isinstance(known, UserGrades):
-        weight = known.weight if len(known.weight) else None
-        return GradedPreferences(known.grade, p.start, item_weight=weight, query_weight=known.scale)
-    if not isinstance(known, UserPairs):
-        raise TypeError("targets of scores have no pairs")
-    per_user = np.diff(known.start)
-    first, weight = np.repeat(p.start[:-1], per_user), np.repeat(known.scale, per_user)
-    if len(known.weight):
-        weight *= known.weight
-    return ExplicitPairs(first + known.winner, first + known.loser, p.n_rows, weight)
 
 
 def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:
