@@ -30,7 +30,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import balance, solve_equations
 from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
 from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, half_square
-from hingerank.personal.products import part_found
+from hingerank.personal.top_n import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 CHANCES = ("uniform", "popularity")

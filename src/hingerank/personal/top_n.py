@@ -71,6 +71,18 @@ class Recommends(Protocol):
     def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
 
 
+def part_found(scores: np.ndarray, wanted: np.ndarray, top: int) -> float:
+    """Return the mean fraction of each user's wanted items (users x items, 1 or 0) among the `top` highest scores.
+
+    If a user wants more items than `top`, the fraction is of `top`.
+    """
+    shape = len(scores), min(top, scores.shape[1])
+    best, values = np.empty(shape, np.int64), np.empty(shape)
+    top_rows(scores, 0, len(scores), best, values)
+    hits = (np.take_along_axis(wanted, best, axis=1) * (best >= 0)).sum(axis=1)
+    return float((hits / np.clip(wanted.sum(axis=1), 1.0, top)).mean())
+
+
 def parse_list_measure(text: str) -> tuple[str, int] | None:
     """Return the measure of lists and their length; None if it is not a measure of lists.
 
