@@ -16,7 +16,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items
-from hingerank.personal.products import all_products, row_products
+from hingerank.personal.problem import all_products, row_products
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import hidden_items, top_lists
 

@@ -16,8 +16,7 @@ from hingerank.losses import squared_hinge
 from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import ROWS_PER_BLOCK
-from hingerank.personal.products import rows_or_mean
+from hingerank.personal.problem import ROWS_PER_BLOCK, rows_or_mean
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem

@@ -19,8 +19,7 @@ from hingerank.personal.baselines import KnownItems, Popularity
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, counting
-from hingerank.personal.problem import ItemFeatures
-from hingerank.personal.products import rows_or_mean
+from hingerank.personal.problem import ItemFeatures, rows_or_mean
 from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import SCORES_AT_ONCE, evaluate_top
 from hingerank.rankers.inputs import check_features

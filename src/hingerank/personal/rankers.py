@@ -30,8 +30,7 @@ from hingerank.personal.preferences import (
     from_comparisons,
     from_ratings,
 )
-from hingerank.personal.problem import column_scales, scaled
-from hingerank.personal.products import all_products, row_products
+from hingerank.personal.problem import all_products, column_scales, row_products, scaled
 from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
