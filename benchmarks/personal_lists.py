@@ -32,9 +32,8 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.papers.engine import Place
-from hingerank.personal.baselines import ALS, BPR, LightFM, Popularity
+from hingerank.personal.baselines import ALS, BPR, ItemKNN, LightFM, Popularity
 from hingerank.personal.item_features import identity_features
-from hingerank.personal.lists import ItemKNN
 from hingerank.personal.rating_sets import open_ratings
 from hingerank.personal.ratings import Ratings, split_by_item, split_by_time, split_by_user
 from measuring import default_data, is_kept, keep_table, kept

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.personal.baselines import Popularity
-from hingerank.personal.lists import MIXES, USUAL, ItemKNN
+from hingerank.personal.baselines import ItemKNN, Popularity
+from hingerank.personal.lists import MIXES, USUAL
 
 
 @pytest.fixture(scope="module")

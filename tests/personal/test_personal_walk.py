@@ -11,9 +11,8 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli import main
-from hingerank.personal.baselines import Popularity
+from hingerank.personal.baselines import ItemKNN, Popularity
 from hingerank.personal.catalogue import Catalogue, history_of, load_catalogue
-from hingerank.personal.lists import ItemKNN
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.registry import RANKERS, ranker_class
 

@@ -298,9 +298,8 @@ def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, An
     The training ratings are those saved with the model and those of --exclude. Each item is identified by its id, even
     if several items have the same features.
     """
-    from hingerank.personal.baselines import Popularity
+    from hingerank.personal.baselines import ItemKNN, Popularity
     from hingerank.personal.item_features import identity_features
-    from hingerank.personal.lists import ItemKNN
     from hingerank.personal.top_n import Recommends, evaluate_top
 
     taken = hidden

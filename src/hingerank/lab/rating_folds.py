@@ -24,9 +24,8 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.metrics.own import MeasureLike, measure_name
-from hingerank.personal.baselines import PEERS, ItemBaseline, ItemMean, KnownItems, Popularity
+from hingerank.personal.baselines import PEERS, ItemBaseline, ItemKNN, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
-from hingerank.personal.lists import ItemKNN
 from hingerank.personal.ratings import Ratings
 from hingerank.personal.top_n import hidden_items, list_values, parse_list_measure, top_lists
 

@@ -18,7 +18,7 @@ from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items
 from hingerank.personal.problem import all_products, row_products
 from hingerank.personal.ratings import check_ratings
-from hingerank.personal.top_n import hidden_items, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
 
 
 class ItemBaseline(BaseEstimator):
@@ -149,6 +149,54 @@ def row_keys(X: Any) -> list[bytes]:
     X.eliminate_zeros()
     columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
     return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+
+
+class ItemKNN(KnownItems):
+    """score(u, j) = sum over the items i that u took of cosine(i, j), over the nearest items of j only.
+
+    cosine(i, j) = users who took both / (√(users of i · users of j) + shrink). A baseline for lists.
+
+    Parameters
+    ----------
+    neighbours : int, default 200
+        Number of nearest items that count for each item.
+    shrink : float, default 10
+        Shrinks similarities of items with few users towards 0.
+
+    Examples
+    --------
+    >>> ItemKNN(2, 0.0).fit(np.eye(3), [1, 1, 2, 2, 3], [0, 1, 0, 1, 2]).top_k([3, 1], np.eye(3), 1)[0].tolist()
+    [[0], [0]]
+    """
+
+    def __init__(self, neighbours: int = 200, shrink: float = 10.0):
+        self.neighbours, self.shrink = neighbours, shrink
+
+    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
+        """Count; items are row numbers of item_features, and items with the same features count as one."""
+        code, rows, first = self._know(item_features, users, items)
+        n_items = len(first)
+        self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
+        self.T.data[:] = 1.0
+        columns, root = self.T.tocsc(), np.sqrt(np.asarray(self.T.sum(axis=0)).ravel())
+        step, parts = max(1, SCORES_AT_ONCE // n_items), []
+        for a in range(0, n_items, step):
+            some = np.arange(a, min(a + step, n_items))
+            S = (columns[:, some].T @ self.T).toarray()
+            S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
+            S[some - a, some] = 0.0
+            if self.neighbours < n_items:
+                S[np.partition(S, -self.neighbours, axis=1)[:, -self.neighbours, None] > S] = 0.0
+            parts.append(sp.csr_matrix(S))
+        self.similarity = sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))
+        return self
+
+    def _place(self, features: Any) -> sp.csr_matrix:
+        """Return the similarities of other items to these; the last row, for items that were not in the fit, is 0."""
+        return self.similarity[self._numbers(features)]
+
+    def _own(self, numbers: np.ndarray) -> sp.csr_matrix:
+        return self.T[numbers]
 
 
 class Peer(KnownItems):
