@@ -78,7 +78,7 @@ def test_similar_items_do_not_depend_on_the_blocks(monkeypatch):
     np.fill_diagonal(S, 0.0)
     S[np.sort(S, axis=1)[:, -4, None] > S] = 0.0
     for at_once in (25, 70, 1000):
-        monkeypatch.setattr("hingerank.personal.lists.SCORES_AT_ONCE", at_once)
+        monkeypatch.setattr("hingerank.personal.baselines.SCORES_AT_ONCE", at_once)
         knn = ItemKNN(neighbours=4).fit(np.eye(25), users, items)
         np.testing.assert_allclose(knn.predict(7, np.eye(25)), S @ T[7], rtol=1e-12)
 
