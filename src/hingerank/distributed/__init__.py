@@ -4,8 +4,7 @@ A part has whole queries. `read` returns data for ``ranker.fit(data)``, ``ranker
 ``hingerank.tune(ranker, data)`` and `evaluate`.
 """
 
-from hingerank.distributed.checkpoint import Checkpoint
-from hingerank.distributed.errors import ClusterError
+from hingerank.distributed.checkpoint import Checkpoint, ClusterError
 from hingerank.distributed.parted_data import PartedData
 from hingerank.distributed.reading import evaluate, read
 

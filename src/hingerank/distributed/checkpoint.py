@@ -1,4 +1,4 @@
-"""The weights of a fit in a file, from which it can be resumed."""
+"""Failures of a cluster, and the weights of a fit in a file, from which it can be resumed."""
 
 import os
 from collections.abc import Callable
@@ -8,6 +8,14 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.files import DataError, PathLike, draft_of
+
+
+class ClusterError(RuntimeError):
+    """A cluster failed: its scheduler is lost, it has no workers, or parts kill every worker they are sent to.
+
+    Such a fit can be resumed if it was given ``callback=hingerank.distributed.Checkpoint(path)``: pass
+    ``init=checkpoint.weights()`` to the next fit.
+    """
 
 
 class Checkpoint:

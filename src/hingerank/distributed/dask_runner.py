@@ -17,7 +17,7 @@ from distributed import Client, wait
 from distributed.worker import get_worker
 
 from hingerank.arrays import Facts
-from hingerank.distributed.errors import ClusterError
+from hingerank.distributed.checkpoint import ClusterError
 from hingerank.distributed.parts import LOADED, Answers, Arguments, Part, Question, Runner, answers, forget
 
 LOOK = 0.5  # seconds between checks of which workers are alive, during a round

@@ -2,34 +2,37 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from hingerank.arrays import Facts, Matrix, Ranker
-from hingerank.data.describe import merge_figures
+from hingerank.data.blocks import fingerprint
+from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
+from hingerank.data.view_figures import figures_of
 from hingerank.distributed.parts import (
     Answers,
     Lease,
+    LoadedPart,
     Part,
     PartFacts,
     Question,
     RowWeights,
     Runner,
     facts_of,
-    ids_of,
     joined_weights,
-    look_at,
-    rows_of,
     stacked,
 )
-from hingerank.distributed.source import PartsSource, lightened, measures_of, scores_of
+from hingerank.distributed.problem import PartsSource
 from hingerank.preferences import QueryPreferences
 from hingerank.rankers.sources import RowsInParts
 
@@ -84,7 +87,8 @@ class PartedData(RowsInParts):
     def graded(self, values: np.ndarray) -> "PartedData":
         """The same rows with other grades, one per row, part after part."""
         borders = np.cumsum([facts.n_rows for facts in self.facts])[:-1]
-        parts = [part.graded(own) for part, own in zip(self.parts, np.split(values, borders))]
+        given = zip(self.parts, np.split(values, borders))
+        parts = [replace(part, owner=uuid4().hex, grades=(part, own)) for part, own in given]
         return PartedData(parts, self.runner, self.facts, [Lease(self.runner, parts), *self.leases])
 
     def without_features(self) -> RankingData:
@@ -159,3 +163,67 @@ class PartedData(RowsInParts):
         counts = counts if chosen else [len(facts.ids) - count for facts, count in zip(self.facts, counts)]
         some = [replace(part, fold=(k, folds, chosen)) for part, count in zip(self.parts, counts) if count]
         return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])
+
+
+# Questions: functions of a loaded part.
+
+
+def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
+    """The query id and the document id of each row."""
+    return part.data.qid, part.data.docid
+
+
+def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
+    """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
+
+    A value that is not finite is a DataError that names the part.
+    """
+    view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
+    weight = None if weights is None else weights.of(part)
+    if weight is not None:
+        kept = np.flatnonzero(weight)
+        view, weight = view.take(kept), weight[kept]
+    try:
+        return figures_of(view, weight, part.data.feature_names), digest_of(part)
+    except DataError as error:
+        raise DataError(f"{part.part.path}: {error}") from None
+
+
+def digest_of(part: LoadedPart) -> bytes:
+    """A hash of evenly spaced rows of a part."""
+    data = part.data
+    if data.blocks.order is None:
+        return bytes.fromhex(fingerprint(data.X, data.y, data.blocks)["sha256_of_sample"])
+    rows = data.blocks.order[: min(256, data.n_rows)]
+    return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()
+
+
+def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
+    """Every stride-th row of a part, except those of weight 0, and their weights."""
+    rows = np.arange(0, part.data.n_rows, stride)
+    if weights is None:
+        return part.data.X[rows], None
+    weight = weights.of(part)
+    rows = rows[weight[rows] > 0]
+    return part.data.X[rows], weight[rows]
+
+
+def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
+    """A fitted ranker's scores of a part's rows."""
+    return np.asarray(ranker.predict(part.data), np.float64)
+
+
+def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
+    """The measures of every query in a part, for each of the rankers."""
+    from hingerank.metrics import evaluate  # a fit needs no measures
+
+    data = part.data
+    return [evaluate(data.y, ranker.predict(data), data.qid, measures, per_query=True) for ranker in rankers]
+
+
+def lightened(ranker: Ranker) -> Ranker:
+    """A copy of a fitted ranker without the attributes that only fitting needs."""
+    light = copy(ranker)
+    vars(light).update(dict.fromkeys(ranker._training_only))
+    vars(light).pop("trace_", None)
+    return light

@@ -14,17 +14,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.describe import BlockFigures
 from hingerank.data.files import BINARY_HEADER, DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
-from hingerank.data.view_figures import figures_of
 
 MOST_MADE = 2  # number of problems that a loaded part keeps
 
@@ -43,7 +41,7 @@ class Part:
     fold : (k, folds, chosen): only the queries whose number in the part is k modulo folds (chosen), or all others
     owner : distinguishes parts of the same path that were made at different times
     content : `content_of` the files when the part was first read; None before
-    grades : (part, grades) replace the grades of the file, see `graded`; the rows are those loaded for that part
+    grades : (part, grades) replace the grades of the file; the rows are those loaded for that part
     """
 
     path: str
@@ -56,10 +54,6 @@ class Part:
     content: tuple[str, ...] | None = field(default=None, repr=False)
     grades: "tuple[Part, np.ndarray] | None" = field(default=None, repr=False, compare=False)
 
-    def graded(self, grades: np.ndarray) -> "Part":
-        """The same rows with other grades."""
-        return replace(self, owner=uuid.uuid4().hex, grades=(self, grades))
-
     @property
     def key(self) -> str:
         return hashlib.blake2b(repr(self).encode(), digest_size=16).hexdigest()
@@ -69,11 +63,6 @@ class Part:
         """All paths that the part is read from."""
         return [self.path, *(other.path for other, _ in self.more)]
 
-    @property
-    def whole(self) -> "Part":
-        """The part of which this is a fold."""
-        return replace(self, fold=None)
-
     def load(self) -> Any:
         """Read the rows: RankingData."""
         from hingerank.data.read_write import read  # fits of arrays need no reader
@@ -81,16 +70,15 @@ class Part:
         if self.grades is not None:
             return replace(held(self.grades[0]).data, y=self.grades[1])
         if self.fold is not None:
-            data = held(self.whole).data
+            data = held(replace(self, fold=None)).data
             k, folds, chosen = self.fold
             inside = (np.arange(data.n_queries) % folds == k) == chosen
             rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
             view = data.X.take(rows) if isinstance(data.X, RowsView) else RowsView(data.X, rows)
             X = view[:] if view.nbytes <= MOST_COPIED else view
             return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
-        options = dict(self.options)
         try:
-            data = read(self.path, **options)
+            data = read(self.path, **dict(self.options))
         except OSError as error:
             raise DataError(f"{self.path}: the file of a part is missing or cannot be read ({error})") from None
         if self.rows is not None:
@@ -185,23 +173,6 @@ Arguments = tuple[Any, ...]  # the further arguments of a question
 Answers = list[Any]  # a result for every part
 
 
-class AskedParts(Protocol):
-    """What problems need from data in parts. `PartedData` has all of it."""
-
-    n_rows: int
-    n_queries: int
-    n_features: int
-    sparse: bool
-    dtype: np.dtype
-    parts: list[Part]
-    facts: "list[PartFacts]"
-    weights: "RowWeights | None"
-
-    def ask(self, question: Question, *arguments: object) -> Answers: ...
-
-    def weighted_sample(self, most: int) -> tuple[Matrix, np.ndarray | None]: ...
-
-
 def answers(question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
     """The results of question(loaded part, *arguments) for some parts, one after the other."""
     return [question(held(part), *arguments) for part in parts]
@@ -282,32 +253,6 @@ class RowWeights:
         return self.values[first : first + part.data.n_rows]
 
 
-def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
-    """The query id and the document id of each row."""
-    return part.data.qid, part.data.docid
-
-
-def let_go(part: LoadedPart) -> None:
-    """Release the part."""
-    forget([part.part])
-
-
-def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
-    """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
-
-    A value that is not finite is a DataError that names the part.
-    """
-    view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
-    weight = None if weights is None else weights.of(part)
-    if weight is not None:
-        kept = np.flatnonzero(weight)
-        view, weight = view.take(kept), weight[kept]
-    try:
-        return figures_of(view, weight, part.data.feature_names), digest_of(part)
-    except DataError as error:
-        raise DataError(f"{part.part.path}: {error}") from None
-
-
 def stacked(parts: Sequence[Matrix]) -> Matrix:
     """Rows of all parts as one matrix."""
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
@@ -317,36 +262,3 @@ def joined_weights(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """The weights of all parts; None if rows have no weights."""
     given = [weight for weight in parts if weight is not None]
     return np.concatenate(given) if given else None
-
-
-def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
-    """Every stride-th row of a part, except those of weight 0, and their weights."""
-    rows = np.arange(0, part.data.n_rows, stride)
-    if weights is None:
-        return part.data.X[rows], None
-    weight = weights.of(part)
-    rows = rows[weight[rows] > 0]
-    return part.data.X[rows], weight[rows]
-
-
-def queries_of(
-    part: LoadedPart, stride: int, weights: RowWeights | None = None
-) -> tuple[RankingData, np.ndarray | None]:
-    """Every stride-th query of a part, and the weights of its rows."""
-    data = part.data
-    inside = np.arange(data.n_queries) % stride == 0
-    rows = np.flatnonzero(data.blocks.scatter(np.repeat(inside, data.blocks.sizes)))
-    X = data.X[rows]
-    weight = None if weights is None else weights.of(part)[rows]
-    return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names), weight
-
-
-def digest_of(part: LoadedPart) -> bytes:
-    """A hash of evenly spaced rows of a part."""
-    from hingerank.data.blocks import fingerprint
-
-    data = part.data
-    if data.blocks.order is None:
-        return bytes.fromhex(fingerprint(data.X, data.y, data.blocks)["sha256_of_sample"])
-    rows = data.blocks.order[: min(256, data.n_rows)]
-    return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()

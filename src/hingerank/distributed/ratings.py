@@ -17,9 +17,8 @@ from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError, PathLike
 from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
+from hingerank.distributed.problem import Unknown, new_token, unfitted
 from hingerank.distributed.reading import listed, runner_of
-from hingerank.distributed.source import unfitted
-from hingerank.distributed.sums import Unknown, new_token
 from hingerank.kernels.threads import serial_blas
 from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,21 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.arrays import Facts, Ranker
-from hingerank.data.binary import load_binary
+from hingerank.arrays import Facts, Frame, Ranker
+from hingerank.data.binary import load_binary, save_binary
 from hingerank.data.files import DataError, PathLike, is_binary, kind_to_read
+from hingerank.data.ranking_data import RankingData
 from hingerank.distributed.parted_data import PartedData
 from hingerank.distributed.parts import (
     Answers,
     Arguments,
     InThisProcess,
     Lease,
+    LoadedPart,
     Part,
     PartFacts,
     Question,
     Runner,
     facts_of,
-    let_go,
+    forget,
 )
 
 SPANNING = ("error", "join")
@@ -82,16 +85,14 @@ def read(
         raise ValueError(f"spanning must be one of {', '.join(map(repr, SPANNING))}, not {spanning!r}")
     runner = runner_of(client)
     if not isinstance(paths, str | os.PathLike | Sequence):
-        from hingerank.distributed.frames import write_partitions
-
         paths, options = write_partitions(paths, folder, options), {}
     given = tuple(sorted(options.items()))
     found = [Part(str(path), given, rows) for path in listed(paths) for rows in _cut(path, parts)]
     if not found:
         raise DataError("there are no parts to learn from: name files or folders")
     leases = [Lease(runner, found)]
-    facts: list[PartFacts] | None = runner.run(facts_of, found, ())
-    spread = _spanning(facts or [])
+    facts: list[PartFacts] = runner.run(facts_of, found, ())
+    spread = _spanning(facts)
     if spread:
         if spanning == "error":
             query, places = next(iter(spread.items()))
@@ -100,7 +101,7 @@ def read(
                 f"{len(spread) - 1} others; a part must have whole queries: pass spanning='join' if the same id means "
                 "the same query, or number the queries of every file differently"
             )
-        found, facts, leases = _joined(found, spread), None, []
+        return PartedData(_joined(found, spread), runner)
     return PartedData(found, runner, facts, leases)
 
 
@@ -149,7 +150,11 @@ class _Other(Runner):
         return list(self.client.run(question, parts, arguments))
 
     def forget(self, parts: Sequence[Part]) -> None:
-        self.client.run(let_go, parts, ())
+        self.client.run(_let_go, parts, ())
+
+
+def _let_go(part: LoadedPart) -> None:
+    forget([part.part])
 
 
 def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
@@ -206,3 +211,39 @@ def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
         )
         for k, part in enumerate(parts)
     ]
+
+
+# Dask data frames.
+
+
+def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> list[str]:
+    """Shuffle the rows of a Dask data frame so that each partition has whole queries, and write the partitions once.
+
+    Returns the binary folders of those that have rows.
+    """
+    try:
+        import dask
+        from dask.dataframe import DataFrame
+    except ImportError:
+        raise DataError("reading a Dask data frame needs Dask: pip install 'hingerank[dask]'") from None
+    if not isinstance(frame, DataFrame):
+        raise DataError(f"paths must be files, folders, or a Dask data frame, not {type(frame).__name__}")
+    query = options.get("qid", "qid")
+    if query not in frame.columns:
+        raise DataError(f"the data frame has no column {query!r} of query ids; name it with qid=")
+    place = Path(tempfile.mkdtemp(prefix="hingerank-parts-") if folder is None else folder)
+    place.mkdir(parents=True, exist_ok=True)
+    together = frame.shuffle(query, npartitions=frame.npartitions)
+    writes = [
+        dask.delayed(_write)(partition, str(place / f"part{k:05}"), options)
+        for k, partition in enumerate(together.to_delayed())
+    ]
+    return [path for path in dask.compute(*writes) if path is not None]
+
+
+def _write(partition: Frame, path: str, options: Facts) -> str | None:
+    if len(partition) == 0:
+        return None
+    ordered = partition.sort_values(options.get("qid", "qid"), kind="stable").reset_index(drop=True)
+    save_binary(RankingData.from_frame(ordered, **options), path, overwrite=True)
+    return path
