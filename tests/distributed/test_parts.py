@@ -262,3 +262,28 @@ def test_weights_of_rows_over_parts(data, folder, name):
         assert other.objective_ == pytest.approx(one.objective_, rel=1e-5), scale
     with pytest.raises(ValueError, match="sample_weight"):
         getattr(hr, name)().fit(spread, sample_weight=weight[:-1])
+
+
+def test_parts_with_other_grades_have_folds(tmp_path):
+    made = hr.make_letor(12, 5, 4, seed=1)
+    hr.write(made, tmp_path / "data" / "")
+    grades = np.arange(60.0) % 3
+    spread = hr.distributed.read(tmp_path / "data", parts=2)
+    fold = spread.graded(grades).fold(0, 3, True)
+    assert (fold.n_queries, fold.n_rows) == (4, 20)
+    y = np.concatenate([parts_module.held(part).data.y for part in fold.parts])
+    assert np.array_equal(y, grades[np.isin(made.qid, [1, 4, 7, 10])])
+
+
+def test_a_part_whose_queries_all_begin_in_others_is_left_out(tmp_path):
+    for name, lines in (("a", "1 qid:1 1:0.5\n0 qid:1 1:0.1\n"), ("b", "2 qid:1 1:0.7\n"), ("c", "1 qid:2 1:3\n")):
+        (tmp_path / f"{name}.txt").write_text(lines)
+    data = hr.distributed.read([tmp_path / f"{name}.txt" for name in "abc"], spanning="join")
+    assert (len(data.parts), data.n_queries, data.n_rows) == (2, 2, 4)
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1.5])
+def test_the_number_of_parts_is_checked(tmp_path, parts):
+    hr.write(hr.make_letor(3, 5, 4), tmp_path / "data" / "")
+    with pytest.raises(ValueError, match=r"parts is .*, expected a whole number of at least 1"):
+        hr.distributed.read(tmp_path / "data", parts=parts)

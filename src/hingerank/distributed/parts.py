@@ -67,9 +67,7 @@ class Part:
         """Read the rows: RankingData."""
         from hingerank.data.read_write import read  # fits of arrays need no reader
 
-        if self.grades is not None:
-            return replace(held(self.grades[0]).data, y=self.grades[1])
-        if self.fold is not None:
+        if self.fold is not None:  # before the grades: a part with other grades has folds too
             data = held(replace(self, fold=None)).data
             k, folds, chosen = self.fold
             inside = (np.arange(data.n_queries) % folds == k) == chosen
@@ -77,6 +75,8 @@ class Part:
             view = data.X.take(rows) if isinstance(data.X, RowsView) else RowsView(data.X, rows)
             X = view[:] if view.nbytes <= MOST_COPIED else view
             return RankingData(X, data.y[rows], data.qid[rows], None, data.feature_names)
+        if self.grades is not None:
+            return replace(held(self.grades[0]).data, y=self.grades[1])
         try:
             data = read(self.path, **dict(self.options))
         except OSError as error:

@@ -83,6 +83,8 @@ def read(
     """
     if spanning not in SPANNING:
         raise ValueError(f"spanning must be one of {', '.join(map(repr, SPANNING))}, not {spanning!r}")
+    if parts is not None and (not isinstance(parts, int) or parts < 1):
+        raise ValueError(f"parts is {parts!r}, expected a whole number of at least 1")
     runner = runner_of(client)
     if not isinstance(paths, str | os.PathLike | Sequence):
         paths, options = write_partitions(paths, folder, options), {}
@@ -101,7 +103,7 @@ def read(
                 f"{len(spread) - 1} others; a part must have whole queries: pass spanning='join' if the same id means "
                 "the same query, or number the queries of every file differently"
             )
-        return PartedData(_joined(found, spread), runner)
+        return PartedData(_joined(found, facts, spread), runner)
     return PartedData(found, runner, facts, leases)
 
 
@@ -195,8 +197,11 @@ def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
     return found
 
 
-def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
-    """The parts after joining: every query that is in several parts belongs to the first of them."""
+def _joined(parts: list[Part], facts: list[PartFacts], spread: dict[Hashable, list[int]]) -> list[Part]:
+    """The parts after joining: every query that is in several parts belongs to the first of them.
+
+    Parts without queries of their own are left out.
+    """
     taken: dict[int, dict[int, list[Hashable]]] = {}
     lost: dict[int, list[Hashable]] = {}
     for query, (first, *others) in spread.items():
@@ -210,6 +215,7 @@ def _joined(parts: list[Part], spread: dict[Hashable, list[int]]) -> list[Part]:
             more=tuple((parts[other], tuple(ids)) for other, ids in taken.get(k, {}).items()),
         )
         for k, part in enumerate(parts)
+        if len(lost.get(k, ())) < len(facts[k].ids)
     ]
 
 
