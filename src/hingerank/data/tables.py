@@ -7,6 +7,7 @@ but these do not cover names, types and the file's directory. A column's checksu
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +63,7 @@ def read_table(
     verify : bool
         Compare the checksums in a Parquet or Feather file.
     """
-    path, kind = Path(path), table_kind(path)
-    pa = need("pyarrow", f"reading {path.name}")
-    if not path.is_file():
-        raise DataError(no_such_file(path))
-    try:
+    with _opened(path) as (path, kind):
         if kind == "parquet":
             table = _read_parquet(path, columns, verify)
         elif kind == "feather":
@@ -75,10 +72,23 @@ def read_table(
             table = feather.read_table(path)
             table.validate(full=True)  # pyarrow would follow offsets that lead outside the file's arrays
         else:
-            return _read_delimited(path, kind, ids)
+            content = whole_bytes(path, by_name=True)
+            table = _checked_csv(path, content, kind)
+            return _without_apostrophes(_with_ids(table, content, kind, ids))
         if verify:
             _compare_checksums(table)
         return table
+
+
+@contextmanager
+def _opened(path: PathLike) -> Iterator[tuple[Path, str]]:
+    """The path and kind of a table that exists. Errors of pyarrow become a DataError that names the path."""
+    path, kind = Path(path), table_kind(path)
+    pa = need("pyarrow", f"reading {path.name}")
+    if not path.is_file():
+        raise DataError(no_such_file(path))
+    try:
+        yield path, kind
     except DataError as error:
         raise (error if str(path) in error.problem else error.at(path)) from None
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
@@ -100,39 +110,30 @@ def read_batches(
         From Parquet files, columns of ids that are text are read as dictionaries.
     size : int
     """
-    path, kind = Path(path), table_kind(path)
-    if kind in ("csv", "tsv") and path.is_file() and path.stat().st_size > _PIECE:
-        need("pyarrow", f"reading {path.name}")
-        yield from _delimited_pieces(path, kind, ids)
-        return
-    if kind != "parquet":
-        table = read_table(path, columns, ids)
-        yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
-        return
-    pa = need("pyarrow", f"reading {path.name}")
-    if not path.is_file():
-        raise DataError(no_such_file(path))
-    from pyarrow import parquet
+    with _opened(path) as (path, kind):
+        if kind in ("csv", "tsv") and path.stat().st_size > _PIECE:
+            yield from _delimited_pieces(path, kind, ids)
+        elif kind != "parquet":
+            table = read_table(path, columns, ids)
+            yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
+        else:
+            import pyarrow as pa
+            from pyarrow import parquet
 
-    try:
-        how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
-        with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep everything in memory
-            for batch in file.iter_batches(size, columns=columns):
-                yield pa.Table.from_batches([batch])
-    except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read as parquet: {error}") from None
+            how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
+            with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep all of it in memory
+                for batch in file.iter_batches(size, columns=columns):
+                    yield pa.Table.from_batches([batch])
 
 
 def column_names(path: PathLike) -> list[str] | None:
     """The column names of a Parquet file, without reading its rows; None for other tables."""
     if table_kind(path) != "parquet":
         return None
-    from pyarrow import parquet
+    with _opened(path) as (path, _):
+        from pyarrow import parquet
 
-    try:
         return list(parquet.read_schema(path).names)
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read as parquet: {error}") from None
 
 
 def write_table(table: Frame, path: PathLike) -> None:
@@ -227,12 +228,6 @@ def _column_checksum(column: Frame) -> int:
 
 
 # CSV.
-
-
-def _read_delimited(path: Path, kind: str, ids: Collection[str]) -> Frame:
-    content = whole_bytes(path, by_name=True)
-    table = _checked_csv(path, content, kind)
-    return _without_apostrophes(_with_ids(table, content, kind, ids))
 
 
 def _delimited_pieces(path: Path, kind: str, ids: Collection[str]) -> Iterator[Frame]:
