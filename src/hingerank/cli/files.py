@@ -49,6 +49,7 @@ _REMEDIES = {  # parameter of the library -> advice that names options of the co
     "that a search engine logged",
     "missing": "pass --missing zero, or for a ranker that imputes it --set missing=median (zero, indicator), or "
     "--missing nan to accept it",
+    "max_features": "if there are more, read it in Python: hr.read(path, max_features=...)",
     "index_base": "features count from 1, as in the text that the model learned from",
     "incomplete": "add them, or pass --incomplete keep or --incomplete skip",
 }

@@ -48,6 +48,8 @@ class DataError(ValueError):
 def no_such_file(path: PathLike) -> str:
     """The message for a path that does not exist, with files and folders beside it that have a similar name."""
     asked, beside = Path(path), {}
+    if os.fspath(path) == "-":
+        return "-: there is no such file; name /dev/stdin to read from standard input"
     with suppress(OSError):
         names = sorted(islice((p.name for p in asked.parent.iterdir() if not p.name.startswith(".")), 1000))
         for name in sorted(names, key=lambda name: Path(name).suffix == asked.suffix):  # the last wins: the same suffix
@@ -73,6 +75,8 @@ def other_format(buffer: bytes | bytearray, place: int) -> tuple[()] | tuple[str
         return "this looks like the sessions of a click log: read it with hr.read_clicks", "click log"
     if re.fullmatch(rb"[-+.\de]+((\t|::|,|;)[-+.\de]+){2,}", line):
         return "this looks like ratings of users: read it with hr.read_ratings", "ratings"
+    if re.match(rb"[^\s,;]+([,;\t] ?[^\s,;]+)+$", line):
+        return "this looks like a table: end its name in .csv or .tsv", "table"
     return ()
 
 

@@ -16,9 +16,9 @@ from hingerank.data.files import UBI, DataError
 
 PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores a data frame's index in a Parquet file
 QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
-NO_FEATURE = "if it is not a feature, list the feature columns in features="
 LISTS = "features"  # the name of a column that holds a list of all features of a row
 Names = str | Sequence[str] | None
+_CHOOSE = "if it is not a feature, list the feature columns in features=", "features"
 
 
 def open_frame(frame: Frame, expected: str) -> Frame:
@@ -42,6 +42,8 @@ def columns_from_frame(
     table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
     if len(table) == 0:
         raise DataError("the table has no rows: give at least one")
+    if dtype is not None and str(np.dtype(dtype)) not in ("float32", "float64"):
+        raise DataError(f'dtype is {dtype!r}, expected "float64" or "float32"')
     docid = docid or next((name for name in DOCID_NAMES if name in table.columns), None)
     if qid == "qid" and qid not in table.columns:
         qid = next((name for name in QID_NAMES if name in table.columns), qid)
@@ -125,8 +127,8 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
     for name in names:
         if not _is_number(table[name]):
             _refuse_text(table[name], name)
-            raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", NO_FEATURE, "features")
-    columns = [table[name].to_numpy() for name in names]
+            raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", *_CHOOSE)
+    columns = [_numbers(table[name]) for name in names]
     kind = np.result_type(*columns)
     X = np.empty((len(table), len(names)), dtype or (kind if kind == np.float32 else np.float64))
     for a in range(0, len(X), 4096):  # by blocks of rows, so that the rows being written stay in cache
@@ -140,11 +142,20 @@ def _refuse_text(column: Frame, name: str) -> None:
     for row, value in enumerate(column.to_list()):
         if isinstance(value, str) and decimal(value) is None:
             found = f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row})"
-            raise DataError(f"{found}, expected numbers", NO_FEATURE, "features")
+            raise DataError(f"{found}, expected numbers", *_CHOOSE)
 
 
 def _is_number(column: Frame) -> bool:
-    return column.dtype.is_numeric() or column.dtype == nw.Boolean
+    return column.dtype.is_numeric() or column.dtype == nw.Boolean or _is_empty(column)
+
+
+def _is_empty(column: Frame) -> bool:
+    """Whether no row has a value. A CSV file does not say what such a column would hold."""
+    return column.null_count() == len(column)
+
+
+def _numbers(column: Frame) -> np.ndarray:
+    return np.full(len(column), np.nan, np.float32) if _is_empty(column) else column.to_numpy()
 
 
 def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
@@ -160,6 +171,9 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
     rows = column.to_numpy()
     if rows.ndim == 2:
         return rows
+    absent = np.flatnonzero(column.is_null().to_numpy())
+    if len(absent):
+        raise DataError(f"column {name!r} has no list at row {absent[0]}: give every row a list of numbers")
     try:
         lengths = np.array([len(row) for row in rows])
         wrong = np.flatnonzero(lengths != lengths[0])

@@ -156,7 +156,8 @@ def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: 
     found = window.token_at(place)
     expected = (*_EXPECTED.get(status, ("",)), *other_format(window.buffer, place))
     if status == parse.LARGE_INDEX:
-        expected = (f"at most {limit} features ({limit_name}={limit}); if there are more, pass a larger {limit_name}",)
+        remedy = f"if there are more, pass a larger {limit_name}"
+        expected = (f"at most {limit} features ({limit_name}={limit})", remedy, limit_name)
     elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():
         expected = ("no negative feature index",)
     elif status == parse.BAD_ENTRY and found.startswith("qid:"):

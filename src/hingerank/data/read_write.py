@@ -52,7 +52,14 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
     ([[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]], [2.0, 0.0], [7, 7], ['a', 'b'])
     """
     if not isinstance(path, str | os.PathLike):
-        return read_text(path, **options)
+        paths = list(path)
+        other = next((each for each in paths if kind_to_read(each) != "text"), None)
+        if other is not None:
+            raise DataError(
+                f"{os.fspath(other)}: several paths must be text files; read tables and folders one by one, and join "
+                "them with RankingData.concatenate"
+            )
+        return read_text(paths, **options)
     kind = kind_to_read(path)
     if kind == "text":
         return read_text(path, **options)
@@ -108,7 +115,7 @@ def read_table_file(
     table has them all and no others are named. graded=False needs no column of grades.
     """
     from hingerank.data.frames import DOCID_NAMES, QID_NAMES
-    from hingerank.data.tables import read_table
+    from hingerank.data.tables import read_table, table_kind
 
     label, qid = options.get("label", "label"), options.get("qid", "qid")
     docid, features = options.get("docid"), options.get("features")
@@ -122,7 +129,11 @@ def read_table_file(
     if not graded and "label" not in {*options, *table.column_names}:
         options["label"] = None
     try:
-        return RankingData.from_frame(table, **options)
+        data = RankingData.from_frame(table, **options)
+        absent = np.flatnonzero(data.qid == "") if table_kind(path) in ("csv", "tsv") else []
+        if len(absent):
+            raise DataError(f"the query id is empty at row {absent[0]}: give every row an id")
+        return data
     except DataError as error:
         raise error.at(path) from None
     except UnicodeDecodeError as error:

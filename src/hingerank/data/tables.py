@@ -31,6 +31,7 @@ from hingerank.kernels.threads import run_shards
 
 _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # keys in the schema; both have {column: checksum} as JSON
 _FORMULA = r"^'*[=+\-@\t\r]"  # the start of a text that a spreadsheet would run as a formula, or that is escaped
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _PIECE = 1 << 24  # bytes of a CSV file that are checked for quotes at a time
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
@@ -143,7 +144,7 @@ def write_table(table: Frame, path: PathLike) -> None:
         from pyarrow import csv
 
         with replace_file(path) as out:
-            csv.write_csv(_without_formulas(table), out, csv.WriteOptions(delimiter="\t" if kind == "tsv" else ","))
+            csv.write_csv(_without_formulas(table), out, csv.WriteOptions(delimiter=_DELIMITERS[kind]))
         return
     about = dict.fromkeys(_CHECKSUMS, json.dumps(_checksums(table)))
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
@@ -261,7 +262,7 @@ def _checked_csv(path: Path, content: bytearray, kind: str, before: int = 0) -> 
     refuse_zeros(path, content, before)
     _check_quotes(path, content, before)
     table = _read_csv(content, kind)
-    _check_header(path, table.column_names)
+    _check_header(path, table.column_names, kind)
     for name in table.column_names:
         if pa.types.is_binary(table[name].type):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
@@ -275,11 +276,14 @@ def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> 
     import pyarrow as pa
     from pyarrow import csv
 
-    options: Facts = {"parse_options": csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")}
+    options: Facts = {"parse_options": csv.ParseOptions(delimiter=_DELIMITERS[kind])}
     if texts is not None:
         types = dict.fromkeys(texts, "string")
         options["convert_options"] = csv.ConvertOptions(column_types=types, include_columns=texts)
-    return csv.read_csv(pa.BufferReader(content), **options)
+    try:
+        return csv.read_csv(pa.BufferReader(content), **options)
+    except pa.ArrowInvalid:  # one thread counts the rows, so that the error says which one is wrong
+        return csv.read_csv(pa.BufferReader(content), csv.ReadOptions(use_threads=False), **options)
 
 
 def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
@@ -297,8 +301,14 @@ def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
             raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1 + left_out)
 
 
-def _check_header(path: Path, names: list[str]) -> None:
-    """Raise an error if the first line is data, or gives two columns the same name."""
+def _check_header(path: Path, names: list[str], kind: str) -> None:
+    """Raise an error if the first line is data, has another delimiter, or gives two columns the same name."""
+    other = next((mark for mark in ";\t," if mark in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise DataError(
+            f"{path}: the first line ({names[0][:40]}) separates columns by {other!r}, expected "
+            f"{_DELIMITERS[kind]!r} in a .{kind} file; save it with that, and with points in numbers"
+        )
     if sum(decimal(name) is not None for name in names) > len(names) // 2:
         start = ",".join(names[:4]) + (",…" if len(names) > 4 else "")
         raise DataError(
@@ -331,15 +341,19 @@ def _with_ids(table: Frame, content: bytearray, kind: str, ids: Collection[str])
     import pyarrow.types as kinds
 
     numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
-    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean)  # pyarrow reads 1 and true as booleans
+    # pyarrow reads 1 and true as booleans, and a column of NA and "" as one without values
+    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_null)
     numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
     written = _read_csv(content, kind, numeric) if numeric else table
     for name in numeric:
         numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
-        odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # a number may drop digits
-        same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
-        as_written = not odd or pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py()
-        if numbers.null_count == 0 and not (same and as_written):
+        if numbers.null_count == 0:
+            odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
+            same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
+            changed = not same or (odd and not pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py())
+        else:
+            changed = kinds.is_null(numbers.type)
+        if changed:
             table = table.set_column(table.column_names.index(name), name, texts)
     return table
 
