@@ -109,10 +109,23 @@ def in_command_words() -> Iterator[None]:
         raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
 
 
-def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: object) -> tuple["RankingData", bool]:
+def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: Any) -> tuple["RankingData", bool]:
     """Return the data, and whether it is text: its number of features may be too small."""
+    from hingerank.data.read_write import read
+
+    kind = kind_to_read(path)
+    options |= read_options(rows, kind)
+    options |= {} if kind == "binary" else {"missing": rows.missing, "dtype": dtype}
     with refusing_one_query(path):
-        return _read(path, rows, dtype, index_base, options)
+        if kind in ("binary", "table"):
+            return read(path, **options), False
+        options["index_base"] = index_base
+        if kind != "text":
+            return read(path, **options), True
+        if not path.is_file():  # a pipe, which cannot be read twice
+            return read(path, **options), False
+        with progress(f"reading {path.name}", share=True) as advance:
+            return read(path, **options, progress=advance), True
 
 
 @contextmanager
@@ -132,29 +145,10 @@ def refusing_one_query(path: Path) -> Iterator[None]:
             ) from None
 
 
-def _read(
-    path: Path, rows: Rows, dtype: str, index_base: int | None, options: dict[str, Any]
-) -> tuple["RankingData", bool]:
-    from hingerank.data.read_write import read
-
-    kind = kind_to_read(path)
-    options |= read_options(rows, kind)
-    if kind == "binary":
-        return read(path), False
-    options |= {"missing": rows.missing, "dtype": dtype}
-    if kind == "table":
-        return read(path, **options), False
-    options["index_base"] = index_base
-    if kind != "text":
-        return read(path, **options), True
-    if not path.is_file():  # a pipe, which cannot be read twice
-        return read(path, **options), False
-    with progress(f"reading {path.name}", share=True) as advance:
-        return read(path, **options, progress=advance), True
-
-
 def verify_path(path: Path, rows: Rows) -> str:
     """Read all of a data set, model or run folder and return what was verified; an error names what is damaged."""
+    from hingerank.data.streams import TextSource
+    from hingerank.data.tables import has_checksums
     from hingerank.export.model_file import FILE_NAME, is_model, load
     from hingerank.lab.results import load_arrays, load_results
 
@@ -166,24 +160,18 @@ def verify_path(path: Path, rows: Rows) -> str:
         for arrays in sorted(path.rglob("*.npz")):
             load_arrays(arrays)
         return f"a complete run, the checksums of {len(results.records)} results and of their arrays are right"
-    data = open_data(path, rows)
-    if kind_to_read(path) == "binary":
+    data, kind = open_data(path, rows), kind_to_read(path)
+    if kind == "binary":
         return f"{data.n_rows:,} rows, all checksums are right"
-    carried = path.is_file() and _carries_checksum(path)
+    carried = False
+    if kind == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
+        carried = has_checksums(path)
+    elif path.is_file():  # all compressed text has a checksum
+        with TextSource(path).open() as stream:
+            carried = stream.kind != "plain"
     return f"{data.n_rows:,} rows read without an error" + (
         ", all checksums are right" if carried else "; this kind of file carries no checksum"
     )
-
-
-def _carries_checksum(path: Path) -> bool:
-    """Whether damage to the file would be noticed: it is compressed text, or a table with checksums in its schema."""
-    from hingerank.data.streams import TextSource
-    from hingerank.data.tables import has_checksums
-
-    if kind_to_read(path) == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
-        return has_checksums(path)
-    with TextSource(path).open() as stream:
-        return stream.kind != "plain"
 
 
 def check_target(output: str, data: Path, force: bool = False, option: str = "--output") -> None:

@@ -17,7 +17,7 @@ from hingerank.data.blocks import is_missing, number
 from hingerank.data.checks import decimal, real
 from hingerank.data.files import DataError, PathLike, kind_to_read, no_such_file
 from hingerank.data.frames import open_frame
-from hingerank.data.json_records import first_record
+from hingerank.data.streams import first_record
 from hingerank.data.tables import column_names, read_batches
 
 NAMES = {  # what a column holds -> the names it is found by, where none is given

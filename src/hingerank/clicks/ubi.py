@@ -18,7 +18,7 @@ from hingerank.clicks.counting import group_by
 from hingerank.clicks.log import MOST_PLACES
 from hingerank.clicks.showings import Showings
 from hingerank.data.checks import decimal
-from hingerank.data.json_records import BrokenRecord, json_records
+from hingerank.data.streams import BrokenRecord, json_records
 
 IMPRESSION = "impression"
 _BULK = ("index", "create", "update", "delete")

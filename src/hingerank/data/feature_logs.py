@@ -14,9 +14,8 @@ import numpy as np
 from hingerank.arrays import Facts, Given
 from hingerank.data.checks import decimal, real
 from hingerank.data.files import DataError, PathLike
-from hingerank.data.json_records import BrokenRecord, json_records
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.streams import split_lines, whole_text
+from hingerank.data.streams import BrokenRecord, json_records, split_lines, whole_text
 
 NAMED = 3  # examples in a warning about what a join leaves out
 LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes

@@ -71,8 +71,7 @@ class FetchError(DataError):
 
 def cache_folder() -> Path:
     """The folder for fetched data sets: $HINGERANK_CACHE, else `hingerank` in the user's cache folder."""
-    asked = os.environ.get("HINGERANK_CACHE")
-    if asked:
+    if asked := os.environ.get("HINGERANK_CACHE"):
         return Path(asked).expanduser()
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
@@ -129,16 +128,15 @@ def fetch(
     if origin is None:
         raise FetchError(manual_steps(entry))
     folder.mkdir(parents=True, exist_ok=True)
-    with (
-        _locked(folder / f".{name}.lock"),
-        naming(folder / name),
-        scratch_folder(folder) as work,
-    ):
+    with _locked(folder / f".{name}.lock"), naming(home), scratch_folder(folder) as work:
         if home.is_dir() and source is None:  # another process fetched it while this one waited
             return home
         local = Path(origin)
         if not str(origin).lower().startswith(_WEB) and local.is_dir():
-            _copy_folder(local, work)
+            link = next((path for path in local.rglob("*") if path.is_symlink()), None)
+            if link is not None:
+                raise FetchError(f"{link} is a symbolic link: copy the file itself into the folder first")
+            shutil.copytree(local, work, copy_function=shutil.copyfile, dirs_exist_ok=True)
             record: dict[str, object] = {"folder": str(local)}
         else:
             archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
@@ -220,13 +218,6 @@ def _recorded(folder: Path, name: str) -> str | None:
         return json.loads((folder / f"{name}.json").read_text("utf-8")).get("checksum")
     except (OSError, ValueError, AttributeError):
         return None
-
-
-def _copy_folder(source: Path, work: Path) -> None:
-    link = next((path for path in source.rglob("*") if path.is_symlink()), None)
-    if link is not None:
-        raise FetchError(f"{link} is a symbolic link: copy the file itself into the folder first")
-    shutil.copytree(source, work, copy_function=shutil.copyfile, dirs_exist_ok=True)
 
 
 def _put_in_place(work: Path, home: Path, lift: bool) -> None:
@@ -430,7 +421,8 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
         elif tarfile.is_tarfile(archive):
             with tarfile.open(archive) as tarred:
                 tarred.extraction_filter = getattr(tarfile, "data_filter", None)  # not before Python 3.11.4
-                tarred.extractall(folder, (m for m in tarred if check(m.name, m.size, _tar_kind(m))))
+                kinds = ((m, "folder" if m.isdir() else "file" if m.isreg() else "a link or a device") for m in tarred)
+                tarred.extractall(folder, (m for m, kind in kinds if check(m.name, m.size, kind)))
         else:
             raise FetchError(
                 f"{archive} is neither a zip nor a tar file; unpack it yourself (a .rar: unrar x, 7z x or bsdtar -xf) "
@@ -450,7 +442,3 @@ def _zip_kind(member: zipfile.ZipInfo) -> str:
     if member.flag_bits & 1:
         return "encrypted"
     return "file" if stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG) else "a link or a device"
-
-
-def _tar_kind(member: tarfile.TarInfo) -> str:
-    return "folder" if member.isdir() else "file" if member.isreg() else "a link or a device"

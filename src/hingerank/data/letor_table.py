@@ -218,10 +218,10 @@ class GrowingArray:
         else:
             self.array.resize(size, refcheck=False)
 
-    def close_gaps(self, starts: list[int], counts: list[int]) -> None:
-        """Move the runs of counts[i] rows at starts[i] so that they follow each other without gaps."""
-        at, w = starts[0], self.width
-        for start, count in zip(starts, counts):
+    def close_gaps(self, runs: list[tuple[int, int]]) -> None:
+        """Move the runs of (first row, number of rows) so that they follow each other without gaps."""
+        at, w = runs[0][0], self.width
+        for start, count in runs:
             if at != start and count and w:
                 self.array[at * w : (at + count) * w] = self.array[start * w : (start + count) * w]
             at += count
@@ -347,14 +347,25 @@ class TextTable:
             rows, entries, letters = (sum(chunk.count(slot) for chunk in chunks) for slot in counted)
             if not self.plan.dense or largest < self.values.width:
                 break
-            self._widen(largest + 1, self.rows + rows, self.entries + entries, window.fraction)
+            width, total = largest + 1, self.rows + rows
+            undecided = self.options.sparse is None and not self.plan.settled
+            if undecided and not dense_enough(self.entries + entries, total, width):  # most values would be 0
+                raise Replan(replace(self.plan, dense=False))
+            self._check_memory(int(total / max(window.fraction, 1e-6)), width)
+            self.values.widen(self.rows, width)
         for chunk, numbers in zip(chunks, answers):
             slots = chunk.asked[: chunk.state[parse.ASKED], 0]
             self.y.array[-1 - slots[slots < 0]] = numbers[slots < 0]
             self.values.array[slots[slots >= 0]] = numbers[slots >= 0]
         self._close_gaps(chunks)
         self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
-        self._check_characters(window, rows, letters)
+        new = self.letters.array[self.n_letters : self.n_letters + letters]
+        if letters and new.max() >= 128:
+            spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
+            comments_matter = self.options.docids or self.qid_style != parse.QID_PRESENT
+            bad = int(parse.bad_characters(new, spans, comments_matter))
+            if bad >= 0:
+                raise _no_utf8(window, bad)
         self.rows += rows
         self.n_letters += letters
         self.entries, self.entries_seen = self.entries + entries, self.entries_seen + entries
@@ -378,16 +389,16 @@ class TextTable:
             start[parse.LETTER], start[parse.QID_STYLE] = self.n_letters + first, self.qid_style
             chunks.append(Chunk(first, last, start, start.copy(), self._asked[first // 4 : last // 4 + 1]))
             row, entry = row + n_lines, entry + n_colons
-        run_shards(lambda chunk: self._parse_chunk(text, chunk), chunks)
-        return chunks
-
-    def _parse_chunk(self, text: np.ndarray, chunk: Chunk) -> None:
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, self.plan.dense
         plan[parse.MOST_FEATURES] = self.limit[0]
         plan[parse.WIDTH] = self.values.width if self.plan.dense else self.limit[0]
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
+        run_shards(lambda chunk: self._parse_chunk(text, plan, chunk), chunks)
+        return chunks
+
+    def _parse_chunk(self, text: np.ndarray, plan: np.ndarray, chunk: Chunk) -> None:
         columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
         by_row = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
         rest = (self.values.array, columns, self.letters.array, chunk.asked, chunk.state)
@@ -431,13 +442,6 @@ class TextTable:
             raise wrong_text(window, status, place, *self.limit)
         return np.array(numbers)
 
-    def _widen(self, width: int, rows: int, entries: int, fraction: float) -> None:
-        """Give the dense rows `width` columns, or raise `Replan` if most of their values would then be 0."""
-        if self.options.sparse is None and not self.plan.settled and not dense_enough(entries, rows, width):
-            raise Replan(replace(self.plan, dense=False))
-        self._check_memory(int(rows / max(fraction, 1e-6)), width)
-        self.values.widen(self.rows, width)
-
     def _check_memory(self, rows: int, width: int) -> None:
         wanted = rows * width * self.options.dtype.itemsize
         if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
@@ -448,17 +452,9 @@ class TextTable:
         by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
         by_entry = [] if self.plan.dense else [self.columns, self.values]
         for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
+            runs = [(int(chunk.start[slot]), chunk.count(slot)) for chunk in chunks]
             for array in arrays:
-                array.close_gaps([int(chunk.start[slot]) for chunk in chunks], [chunk.count(slot) for chunk in chunks])
-
-    def _check_characters(self, window: Window, rows: int, letters: int) -> None:
-        new = self.letters.array[self.n_letters : self.n_letters + letters]
-        if letters and new.max() >= 128:
-            spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
-            comments_matter = self.options.docids or self.qid_style != parse.QID_PRESENT
-            bad = int(parse.bad_characters(new, spans, comments_matter))
-            if bad >= 0:
-                raise _no_utf8(window, bad)
+                array.close_gaps(runs)
 
     def settled(self) -> tuple[int, ReadingPlan]:
         """The number of columns, and the plan that fits the whole text. All of it must have been read."""

@@ -1,4 +1,4 @@
-"""Text files as streams of bytes, which are decompressed piece by piece, and the lines of delimited text.
+"""Text files as streams of bytes, which are decompressed piece by piece; their lines, fields and JSON records.
 
 A compressed file is recognised by its first bytes. Nothing here needs NumPy.
 """
@@ -6,6 +6,7 @@ A compressed file is recognised by its first bytes. Nothing here needs NumPy.
 import bz2
 import csv
 import io
+import json
 import lzma
 import os
 import re
@@ -13,6 +14,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -142,20 +144,27 @@ class _Unpacked:
         return count
 
 
-# Delimited text.
+# Lines and fields.
 
 
-def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
-    """The content of a file, decompressed if necessary.
+def _pieces(path: PathLike, size: int, by_name: bool = False) -> Iterator[memoryview]:
+    """The content of a file, `size` bytes at a time. A piece is valid until the next one is requested.
 
     by_name=True: plain text in a file whose name says that it is compressed is an error.
     """
-    content, view = bytearray(), memoryview(bytearray(1 << 20))
+    view = memoryview(bytearray(size))
     with TextSource(path).open() as stream:
         if by_name and stream.kind == "plain" and endings(path)[1]:
             raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
         while got := stream.fill(view):
-            content += view[:got]
+            yield view[:got]
+
+
+def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
+    """The content of a file, decompressed if necessary; `by_name` as in `_pieces`."""
+    content = bytearray()
+    for piece in _pieces(path, 1 << 20, by_name):
+        content += piece
     return content
 
 
@@ -164,22 +173,31 @@ def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytearray]
 
     With each piece comes the number of lines of the file that are left out between the two.
     """
-    first, rest, before, view = b"", bytearray(), 0, memoryview(bytearray(size))
-    with TextSource(path).open() as stream:
-        if stream.kind == "plain" and endings(path)[1]:
-            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
-        while got := stream.fill(view):
-            rest += view[:got]
-            end = rest.rfind(b"\n") + 1
-            if not first:
-                first = bytes(rest[: rest.find(b"\n") + 1])
-                rest, end = rest[len(first) :], end - len(first)
-            if first and end > 0:
-                yield before, bytearray(first) + rest[:end]
-                before += rest.count(b"\n", 0, end)
-                rest = rest[end:]
+    first, rest, before = b"", bytearray(), 0
+    for piece in _pieces(path, size, by_name=True):
+        rest += piece
+        if not first:
+            first = bytes(rest[: rest.find(b"\n") + 1])
+            rest = rest[len(first) :]
+        end = rest.rfind(b"\n") + 1
+        if first and end > 0:
+            yield before, bytearray(first) + rest[:end]
+            before += rest.count(b"\n", 0, end)
+            rest = rest[end:]
     if rest or not before:
         yield before, bytearray(first) + rest
+
+
+def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """The number and bytes of every line of a file, without the newline. The file is decompressed piece by piece."""
+    kept, number = b"", 0
+    for piece in _pieces(path, 1 << 20):
+        *whole, kept = (kept + piece.tobytes()).split(b"\n")
+        for line in whole:
+            number += 1
+            yield number, line
+    if kept:
+        yield number + 1, kept
 
 
 def refuse_zeros(path: PathLike, content: bytearray, left_out: int = 0) -> None:
@@ -248,14 +266,63 @@ def open_quote(path: PathLike, line: int) -> DataError:
     )
 
 
-def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
-    """The number and bytes of every line of a file, without the newline. The file is decompressed piece by piece."""
-    view, kept, number = memoryview(bytearray(1 << 20)), b"", 0
-    with TextSource(path).open() as stream:
-        while got := stream.fill(view):
-            *whole, kept = (kept + view[:got].tobytes()).split(b"\n")
-            for line in whole:
-                number += 1
-                yield number, line
-    if kept:
-        yield number + 1, kept
+# JSON records: one on each line, which are read one at a time, or JSON texts one after the other, each on any number of
+# lines and with one or several records.
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+
+
+class BrokenRecord(ValueError):
+    """A line that is not JSON. The message says why."""
+
+
+def json_records(path: PathLike, noun: str = "record") -> Iterator[tuple[str, object]]:
+    """The position ("line 3", "record 3 (line 40)") and value of each record. The value of what is not JSON is a
+    `BrokenRecord`.
+
+    If a file begins with a list, or its first line is not JSON by itself, it is read as JSON texts one after the other,
+    each on any number of lines. If its first text is not JSON either, it is read line by line.
+    """
+    start = _first_line(path)
+    texts = start[:1] == b"[" or isinstance(_parsed(start), BrokenRecord)
+    found = _texts(whole_text(path)) if texts else iter(())
+    first = next(found, None)
+    if first is None or isinstance(first[1], BrokenRecord):
+        yield from ((f"line {number}", _parsed(line)) for number, line in stream_lines(path) if line.strip())
+        return
+    each = ((line, text if isinstance(text, list) else [text]) for line, text in chain([first], found))
+    records = ((line, one) for line, several in each for one in several)
+    yield from ((f"{noun} {number} (line {line})", value) for number, (line, value) in enumerate(records, 1))
+
+
+def _texts(text: str) -> Iterator[tuple[int, object]]:
+    """The line and value of each JSON text. A `BrokenRecord` is the last one."""
+    decoder, at, line = json.JSONDecoder(), 0, 1
+    while (begin := _BLANK.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+        line, at = line + text.count("\n", at, begin), begin
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            yield line, BrokenRecord(str(error)[:200])
+            return
+        yield line, value
+        line, at = line + text.count("\n", at, end), end
+
+
+def first_record(path: PathLike) -> dict[str, Any] | None:
+    """The first record of a JSON file that is an object; None if there is none, or the file is not JSON."""
+    if _first_line(path)[:1] not in (b"{", b"["):
+        return None
+    return next((value for _, value in json_records(path) if isinstance(value, dict)), None)
+
+
+def _first_line(path: PathLike) -> bytes:
+    lines = (line.removeprefix(b"\xef\xbb\xbf").strip() for _, line in stream_lines(path))
+    return next((line for line in lines if line), b"")
+
+
+def _parsed(text: bytes | str) -> object:
+    try:
+        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+    except (ValueError, RecursionError) as error:
+        return BrokenRecord(str(error)[:200])
