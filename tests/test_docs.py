@@ -58,7 +58,7 @@ def test_the_code_and_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize("module", EXAMPLES)
 def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if module in ("hingerank.rankers.trees", "hingerank.rankers.gbrank", "hingerank.rankers.mcrank"):
+    if module == "hingerank.rankers.tree_rankers":
         for library in ("lightgbm", "xgboost"):
             pytest.importorskip(library)
     failed, attempted = doctest.testmod(import_module(module))

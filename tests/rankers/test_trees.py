@@ -14,7 +14,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.kernels import threads
-from hingerank.rankers.tree_parameters import graded_labels
+from hingerank.rankers.trees import graded_labels
 
 
 def need(library):
@@ -229,7 +229,7 @@ def test_threads_of_the_libraries_sleep_while_they_wait(cls, settings):
     """OpenMP looks at the variable when the library is loaded; the environment is then as before."""
     code = f"""
 import os, sys
-from hingerank.rankers.trees import {cls.__name__}
+from hingerank.rankers.tree_rankers import {cls.__name__}
 seen = []
 class Watch:
     def find_spec(self, name, path=None, target=None):

@@ -1,40 +1,119 @@
-"""LambdaMART by LightGBM and XGBoost, as rankers like the others, and what the two adapters share.
+"""What the rankers of LightGBM and XGBoost share: training in bags, models as arrays, parameters and grades.
 
 Grades are any real numbers, queries may be drawn into bags, and one training gives the models of every number of trees.
 Models are stored as plain arrays and scored here: the library is needed only to fit, and never reads a model file.
 """
 
+import difflib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
+from hingerank.arrays import Facts, Given, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Attribute, Of
-from hingerank.export.forest import Forest, read_lightgbm, read_xgboost
+from hingerank.export.forest import Forest
 from hingerank.export.forms import trees_of
-from hingerank.kernels.threads import asked_threads, threads_for
+from hingerank.kernels.threads import asked_threads, import_sleeping
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
-from hingerank.rankers.tree_parameters import (
-    StoppingRows,
-    graded_labels,
-    lightgbm_names,
-    main_names,
-    tree_library,
-    xgboost_names,
-    xgboost_text,
-)  # fmt: skip
 from hingerank.solvers.run import Certificate
+
+LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
+
+# XGBoost's names -> the one used here. XGBoost publishes no list, and ignores names that it does not know.
+_XGBOOST_ALIASES = {
+    "eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha",
+    "n_jobs": "nthread", "random_state": "seed", "n_estimators": "num_boost_round", "num_round": "num_boost_round",
+    "num_rounds": "num_boost_round",
+}  # fmt: skip
+_XGBOOST = """
+    booster verbosity validate_parameters nthread device seed seed_per_iteration num_boost_round
+    early_stopping_rounds learning_rate min_split_loss max_depth min_child_weight max_delta_step subsample
+    sampling_method colsample_bytree colsample_bylevel colsample_bynode reg_lambda reg_alpha tree_method
+    scale_pos_weight updater refresh_leaf process_type grow_policy max_leaves max_bin num_parallel_tree
+    monotone_constraints interaction_constraints multi_strategy max_cached_hist_node max_cat_to_onehot
+    max_cat_threshold objective base_score eval_metric disable_default_eval_metric lambdarank_pair_method
+    lambdarank_num_pair_per_sample lambdarank_normalization lambdarank_score_normalization lambdarank_unbiased
+    lambdarank_bias_norm ndcg_exp_gain rate_drop one_drop skip_drop sample_type normalize_type
+"""
+
+
+def lightgbm_names() -> dict[str, str]:
+    """Every name that LightGBM knows -> the first of its names."""
+    from lightgbm.basic import _ConfigAliases
+
+    known = _ConfigAliases._get_all_param_aliases()
+    return {name: main for main, names in known.items() for name in (main, *names)}
+
+
+def xgboost_names() -> dict[str, str]:
+    """The same of XGBoost."""
+    return {**{name: name for name in _XGBOOST.split()}, **_XGBOOST_ALIASES}
+
+
+def main_names(params: Given | None, names: Mapping[str, str], library: str) -> Facts:
+    """The parameters by their main names; one that is unknown, or given under two names, is a ValueError.
+
+    >>> main_names({"eta": 0.3}, {"eta": "learning_rate", "learning_rate": "learning_rate"}, "XGBoost")
+    {'learning_rate': 0.3}
+    """
+    found: Facts = {}
+    for name, value in (params or {}).items():
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ValueError(f"{library} has no parameter {name!r}{hint}")
+        if names[name] in found:
+            raise ValueError(f"params gives {names[name]!r} twice, once as {name!r}: give it once")
+        found[names[name]] = value
+    return found
+
+
+class StoppingRows(NamedTuple):
+    """Rows to stop on, their grades, the rows of each query, and whether trees after the best number are kept."""
+
+    X: Matrix
+    y: np.ndarray
+    sizes: np.ndarray
+    keep_all: bool = False
+
+
+def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Grades as the libraries take them, and what each is worth in DCG; None where that is their own 2^grade - 1.
+
+    Other grades than whole ones from 0 to 30 are numbered; their gains, 2^grade - 1 from the lowest grade or 0 on, are
+    divided by that of the best grade, which NDCG does not notice.
+    """
+    if (y == np.floor(y)).all() and y.min() >= 0 and y.max() <= LARGEST_GRADE:
+        return y, None
+    distinct, number = np.unique(y, return_inverse=True)
+    above = distinct - min(distinct[0], 0.0)
+    return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
+
+
+def tree_library(requires: str, ranker: str) -> ModuleType:
+    """The library, imported; an ImportError says how to get it."""
+    try:
+        return import_sleeping(requires)
+    except ImportError as error:
+        if error.name != requires:
+            raise
+        message = f"{ranker} needs {requires}, which is not installed: pip install {requires}"
+        raise ImportError(message, name=requires) from None
+
+
+def xgboost_text(model: Any) -> str:
+    """XGBoost's own text of a model."""
+    return model.save_raw("json").decode()
 
 
 class TreeRanker(BaseRanker):
@@ -266,213 +345,3 @@ class TreeRanker(BaseRanker):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-class LightGBMRanker(TreeRanker):
-    """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
-
-    Parameters
-    ----------
-    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults
-    objective : "lambdarank" (LambdaMART) or "rank_xendcg"
-    n_bags : number of models whose mean is taken
-        More than 1 is bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): each model learns from queries
-        drawn with replacement.
-    bag_share : queries in a bag, as a fraction of all
-    random_state : the seed
-    scale : feature scaling, learnt in fit and stored with the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
-    params : other parameters of LightGBM's, by any of its names
-        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. A constructor
-        parameter under another name ("eta", "num_iterations") overrides the constructor's value.
-
-    Attributes
-    ----------
-    models_ : the trees of each bag's model, as arrays
-    boosters_ : each bag's model as LightGBM's own object, in the process that fitted it
-    certificate_ : number of trees, and NDCG@10 of the training rows
-
-    Notes
-    -----
-    NaN is a missing value. Grades are any real numbers. A query has at most 10,000 rows (LightGBM's limit).
-
-    Examples
-    --------
-    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
-    >>> ranker = LightGBMRanker(n_estimators=5, min_child_samples=1).fit(X % 2, y, qid=np.repeat([1, 2], 20))
-    >>> ranker.rank([[0.0], [1.0]]).tolist()
-    [1, 0]
-    """
-
-    requires = "lightgbm"
-    _single = False
-
-    def __init__(
-        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
-        n_bags=1, bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.objective = objective
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
-
-    def _form_kind(self):
-        if not self.params:
-            return "trees"
-        zeros = main_names(self.params, lightgbm_names(), "LightGBM").get("zero_as_missing", False)
-        return "zero-trees" if str(zeros).lower() in ("true", "1") else "trees"
-
-    def _settings(self):
-        self.library()
-        return {
-            "objective": self.objective, "learning_rate": self.learning_rate, "num_leaves": self.num_leaves,
-            "min_data_in_leaf": self.min_child_samples, "num_threads": self.n_jobs, "verbosity": -1,
-            "num_iterations": self.n_estimators, "early_stopping_round": self.early_stopping_rounds,
-            "deterministic": True, "force_col_wise": True, **main_names(self.params, lightgbm_names(), "LightGBM"),
-        }  # fmt: skip
-
-    def _train(self, X, y, sizes, gains, seed, held):
-        lightgbm = self.library()
-        settings = {"seed": seed, **self._settings()}
-        rounds, stop = whole("n_estimators", settings.pop("num_iterations")), settings.pop("early_stopping_round")
-        settings["num_threads"] = threads_for(X.shape[0] * X.shape[1], settings["num_threads"])
-        if gains is not None:
-            settings.setdefault("label_gain", gains.tolist())
-        more: Facts = {}
-        try:
-            rows = lightgbm.Dataset(X, y, group=sizes, params=settings, free_raw_data=False)
-            if held is not None:
-                more["valid_sets"] = [lightgbm.Dataset(held.X, held.y, group=held.sizes, reference=rows)]
-                more["callbacks"] = [lightgbm.early_stopping(stop, verbose=False)]
-                more["keep_training_booster"] = held.keep_all  # else trees after the best number are gone
-                settings |= self._watched(held, more)
-            model = lightgbm.train({**settings, **self._gradients(rows, y, sizes)}, rows, rounds, **more)
-        except lightgbm.basic.LightGBMError as error:
-            raise ValueError(f"LightGBM cannot learn from these rows and parameters: {error}") from error
-        best = None if held is None else -1 if held.keep_all else model.best_iteration
-        return model.model_to_string(num_iteration=best)
-
-    def _watched(self, held: StoppingRows, more: Facts) -> Facts:
-        """Settings by which LightGBM takes NDCG@10 of the rows to stop on; more: arguments of its training."""
-        return {"metric": "ndcg", "eval_at": [10]}
-
-    def _gradients(self, rows: Matrix, y: np.ndarray, sizes: np.ndarray) -> Facts:
-        """What completes the objective, or stands in for it where its gradients are not LightGBM's own."""
-        return {}
-
-    def _read(self, text, n_features):
-        return read_lightgbm(text, n_features)
-
-    def _open(self, text):
-        return self.library().Booster(model_str=text)
-
-    def _cut(self, model, n_estimators):
-        return model.model_to_string(num_iteration=n_estimators)
-
-
-class XGBoostRanker(TreeRanker):
-    """score(x) = mean over bags of  sum of trees(x),  trees grown by XGBoost on the gradients of LambdaRank.
-
-    Parameters
-    ----------
-    n_estimators, learning_rate, max_depth : as XGBoost names them, with its defaults
-    objective : "rank:ndcg" (LambdaMART), "rank:pairwise", or "rank:map" for grades 0 and 1
-    n_bags : number of models whose mean is taken
-        With more than 1, each model learns from queries drawn with replacement.
-    bag_share : queries in a bag, as a fraction of all
-    random_state : the seed
-    scale : feature scaling, learnt in fit and stored with the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
-    params : other parameters of XGBoost's, by any of its names
-        Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. A constructor
-        parameter under another name ("eta", "num_boost_round") overrides the constructor's value.
-
-    Attributes
-    ----------
-    models_ : the trees of each bag's model, as arrays
-    boosters_ : each bag's model as XGBoost's own object, in the process that fitted it
-    certificate_ : number of trees, and NDCG@10 of the training rows
-
-    Notes
-    -----
-    NaN is a missing value. Zeros that a sparse matrix leaves out are zeros, not missing: sparse rows are made dense.
-
-    Examples
-    --------
-    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
-    >>> ranker = XGBoostRanker(n_estimators=5).fit(X % 2, y, qid=np.repeat([1, 2], 20))
-    >>> ranker.rank([[0.0], [1.0]]).tolist()
-    [1, 0]
-    """
-
-    requires = "xgboost"
-    _single = True
-
-    def __init__(
-        self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
-        random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.objective = objective
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
-
-    def _settings(self):
-        return {
-            "objective": self.objective, "learning_rate": self.learning_rate, "max_depth": self.max_depth,
-            "nthread": self.n_jobs, "verbosity": 0, "num_boost_round": self.n_estimators,
-            "early_stopping_rounds": self.early_stopping_rounds,
-            **main_names(self.params, xgboost_names(), "XGBoost"),
-        }  # fmt: skip
-
-    def _train(self, X, y, sizes, gains, seed, held):
-        xgboost = self.library()
-        settings = {"seed": seed, **self._settings()}
-        rounds, stop = whole("n_estimators", settings.pop("num_boost_round")), settings.pop("early_stopping_rounds")
-        settings["nthread"] = threads = threads_for(X.shape[0] * X.shape[1], settings["nthread"])
-        if gains is not None:
-            settings.setdefault("ndcg_exp_gain", False)
-            y = gains[y.astype(np.int64)]
-            held = None if held is None else held._replace(y=gains[held.y.astype(np.int64)])
-        more: Facts = {}
-        try:
-            if held is not None:
-                settings["eval_metric"] = "ndcg@10"
-                more["evals"] = [(self._rows(held.X, threads, label=held.y, group=held.sizes), "held")]
-                more |= {"early_stopping_rounds": stop, "verbose_eval": False}
-            model = xgboost.train(settings, self._rows(X, threads, label=y, group=sizes), rounds, **more)
-        except xgboost.core.XGBoostError as error:
-            said = str(error).partition("Stack trace")[0].strip()
-            raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
-        return xgboost_text(model if held is None or held.keep_all else model[: model.best_iteration + 1])
-
-    def _rows(self, X: RowsLike, threads: int, **about: object) -> object:
-        return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
-
-    def _read(self, text, n_features):
-        return read_xgboost(text, n_features)
-
-    def _open(self, text):
-        model = self.library().Booster({"verbosity": 0})
-        model.load_model(bytearray(text.encode()))
-        return model
-
-    def _cut(self, model, n_estimators):
-        return xgboost_text(model[: min(n_estimators, model.num_boosted_rounds())])
