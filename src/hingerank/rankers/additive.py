@@ -52,8 +52,6 @@ class AdditiveRankSVM(PairwiseRanker):
     n_knots : knots of a curve, at most; features with fewer distinct values have fewer
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     smoothness : penalty on departing from a straight line; use a large value for small data, a small one for large data
-    loss : as in RankSVM
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
     sparsity : float in [0, 1], default 0
         Fraction of the smallest group penalty, on Σ_f ‖(b_f, √smoothness ρ_f)‖, that removes all curves.
@@ -61,18 +59,12 @@ class AdditiveRankSVM(PairwiseRanker):
         find. A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises
         are. Pairs are found by how steeply the loss falls along their surfaces at the curves' optimum.
     solver : as in RankSVM; ``monotone`` and ``sparsity`` need a smooth loss and "newton"
-    pair_weight : as in RankSVM
-    rounds : as in RankSVM
-    context : as in RankSVM
-    grade_weight : as in RankSVM
     scale : feature scaling, learnt in fit and stored with the model
         Curves standardise columns themselves, so only scalings within queries and "log" make a difference.
     missing : as in RankSVM; with "indicator" each curve has a separate step for missing values
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds 16 bytes a value there)
         Not with interactions or ``solver="dual"``.
+    loss, tol, pair_weight, rounds, context, grade_weight, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
@@ -86,12 +78,7 @@ class AdditiveRankSVM(PairwiseRanker):
     deviations_ : the curves' weights: standard deviations within queries
     rug_ : a few quantiles of each feature
     knot_weights_ : for each feature b and then √smoothness · ρ of its segments, as the norm counts them
-    certificate_ : how near the optimum the curves are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
+    certificate_, trace_, n_iter_, n_pairs_, C_, objective_ : as in RankSVM
 
     Examples
     --------

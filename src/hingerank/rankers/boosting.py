@@ -127,8 +127,7 @@ class AdaRank(BoostingRanker, LinearRanker):
         False: as in the paper. The feature that ranks best alone is then often chosen again and again, because neither
         the weights of queries nor the ranking change any more.
     negated : also rank by features in ascending order
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
+    scale, missing : as in RankSVM
 
     Attributes
     ----------
@@ -229,8 +228,7 @@ class RankBoost(BoostingRanker):
     n_thresholds : thresholds for each feature, at most 255
         They lie midway between the distinct values if these are few enough, else midway between evenly spaced ones
         among the sorted distinct values.
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
+    scale, missing : as in RankSVM
 
     Attributes
     ----------

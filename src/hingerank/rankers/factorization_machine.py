@@ -35,12 +35,8 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     loss : of a pair: "squared_hinge", "logistic" (as in the paper), "modified_huber", "exponential" or "squared"
     tol : stop when ‖θ + C ∇loss‖ is at most tol times ‖θ‖ + ‖C ∇loss‖, θ all of w and V
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
     random_state : seed of the first factors
-    callback : called with each trace entry; return True to stop
+    scale, missing, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
@@ -48,11 +44,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     factors_ : V, one row per feature
     interactions_ : weights of the products of two features, a matrix with zeros on its diagonal
     certificate_ : how stationary w and V are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
+    trace_, n_iter_, n_pairs_, C_, objective_ : as in RankSVM
 
     Examples
     --------

@@ -39,12 +39,7 @@ class FeatureSelectionRanker(SparseRanker):
     ties : how the filter ranks rows with equal values of a feature
         "average": they share the mean discount of their ranks; "stable": in the order in which they are given, as in
         LETOR's scripts.
-    tol : as in RankSVM
-    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : maximum number of seconds; a fit that hits it warns as well
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    callback : called with each trace entry; return True to stop
+    tol, max_iter, max_seconds, scale, missing, callback : as in RankSVM
 
     Attributes
     ----------

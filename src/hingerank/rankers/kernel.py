@@ -59,23 +59,16 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
         The last is 1 / features. A rule may be multiplied: "0.25*scale".
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    loss : as in RankSVM
-    tol : as in RankSVM
-    pair_weight : as in RankSVM
-    grade_weight : as in RankSVM
     scale : feature scaling, learnt in fit and stored with the model
         "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
         "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
-    missing : as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
     degree : degree of "polynomial"
     coef0 : constant of "polynomial"
     solver : "auto", "newton" (smooth losses), or for the hinge "smoothing", or "dual" (small data; ``multipliers_``)
     memory_gb : maximum number of gigabytes for K, default half of the machine's
         Above it K is computed again for every product.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; holds all of K there)
+    loss, tol, pair_weight, grade_weight, missing, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
@@ -83,12 +76,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     support_rows_ : their features (not with "precomputed")
     dual_coef_ : their coefficients
     gamma_ : the γ used
-    certificate_ : how near the optimum the ranker is
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
+    certificate_, trace_, n_iter_, n_pairs_, C_, objective_ : as in RankSVM
 
     Examples
     --------
@@ -280,43 +268,24 @@ class NystroemRankSVM(MappedRanker):
     Parameters
     ----------
     n_components : m, number of landmarks (all rows if there are fewer)
-    gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
-        The last is 1 / features. A rule may be multiplied: "0.25*scale".
+    gamma, scale, degree, coef0 : as in KernelRankSVM
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    loss : as in RankSVM
-    tol : as in RankSVM
-    pair_weight : as in RankSVM
-    grade_weight : as in RankSVM
-    scale : feature scaling, learnt in fit and stored with the model
-        "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
-        "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
-    missing : as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
-    solver : as in RankSVM
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear", or a function of two arrays
         The function returns their matrix; such a ranker cannot be saved.
-    degree : degree of "polynomial"
-    coef0 : constant of "polynomial"
     rank : most dimensions to keep of the landmarks' span, by eigenvalue; 0 for no limit
     landmarks : "uniform" rows, "kmeans" centres or "leverage" (rows in proportion to how much they add)
     random_state : the seed
     memory_gb : maximum number of gigabytes for the mapped training rows, default half of the machine's
         Above it they are mapped again for every pass.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
+    loss, tol, pair_weight, grade_weight, missing, max_iter, max_seconds, callback, solver : as in RankSVM
 
     Attributes
     ----------
     landmarks_ : the landmarks, one per row
     coef_ : a weight for each landmark: score(x) = sum of coef_j κ(x, landmark_j)
     gamma_ : the γ used
-    certificate_ : how near the optimum the ranker is
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
+    certificate_, trace_, n_iter_, n_pairs_, C_, objective_ : as in RankSVM
 
     Examples
     --------
@@ -383,27 +352,15 @@ class FourierRankSVM(MappedRanker):
     Parameters
     ----------
     n_components : m, number of features
-    gamma : a number, "scale" (1 / sum of the columns' variances), "median" (1 / median squared distance) or "auto"
-        The last is 1 / features. A rule may be multiplied: "0.25*scale".
+    gamma, scale : as in KernelRankSVM
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    loss : as in RankSVM
-    tol : as in RankSVM
-    pair_weight : as in RankSVM
-    grade_weight : as in RankSVM
-    scale : feature scaling, learnt in fit and stored with the model
-        "auto" divides columns by their standard deviation, so that none dominates the distances. If gamma is a number,
-        "auto" does not scale, because the number refers to the unscaled rows. None: no scaling.
-    missing : as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
-    solver : as in RankSVM
     orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine
         A smaller error at equal m; False: all independent with random phases, as in the paper.
     random_state : the seed
     memory_gb : maximum number of gigabytes for the mapped training rows, default half of the machine's
         Above it they are mapped again for every pass.
     device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
+    loss, tol, pair_weight, grade_weight, missing, max_iter, max_seconds, callback, solver : as in RankSVM
 
     Attributes
     ----------
@@ -411,12 +368,7 @@ class FourierRankSVM(MappedRanker):
     frequencies_ : Ω
     phases_ : b
     gamma_ : the γ used
-    certificate_ : how near the optimum the ranker is
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
+    certificate_, trace_, n_iter_, n_pairs_, C_, objective_ : as in RankSVM
 
     Examples
     --------

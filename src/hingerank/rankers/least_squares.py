@@ -78,23 +78,11 @@ class RankRLS(LeastSquaresRanker):
         different grades. "squared": (1 - (s_i - s_j))² over the same pairs, however far apart their grades are.
     pair_weight : "uniform" as in the paper, or "rows": a query's pairs divided by its rows, as in RLScore's program
     tol : accepted duality gap relative to the objective and to its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -140,24 +128,12 @@ class CRR(LeastSquaresRanker):
     alpha : weight of regression, from 0 (ranking only) to 1
     loss : the pairs' loss: "grade_differences" as above, or another one of RankSVM's smooth losses, such as "logistic"
     tol : accepted duality gap relative to the objective and to its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     intercept_ : b
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -222,24 +198,12 @@ class PointwiseRegression(CRR):
     ----------
     C : weight of the loss; multiplies its mean over rows, or None for one that follows the data
     tol : accepted duality gap relative to the objective and to its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     intercept_ : b
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------

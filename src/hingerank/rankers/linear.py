@@ -364,18 +364,11 @@ class RankNet(LossRanker):
     Parameters
     ----------
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -400,7 +393,7 @@ class ListNet(LossRanker):
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -425,7 +418,7 @@ class ListMLE(LossRanker):
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -451,7 +444,7 @@ class FRank(LossRanker):
 
     Attributes
     ----------
-    coef_ : weights. certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM.
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------

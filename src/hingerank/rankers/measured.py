@@ -34,24 +34,12 @@ class RankCosine(LossRanker):
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     tol : stop when half the squared gradient is at most tol times the objective and its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     certificate_ : how stationary the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -76,25 +64,12 @@ class SVMMAP(UnweightedRanker, LossRanker):
     ----------
     C : weight of the loss; multiplies its sum over queries, or None for one that follows the data
     relevant : the least grade of a relevant row
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
     n_pairs_ : pairs of a relevant row and another
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, certificate_, trace_, n_iter_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -140,24 +115,12 @@ class SoftRank(UnweightedRanker, LossRanker):
     top : number of top ranks that count, as in NDCG@10; None for all
         With few ranks and many rows the gradient vanishes at w = 0, where all rows tie: give ``init`` then.
     tol : stop when ‖w + C ∇loss‖ is at most tol times ‖w‖ + ‖C ∇loss‖
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     certificate_ : how stationary the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -206,24 +169,13 @@ class LambdaRank(LossRanker):
         None for one that follows the data.
     top : number of top ranks that count, as in NDCG@10; None for all
     tol : stop when that duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     certificate_ : how near a fixed point the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
     objective_ : the weighted losses and the norm at the last weights W
-    features_ : the fitted feature map, or None
+    coef_, trace_, n_iter_, n_pairs_, C_, features_ : as in RankSVM
 
     Examples
     --------

@@ -57,20 +57,16 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         From factors in the whole box, exactly max_iter epochs of steps of one length, converged or not.
     learning_rate : the length of the paper's steps, its η
     random_state : seed of the starts and of the order of queries
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
+    scale, missing : as in RankSVM
 
     Attributes
     ----------
     factors_ : V, one row per training row
     ranks_ : rank of every query's multipliers
-    objective_ : the value reached
-    coef_ : weights
     certificate_ : how near a stationary point the factors are
     trace_ : one entry per epoch
     n_iter_ : number of epochs
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
+    objective_, coef_, n_pairs_, C_ : as in RankSVM
 
     Examples
     --------
@@ -207,21 +203,17 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     learning_rate : the length of the paper's steps, its η
     inner_iter : the paper's steps in a round, its T'
     random_state : seed of the paper's start
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
+    scale, missing : as in RankSVM
 
     Attributes
     ----------
     multipliers_ : a, pairs in the order of ``pairs_``
     pairs_ : winner row and loser row of each pair
     ranks_ : rank of every query's A
-    objective_ : the value reached
-    coef_ : weights
     certificate_ : the duality gap
     trace_ : one entry per round
     n_iter_ : number of rounds
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
+    objective_, coef_, n_pairs_, C_ : as in RankSVM
 
     Examples
     --------

@@ -63,27 +63,13 @@ class OrdinalSVM(HasThresholds, LossRanker):
     ----------
     C : weight of the loss; multiplies its sum over rows, or None for one that follows the data
     loss : "squared_hinge", "logistic" or "modified_huber", of the distance to a threshold
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    features : a feature map, as in RankSVM
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    init : weights to start from
-    callback : called with each trace entry; return True to stop
+    tol, scale, missing, features, max_iter, max_seconds, init, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     thresholds_ : one between every two neighbouring grades
     grades_ : the distinct grades, ascending
-    certificate_ : how near the optimum the weights are
-    trace_ : one entry per iteration
-    n_iter_ : number of iterations
-    n_pairs_ : number of preference pairs
-    C_ : C as it was used
-    objective_ : the value reached
-    features_ : the fitted feature map, or None
+    coef_, certificate_, trace_, n_iter_, n_pairs_, C_, objective_, features_ : as in RankSVM
 
     Examples
     --------
@@ -162,9 +148,8 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     average : take the mean of the weights over all steps; False takes the last weights, as in the paper
     n_bags : number of perceptrons whose mean is taken
     bag_share : probability that a row is visited in a pass
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
     random_state : seed of the order of visits
+    scale, missing : as in RankSVM
 
     Attributes
     ----------

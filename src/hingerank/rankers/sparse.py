@@ -79,7 +79,6 @@ class FenchelRank(WinnersRanker, SparseRanker):
     radius : radius of the l1 ball; a small one keeps few features
     tol : stop when the duality gap  radius ‖g‖_∞ + <g, w>  is at most tol times the objective (at least 0.001) and at
         most tol times its decrease from weights of 0; g is the gradient at w
-    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
     step : "exact" line search, or "closed-form" (classic, away and pairwise steps only)
         The latter minimises the quadratic bound in which every pair is active. It is cheaper and a little shorter.
     variant : "corrective", "classic", "away" or "pairwise"; all have the same optimum
@@ -88,9 +87,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
         the worst feature in use.
     absolute : stop when the gap itself is at most tol, the paper's rule; not with "corrective"
     scale : feature scaling, learnt in fit and stored with the model (the paper scales features to [0, 1])
-    missing : as in RankSVM
-    max_seconds : maximum number of seconds
-    callback : called with each trace entry; return True to stop
+    max_iter, missing, max_seconds, callback : as in RankSVM
 
     Attributes
     ----------
@@ -172,22 +169,15 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
     C : weight of the loss; multiplies its mean over pairs, or None for one that follows the data
         A small one keeps few features.
     ridge : weight of the squared norm; above 0, correlated features share the weight instead of one taking it all
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : maximum number of seconds; a fit that hits it warns as well
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    callback : called with each trace entry; return True to stop
+    tol, max_iter, max_seconds, scale, missing, callback : as in RankSVM
 
     Attributes
     ----------
-    coef_ : weights
     selected_features_ : columns in use
     sparsity_ : their fraction of all
     certificate_ : the duality gap
     trace_ : value, gap and features in use at every iteration
-    objective_ : the value reached
-    C_ : C as it was used
+    coef_, objective_, C_ : as in RankSVM
 
     Examples
     --------
@@ -338,12 +328,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
     learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
     every : truncate in every N-th step
     threshold : shrink only weights up to this size; None for all
-    tol : stop when the duality gap is at most tol times the objective and tol times its decrease from weights of 0
-    max_iter : maximum number of iterations; a fit that hits it warns and says in ``certificate_`` how far it got
-    max_seconds : maximum number of seconds; a fit that hits it warns as well
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    callback : called with each trace entry; return True to stop
+    tol, max_iter, max_seconds, scale, missing, callback : as in RankSVM
 
     Examples
     --------
@@ -392,11 +377,7 @@ class RSRank(TruncatedGradientRanker):
     every : truncate in every N-th step
     threshold : shrink only weights up to this size; None for all
     tol : stop when the largest subgradient is at most this
-    max_iter : maximum number of iterations
-    max_seconds : maximum number of seconds
-    scale : feature scaling, learnt in fit and stored with the model
-    missing : as in RankSVM
-    callback : called with each trace entry; return True to stop
+    max_iter, max_seconds, scale, missing, callback : as in RankSVM
 
     Examples
     --------

@@ -148,13 +148,7 @@ class XGBoostRanker(TreeRanker):
     ----------
     n_estimators, learning_rate, max_depth : as XGBoost names them, with its defaults
     objective : "rank:ndcg" (LambdaMART), "rank:pairwise", or "rank:map" for grades 0 and 1
-    n_bags : number of models whose mean is taken
-        With more than 1, each model learns from queries drawn with replacement.
-    bag_share : queries in a bag, as a fraction of all
-    random_state : the seed
-    scale : feature scaling, learnt in fit and stored with the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
+    n_bags, bag_share, random_state, scale, n_jobs, early_stopping_rounds : as in ``LightGBMRanker``
     params : other parameters of XGBoost's, by any of its names
         Such as ``{"lambdarank_num_pair_per_sample": 8}``; a name that XGBoost does not know is refused. A constructor
         parameter under another name ("eta", "num_boost_round") overrides the constructor's value.
