@@ -23,7 +23,7 @@ import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, plot_single_features
 from hingerank.lab.statistics import paired_t, randomisation
-from hingerank.rankers.path_choice import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 from measuring import default_data
 
 SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 import hingerank as hr
 from hingerank.lab.report.figures import plot_path
-from hingerank.rankers.path_choice import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 
 data = hr.make_letor(n_queries=100, rows_per_query=15, n_features=200, useless=188, seed=1)
 train, rest = data.split(test_size=0.6, seed=0)

@@ -8,7 +8,7 @@ import hingerank as hr
 from hingerank.losses import make_loss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.factorization_machine import FactorizationMachine
-from hingerank.rankers.factorization_machine import SMOOTH_PAIRS
+from hingerank.rankers.low_rank import SMOOTH_PAIRS
 
 
 @pytest.fixture(scope="module")

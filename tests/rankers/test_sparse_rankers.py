@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 import hingerank as hr
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
-from hingerank.rankers.path_choice import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 
 SPARSE = [hr.FenchelRank, hr.SparseRankSVM, hr.TGRank, hr.RSRank, hr.FeatureSelectionRanker]
 

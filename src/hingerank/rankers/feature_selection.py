@@ -30,7 +30,7 @@ class FeatureSelectionRanker(SparseRanker):
         min over w, zero outside those features, of  ½‖w‖² + C · sum over pairs of  max(0, 1 - w·x_i + w·x_j)²
 
     To choose the number of features on validation data, fit a path and call
-    ``hingerank.rankers.path_choice.choose_on_validation``.
+    ``hingerank.rankers.sparse.choose_on_validation``.
 
     Parameters
     ----------

@@ -21,9 +21,7 @@ from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, keep_account
 from hingerank.rankers.inputs import check_features
-from hingerank.rankers.multiplier_blocks import HasMultipliers, of_pairs
-from hingerank.rankers.problem_ranker import ProblemRanker
-from hingerank.rankers.rounds import solve_in_rounds
+from hingerank.rankers.problem_ranker import HasMultipliers, ProblemRanker, of_pairs, solve_in_rounds
 from hingerank.rankers.sources import PARTS, RowsSource, Source
 from hingerank.rankers.winners import WinnersRanker
 from hingerank.renaming import renamed

@@ -1,8 +1,8 @@
-"""Rankers that are the optimum of a problem, and paths of them over one of its parameters."""
+"""Rankers that are the optimum of a problem, paths of them over one of its parameters, and their multipliers."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,9 +10,11 @@ from sklearn.base import clone
 
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
-from hingerank.data.checks import positive, warn
-from hingerank.export.attributes import Attribute, Number
+from hingerank.data.checks import positive, warn, whole
+from hingerank.export.attributes import Array, Attribute, Ids, Number
+from hingerank.losses.rankings import RankDistanceLoss
 from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
+from hingerank.problem import Problem
 from hingerank.problem.mapped import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
@@ -210,3 +212,109 @@ class ProblemRanker(BaseRanker):
         """An unfitted copy with another value of the path parameter that shares what only steers training."""
         steering = {name: getattr(self, name) for name in self._training_only}
         return clone(self).set_params(**{self.path_parameter: value}, **steering)
+
+
+# Fits in rounds
+
+
+def solve_in_rounds(
+    problem: Problem, w: np.ndarray | None, solve: Callable[..., Solution], rounds: int, **options: object
+) -> Solution:
+    """The last of several fits; ``extra["rounds"]`` says how each of them ended, and the trace has all their steps.
+
+    Parameters
+    ----------
+    problem : the first fit's, with equal weights of pairs
+    w : where the first fit starts
+    solve : solver of each fit, which starts from the one before
+    rounds : number of fits
+    options : of the solver
+    """
+    if not isinstance(problem.preferences, GradedPreferences):
+        raise ValueError("pair_weight='ndcg' ranks the graded rows of queries, all in this process")
+    solution = solve(problem, w=w, **options)
+    scores = problem.design.scores(solution.w)
+    summaries, trace = [_summary(solution, None)], [{"round": 1, **entry} for entry in solution.trace]
+    for number in range(2, whole("rounds", rounds, 2) + 1):
+        loss = RankDistanceLoss(problem.loss, problem.preferences, scores)
+        if loss.empty:  # no grade is above 0: NDCG cannot be raised
+            break
+        solution = solve(problem.with_loss(loss), w=solution.w, **options)
+        before, scores = scores, problem.design.scores(solution.w)
+        summaries.append(_summary(solution, _moved(before, scores, problem.preferences.offsets)))
+        trace += [{"round": number, **entry} for entry in solution.trace]
+    return replace(solution, trace=trace, extra={**solution.extra, "rounds": summaries})
+
+
+def _summary(solution: Solution, moved: float | None) -> Facts:
+    """How a fit ended; moved: the fraction of neighbours in the previous ranking that have swapped."""
+    return {**solution.certificate.to_dict(), "objective": float(solution.value), "moved": moved}
+
+
+def _moved(before: np.ndarray, after: np.ndarray, offsets: np.ndarray) -> float:
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-before, query))
+    same = np.diff(query[order]) == 0
+    return float((np.diff(after[order])[same] > 0).mean()) if same.any() else 0.0
+
+
+# Multipliers
+
+
+class MultiplierBlock(NamedTuple):
+    """One query's multipliers: A[r, c] belongs to the pair (rows[winners[r]] preferred to rows[losers[c]]).
+
+    Rows that can never win or never lose have zero rows or columns in A_l and are left out; `size` counts all rows.
+    """
+
+    query: object
+    size: int
+    n_pairs: int
+    winners: np.ndarray  # row numbers in the training data
+    losers: np.ndarray
+    A: np.ndarray
+
+    @property
+    def singular_values(self) -> np.ndarray:
+        return np.linalg.svd(self.A, compute_uv=False) if self.A.size else np.empty(0)
+
+    def rank(self, tolerance: float = 1e-10) -> int:
+        """Number of singular values above tolerance times the largest."""
+        values = self.singular_values
+        return int((values > tolerance * values[:1].max(initial=0.0)).sum()) if values.max(initial=0.0) > 0 else 0
+
+
+def of_pairs(needed: bool = False) -> dict[str, Attribute]:
+    """The attributes that list multipliers, as a model file holds them."""
+    return {
+        "multipliers_": Array("pairs", needed=needed),
+        "pairs_": Array("pairs, 2", "i", low=0, needed=needed),
+        "queries_": Ids("queries", needed=needed),
+        "pairs_per_query_": Array("queries", "i", low=0, needed=needed),
+        "sizes_": Array("queries", "i", low=0, needed=needed),
+    }
+
+
+class HasMultipliers:
+    """What fitted rankers with multipliers offer.
+
+    Those that list them keep `multipliers_` and `pairs_` (winner row, loser row) query after query, `pairs_per_query_`,
+    and of the queries their ids `queries_` and numbers of rows `sizes_`.
+    """
+
+    multipliers_: np.ndarray
+    pairs_: np.ndarray
+    pairs_per_query_: np.ndarray
+    queries_: np.ndarray
+    sizes_: np.ndarray
+
+    def multiplier_blocks(self) -> Iterator[MultiplierBlock]:
+        """The matrix of every query, in order of first appearance."""
+        ends = np.cumsum(self.pairs_per_query_)
+        for query, size, pairs, end in zip(self.queries_, self.sizes_, self.pairs_per_query_, ends):
+            own = slice(end - pairs, end)
+            winners, r = np.unique(self.pairs_[own, 0], return_inverse=True)
+            losers, c = np.unique(self.pairs_[own, 1], return_inverse=True)
+            A = np.zeros((len(winners), len(losers)))
+            A[r, c] = self.multipliers_[own]
+            yield MultiplierBlock(query, int(size), int(pairs), winners, losers, A)

@@ -4,7 +4,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 (filter, then RankSVM).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
@@ -12,17 +12,18 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
+from hingerank.metrics import evaluate
 from hingerank.preferences import QueryPreferences
 from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, keep_account
-from hingerank.rankers.path_choice import choose_on_validation as choose_on_validation  # where 0.2 had it
+from hingerank.rankers.inputs import unpack
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
@@ -419,3 +420,53 @@ class RSRank(TruncatedGradientRanker):
 
         rate = self._rate(problem.C * curvature)
         return truncated_gradient(at, w, rate, subgradient, STATIONARY, **options)
+
+
+def choose_on_validation(
+    path: Sequence[Ranker],
+    X: RowsLike,
+    y: PerRow = None,
+    qid: PerRow = None,
+    measure: str = "ndcg@10",
+    standard_errors: float = 0.0,
+) -> tuple[Ranker, np.ndarray]:
+    """The ranker of a path with the largest mean of `measure` on the validation rows, and the values of all rankers.
+
+    Of equally good rankers the first is taken, so give the path from sparse to dense. With standard_errors = 1 the
+    result is the ranker with the fewest features among those that are worse than the best by no more than one standard
+    error of the difference over the validation queries.
+
+    Parameters
+    ----------
+    path : fitted rankers, from sparse to dense
+    X, y, qid : validation rows as in fit
+    measure : what to maximise
+    standard_errors : how many standard errors below the best a ranker may be
+
+    Examples
+    --------
+    >>> from hingerank import FenchelRank
+    >>> X, y, qid = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> best, values = choose_on_validation(FenchelRank().fit_path(X, y, qid, [0.5, 1]), X, y, qid)
+    >>> best.radius, values.tolist()
+    (0.5, [1.0, 1.0])
+    """
+    if not path:
+        raise ValueError("the path is empty: there is nothing to choose from")
+    if not standard_errors >= 0:
+        raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
+    given, (_, y, qid) = X, unpack(X, y, qid)
+    if y is None:
+        raise ValueError("the validation rows have no grades: give y, or RankingData")
+    per_query = np.array([evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path])
+    per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
+    if not per_query.size:
+        raise ValueError(f"no validation query has a value of {measure}: there is nothing to choose by")
+    values = per_query.mean(axis=1)
+    best = int(np.argmax(values))
+    if standard_errors > 0:
+        behind = per_query[best] - per_query
+        error = behind.std(axis=1) / np.sqrt(max(behind.shape[1] - 1, 1))
+        near = np.flatnonzero(values >= values[best] - standard_errors * error)
+        best = min(near.tolist(), key=lambda k: np.count_nonzero(path[k].coef_))
+    return path[best], values

@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.arrays import Ranker
 from hingerank.data.files import draft_of
 from hingerank.rankers.inputs import names_of_features
-from hingerank.rankers.path_choice import choose_on_validation
+from hingerank.rankers.sparse import choose_on_validation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
