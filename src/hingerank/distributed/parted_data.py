@@ -18,7 +18,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
-from hingerank.data.view_figures import figures_of
+from hingerank.data.rows_view import figures_of
 from hingerank.distributed.parts import (
     Answers,
     Lease,

@@ -20,7 +20,7 @@ from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, is_mapped
 from hingerank.data.scaling import Scaler
-from hingerank.data.view_figures import figures_of
+from hingerank.data.rows_view import figures_of
 from hingerank.distributed.parts import (
     Answers,
     LoadedPart,

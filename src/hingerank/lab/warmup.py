@@ -175,11 +175,12 @@ def _variants(name: str, ranker: Ranker, grades: int) -> list[Facts]:
     }
     found = [{}, *special.get(name, [])]
     if {"loss", "solver"} <= set(ranker._get_param_names()):
-        from hingerank.rankers.linear import SOLVERS, PairwiseRanker
+        from hingerank.rankers.linear import PairwiseRanker
 
         if not issubclass(ranker, PairwiseRanker):
             return found
-        found += [{"loss": loss, "solver": solver} for solver in ranker._solvers for loss in SOLVERS[solver].losses]
+        by_loss = ranker._solvers.items()
+        found += [{"loss": loss, "solver": solver} for loss, solvers in by_loss for solver in solvers]
     return found
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, fingerprint, kept_rows
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
@@ -30,9 +30,8 @@ from hingerank.rankers.inputs import (
     check_weight,
     evaluation_sets,
     gather_rows,
-    make_blocks,
+    grades_and_ids,
     names_of_features,
-    unpack,
 )
 from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, block_scores
 from hingerank.rankers.tuned import Tuning
@@ -194,11 +193,14 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
     def _learning_rows(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> TrainingRows:
         """Check the input, record its columns and fingerprint, fit the scaler, and return the rows to learn from."""
-        given, (X, y, qid) = X, unpack(X, y, qid, group)
+        y, qid = grades_and_ids(X, y, qid, group)
         checked = check_features(self, X, reset=True)
         n_rows = checked.shape[0]
         grades, weight = check_grades(self, y, n_rows), check_weight(sample_weight, n_rows)
-        blocks = given.blocks if isinstance(given, RankingData) else make_blocks(qid, group, n_rows)
+        if isinstance(X, RankingData):
+            blocks = X.blocks
+        else:
+            blocks = blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
         if qid is None and group is None:
             warn_one_query(grades, GIVE_IDS)
         self._forget_fit()
@@ -251,7 +253,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
         if "n_features_in_" not in vars(self):
             check_is_fitted(self)  # raises NotFittedError
-        X, _, qid = unpack(X, None, qid)
+        _, qid = grades_and_ids(X, None, qid)
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
@@ -277,7 +279,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         """
         if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
             raise ValueError(f"top must be a positive whole number or None, got {top!r}")
-        _, _, qid = unpack(X, None, qid)
+        _, qid = grades_and_ids(X, None, qid)
         scores = self._predict(X, qid, one_query=True)
         blocks = blocks_from_qid(qid, len(scores))
         query = blocks.numbers
@@ -299,7 +301,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
         if isinstance(X, RowsInParts):
             return float(np.nanmean(X.evaluate([self], ["ndcg@10"])[0]["ndcg@10"]))
-        _, y, qid = unpack(X, y, qid)
+        y, qid = grades_and_ids(X, y, qid)
         known = self.__dict__.get("fingerprint_", {}).get("queries", 1)
         if qid is None and known > 1:
             raise ValueError(

@@ -30,7 +30,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
-from hingerank.rankers.inputs import check_features, names_of_features, unpack
+from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
@@ -344,7 +344,7 @@ class Blend(BaseRanker):
                 "this blend is not one sum of curves: its members must be linear or additive without interactions, of "
                 "features that are not scaled or scaled by columns, without missing values"
             )
-        X, _, qid = unpack(X, None, qid)
+        _, qid = grades_and_ids(X, None, qid)
         rows = check_features(self, X, reset=False)
         rows = rows.copied("additive") if isinstance(rows, RowsView) else rows
         placed = place_knots(rows, 2)

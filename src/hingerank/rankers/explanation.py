@@ -24,7 +24,7 @@ from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.notebook import html_table
-from hingerank.rankers.inputs import check_features, names_of_features, unpack
+from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
 
 STEPS = 8
 ROWS_AT_ONCE = 1 << 14
@@ -232,7 +232,7 @@ class Explained:
         """
         check_is_fitted(self)
         documents = X.docid if isinstance(X, RankingData) else None
-        X, _, qid = unpack(X, None, qid)
+        _, qid = grades_and_ids(X, None, qid)
         checked = check_features(self, X, reset=False)
         checked = checked.copied("explain") if isinstance(checked, RowsView) else checked
         n_rows = checked.shape[0]

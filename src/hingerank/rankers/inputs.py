@@ -10,15 +10,14 @@ from sklearn.utils.validation import validate_data
 
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, check_unmasked, evenly
 from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, check_memory, is_mapped, read_ahead
+from hingerank.data.rows_view import RowsView, check_memory, is_mapped, look_through, read_ahead
 from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.sparse import plain_csr
-from hingerank.data.view_figures import look_through
 from hingerank.features.maps import beside_context
 from hingerank.kernels.threads import run_shards
 from hingerank.solvers.run import Solution
@@ -30,15 +29,15 @@ MANY_NUMBERS, NUMBERS_PER_SHARD = 1 << 22, 1 << 20
 GivenRows: TypeAlias = tuple[RowsLike, PerRow, PerRow]  # X, y and qid, as users pass them
 
 
-def unpack(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> GivenRows:
-    """X, y, qid, where RankingData brings its own y and qid."""
+def grades_and_ids(X: RowsLike, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> tuple[PerRow, PerRow]:
+    """y and qid as given, or those of RankingData."""
     if group is not None and (qid is not None or isinstance(X, RankingData)):
         raise ValueError("give the queries once: either qid (an id per row) or group (rows per query), not both")
     if not isinstance(X, RankingData):
-        return X, y, qid
+        return y, qid
     if (y is not None and y is not X.y) or (qid is not None and qid is not X.qid):
         raise ValueError("RankingData already holds y and qid; pass them separately only with a plain X")
-    return X, X.y, X.qid
+    return X.y, X.qid
 
 
 def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
@@ -66,10 +65,11 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     if sparse.issparse(given) and welcome.sparse:
         given = plain_csr(given)  # before scikit-learn converts it
     _check_kind(given)
-    if _is_large_and_finite(given):
+    mapped = is_mapped(given)
+    if not mapped and isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
         options["ensure_all_finite"] = False
     try:
-        if by_blocks and _stays(given):
+        if mapped and by_blocks and _stays(given):
             if names is None:
                 validate_data(ranker, given, reset=reset, skip_check_array=True)
             checked = given if isinstance(given, RowsView) else RowsView(given)
@@ -100,11 +100,9 @@ def _needs_no_check(ranker: Ranker, X: object) -> bool:
     return finite or (known.get("missing_") is not None and not np.isinf(X).any())
 
 
-def _is_large_and_finite(X: object) -> bool:
-    """Whether X is a large array of finite numbers: all cores look, which is faster than scikit-learn's check."""
-    if not isinstance(X, np.ndarray) or X.dtype not in (np.float32, np.float64) or X.ndim != 2:
-        return False
-    if X.size < MANY_NUMBERS or is_mapped(X):
+def _is_finite(X: np.ndarray) -> bool:
+    """Whether X is an array of finite numbers: all cores look, which is faster than scikit-learn's check."""
+    if X.dtype not in (np.float32, np.float64) or X.ndim != 2:
         return False
     step = max(1, NUMBERS_PER_SHARD // X.shape[-1])
     return all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
@@ -140,9 +138,9 @@ def _holds_text(kind: str) -> bool:
 
 
 def _stays(X: Matrix) -> bool:
-    """Whether X is in a mapped file, in the form that kernels take, and can stay there as a RowsView. The first pass
-    over the rows then checks the values."""
-    if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
+    """Whether a mapped X has the form that kernels take and can stay in its file as a RowsView. The first pass over
+    the rows then checks the values."""
+    if X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
@@ -229,11 +227,6 @@ def check_weight(sample_weight: PerRow, n_rows: int) -> np.ndarray | None:
     if n_rows and not weight.any():
         raise ValueError("all sample_weight are zero: no row is left to learn from or to score")
     return weight
-
-
-def make_blocks(qid: PerRow, group: PerRow, n_rows: int) -> QueryBlocks:
-    """Blocks from ids or from counts."""
-    return blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
 
 
 def evaluation_sets(eval_set: Sequence[object] | None, eval_group: Iterable[PerRow] | None) -> list[GivenRows]:
@@ -341,6 +334,16 @@ def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = 
     return names
 
 
+def fitted(name: str, fit: Callable[[Scaler], Scaler]) -> Scaler:
+    """The scaler of that name, fitted."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler = fit(make_scaler(name))
+    learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
+    if not all(np.isfinite(value).all() for value in learnt):
+        raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
+    return scaler
+
+
 class PreparedRows:
     """Preparation in every ranker: `missing_` and `scaler_` are learnt in training and applied to all rows."""
 
@@ -359,10 +362,11 @@ class PreparedRows:
         if self.missing != "error":
             self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
-        self.scaler_ = self._fitted_scaler(lambda scaler: scaler.fit(X, sample_weight=weight))
-        if self.scaler_ is None and self._sees_spreads():
+        name = self._scaling()
+        self.scaler_ = None if name is None else fitted(name, lambda scaler: scaler.fit(X, sample_weight=weight))
+        if name is None and self._sees_spreads():
             warn_spreads(self, column_spreads(X))
-        if self.scaler_ is None and self.context is None:
+        if name is None and self.context is None:
             return X
         return self._by_scaler(X, None if blocks is None else blocks.numbers)
 
@@ -396,18 +400,6 @@ class PreparedRows:
             )
         return self.scaler_
 
-    def _fitted_scaler(self, fit: Callable[[Scaler], Scaler]) -> Scaler | None:
-        """The scaler that `scale` names, fitted."""
-        name = self._scaling()
-        if name is None:
-            return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaler = fit(make_scaler(name))
-        learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
-        if not all(np.isfinite(value).all() for value in learnt):
-            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
-        return scaler
-
     def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Scaler | None:
         """The scaler of mapped rows, whose values are checked in the same pass; longest: most rows of a query.
 
@@ -424,10 +416,10 @@ class PreparedRows:
         def fit(scaler: Scaler) -> Scaler:
             return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.of_sample else 1))
 
-        scaler = self._fitted_scaler(fit)
-        if scaler is None and self._sees_spreads():
+        name = self._scaling()
+        if name is None and self._sees_spreads():
             warn_spreads(self, figures[3])
-        return scaler
+        return None if name is None else fitted(name, fit)
 
     def _scaling(self) -> str | None:
         """The name of the scaler that a fit uses."""

@@ -23,7 +23,7 @@ from hingerank.problem.kernel_space import GivenGram, Gram, GramMatrix, KernelPr
 from hingerank.problem.mapped import features_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.linear import PairwiseRanker
+from hingerank.rankers.linear import PairwiseRanker, solvers_by_loss
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.rankers.sources import PARTS, RowsSource
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
@@ -92,7 +92,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         "dual_coef_": Array("support"),
     }
     _training_only = ("callback",)
-    _solvers = ("newton", "smoothing", "dual")
+    _solvers = solvers_by_loss("newton", "smoothing", "dual")
 
     def __init__(
         self, kernel="rbf", gamma="scale", C=1.0, tol=1e-3, *, degree=3, coef0=1.0, loss="squared_hinge", solver="auto",

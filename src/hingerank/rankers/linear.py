@@ -50,18 +50,24 @@ SOLVERS = {
 }
 
 
+def solvers_by_loss(*names: str) -> dict[str, list[str]]:
+    """For every loss that these solvers minimise their names, the usual one first."""
+    losses = dict.fromkeys(loss for name in names for loss in SOLVERS[name].losses)
+    return {loss: [name for name in names if loss in SOLVERS[name].losses] for loss in losses}
+
+
 class PairwiseRanker(HasMultipliers, WinnersRanker):
     """min over functions f of  ½‖f‖² + C · sum over pairs (i preferred to j) of  loss(f(x_i) - f(x_j)).
 
-    A subclass defines the functions f by ``_problem`` and keeps the minimiser in ``_take``. ``_solvers`` are the names
-    of the solvers it works with.
+    A subclass defines the functions f by ``_problem`` and keeps the minimiser in ``_take``. ``_solvers`` are the
+    names of the solvers it works with, by loss.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {
         "objective_": Number(finite=False, needed=False), "rounds_": Of(dict, listed=True, needed=False),
     }  # fmt: skip
     _training_only: tuple[str, ...] = ("callback", "init")
-    _solvers: tuple[str, ...] = tuple(SOLVERS)
+    _solvers: ClassVar[Mapping[str, list[str]]] = solvers_by_loss(*SOLVERS)
     init: ArrayLike | None = None  # where to start, in rankers without that parameter
     rounds: int | None = None  # in rankers without pair_weight="ndcg"
 
@@ -124,7 +130,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         """Checked and scaled rows, for preferences that are given directly."""
         X = check_features(self, X, reset=True)
         self._forget_fit()
-        self.fingerprint_, self.validation_scores_, mapped = fingerprint(X), [], isinstance(X, RowsView)
+        self.fingerprint_ = fingerprint(X)
         if self.context is not None:
             raise ValueError(f"context={self.context!r} works within queries, so it needs fit(X, y, qid)")
         if make_scaler(self._scaling()).per_query:
@@ -132,14 +138,14 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
                 f"scale={self.scale!r} works within queries, so it needs fit(X, y, qid); scale the rows before "
                 "fitting preferences directly, or by columns"
             )
-        if not mapped:
+        if not isinstance(X, RowsView):
             return self._learnt_rows(X, None)
         self.scaler_ = self._scaler_of_view(X, X.shape[0], None)
         return X if self.scaler_ is None else X.scaled(self.scaler_, None)
 
     def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Self:
         self._solve(RowsSource(X, preferences))
-        return self
+        return self._finish()
 
     def _how(self, problem, before, solve=None):
         """As in ProblemRanker; solve: the solver, if it is not the one that SOLVERS has for the loss."""
@@ -159,11 +165,13 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
 
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""
-        own = None if isinstance(self.loss, str) else make_loss(self.loss)  # an object, which is checked
-        able = ["newton"] if own else [name for name in self._solvers if self.loss in SOLVERS[name].losses]
-        if not able:
-            known = {loss for name in self._solvers for loss in SOLVERS[name].losses}
-            raise ValueError(no_loss(str(self.loss), known))
+        able = ["newton"]
+        if not isinstance(self.loss, str):
+            make_loss(self.loss)  # checks an object
+        elif self.loss in self._solvers:
+            able = self._solvers[self.loss]
+        else:
+            raise ValueError(no_loss(self.loss, self._solvers))
         solver = able[0] if self.solver == "auto" else self.solver
         if solver not in able:
             raise ValueError(

@@ -23,7 +23,7 @@ from hingerank.problem import RowsDesign
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.sparse import SparseProblem, sparse_problem
 from hingerank.rankers.base import LinearRanker, keep_account
-from hingerank.rankers.inputs import unpack
+from hingerank.rankers.inputs import grades_and_ids
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
@@ -455,10 +455,10 @@ def choose_on_validation(
         raise ValueError("the path is empty: there is nothing to choose from")
     if not standard_errors >= 0:
         raise ValueError(f"standard_errors must be a number of at least 0, not {standard_errors!r}")
-    given, (_, y, qid) = X, unpack(X, y, qid)
+    y, qid = grades_and_ids(X, y, qid)
     if y is None:
         raise ValueError("the validation rows have no grades: give y, or RankingData")
-    per_query = np.array([evaluate(y, r.predict(given, qid), qid, measure, per_query=True)[measure] for r in path])
+    per_query = np.array([evaluate(y, r.predict(X, qid), qid, measure, per_query=True)[measure] for r in path])
     per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
     if not per_query.size:
         raise ValueError(f"no validation query has a value of {measure}: there is nothing to choose by")

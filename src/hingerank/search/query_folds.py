@@ -16,7 +16,7 @@ from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker
-from hingerank.rankers.inputs import check_features, unpack
+from hingerank.rankers.inputs import check_features, grades_and_ids
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.trees import TreeRanker
@@ -241,6 +241,6 @@ def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
         return [member.predict(X, qid) for member in path]
-    _, _, qid = unpack(X, None, qid)
+    _, qid = grades_and_ids(X, None, qid)
     rows = first._scaled(check_features(first, X, reset=False), qid)
     return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
