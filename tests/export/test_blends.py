@@ -101,6 +101,8 @@ def test_lines_and_curves_are_one_additive_ranker(data, tmp_path):
     parts = blend.explain(data).contributions
     centred = np.concatenate([parts[data.qid == q] - parts[data.qid == q].mean(axis=0) for q in np.unique(data.qid)])
     np.testing.assert_allclose(one.deviations_, np.sqrt((centred**2).mean(axis=0)), rtol=1e-9)
+    mixed = np.random.default_rng(0).permutation(data.n_rows)  # queries whose rows do not lie together
+    np.testing.assert_allclose(blend.additive(data.X[mixed], data.qid[mixed]).deviations_, one.deviations_, rtol=1e-9)
     back = hr.load(one.save(tmp_path))
     assert np.array_equal(back.predict(data), one.predict(data))
     with pytest.raises(ValueError, match="not one sum of curves"):

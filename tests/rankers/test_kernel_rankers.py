@@ -249,3 +249,14 @@ def test_without_pytorch_it_says_so(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ValueError, match="needs PyTorch"):
         FourierRankSVM(device="cuda").fit(*data)
+
+
+def test_a_fit_to_pairs_is_as_complete_as_one_to_grades(data):
+    """So that predict changes nothing, and the model file says how many pairs it was trained on."""
+    X = data[0]
+    for ranker in (hr.KernelRankSVM(gamma=0.1), hr.NystroemRankSVM(5, gamma=0.1), hr.FourierRankSVM(8, gamma=0.1)):
+        ranker.fit_pairs(X, [0, 1, 2], [3, 4, 5])
+        before = set(vars(ranker))
+        ranker.predict(X)
+        assert set(vars(ranker)) == before
+        assert ranker.fingerprint_["pairs"] == 3 and ranker.validation_scores_ == []

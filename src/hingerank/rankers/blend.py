@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
+from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
@@ -276,11 +276,12 @@ class Blend(BaseRanker):
         self.members_, self.weights_, self.scales_ = fitted, blending.weights, blending.scales
         if not np.isfinite(self.scales_).all():
             raise DataError("the members' scores overflow: divide the features first (scale=... of the members)")
-        self.out_of_fold_ = _summary(blending, measure)
+        said = {name: getattr(blending, name) for name in ("kind", "values", "difference", "share")}
+        self.out_of_fold_ = {"measure": measure, **said}
         if blending.stack is not None:
             self.certificate_, self.trace_ = blending.stack.certificate, blending.stack.trace
         else:
-            kind, value = f"{'training' if alone else 'out-of-fold'} {measure}", _average(blending)
+            kind, value = f"{'training' if alone else 'out-of-fold'} {measure}", blending.values[blending.kind][0]
             steps = max(getattr(member, "n_iter_", 1) for member in fitted)
             seconds = time.perf_counter() - began
             self.certificate_, self.trace_ = Certificate(kind, value, 0.0, "trained", steps, seconds), []
@@ -351,7 +352,8 @@ class Blend(BaseRanker):
         flat = Curves(placed.values, np.zeros(len(placed.values)), placed.starts, np.zeros(rows.shape[1]))
         body = added_curves([flat], form.body) if isinstance(form.body, Affine) else form.body
         blocks = blocks_from_qid(qid, rows.shape[0])
-        look = ShapeSample(np.arange(len(blocks.numbers)), rows, np.ones(rows.shape[0]), blocks.scatter(blocks.numbers))
+        rows = blocks.gather(rows)  # as a ShapeSample has them: rows of a query together
+        look = ShapeSample(np.arange(rows.shape[0]), rows, np.ones(rows.shape[0]), blocks.numbers)
         parts, one = body.parts(rows), AdditiveRankSVM()
         kept = ("n_features_in_", "feature_names_in_", "n_iter_", "n_pairs_", "certificate_", "trace_", "fingerprint_")
         one.__dict__.update({name: vars(self)[name] for name in kept if name in vars(self)})
@@ -379,19 +381,3 @@ def _scores(member: BaseRanker, X: Matrix, qid: PerRow) -> np.ndarray:
     """A member's scores of checked rows, by `predict` if a user's class overrides it."""
     own = type(member).predict is not BaseRanker.predict
     return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
-
-
-def _average(blending: Blending) -> float:
-    """The mean measure over queries, 0 where there is none."""
-    known = blending.per_query[~np.isnan(blending.per_query)]
-    return float(known.mean()) if len(known) else 0.0
-
-
-def _summary(blending: Blending, measure: str) -> Facts:
-    return {
-        "measure": measure,
-        "kind": blending.kind,
-        "values": blending.values,
-        "difference": blending.difference,
-        "share": blending.share,
-    }
