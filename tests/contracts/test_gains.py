@@ -138,6 +138,8 @@ class TestWarning:
         assert said.startswith("radius=0.0001 is small")
         (said,) = self.warned(hr.SparseRankSVM(C=1e-4), X, y, qid)
         assert "only 0 % better" in said
+        (said,) = self.warned(hr.FeatureSelectionRanker(n_features=2, C=1e-6), X, y, qid)
+        assert said.startswith("C=1e-06 is small") and "n_features" not in said
 
     def test_is_silent_where_there_is_nothing_to_learn(self):
         """Noise gives little to gain at any C: a larger one would not help."""

@@ -334,3 +334,13 @@ def test_run_folders_of_older_versions_go_on(tmp_path):
 def test_present_names_leave_what_is_not_theirs():
     assert present_names("RankSVM", {"n_rounds": 3}) == {"n_rounds": 3}
     assert present_names(object, {"k": 3}, warn=True) == {"k": 3}
+
+
+@pytest.mark.parametrize("name", [name for name, place in RANKERS.items() if place.startswith("hingerank.rankers.")])
+def test_limits_that_are_no_numbers_are_named(name):
+    limits = {"max_iter": ("many", -1, 2.5), "max_seconds": ("long", -1, float("nan")), "n_starts": (0,)}
+    kind, data = ranker_class(name), hr.make_letor(4, (4, 6), n_features=3, seed=0)
+    for limit, values in limits.items():
+        for value in values if limit in parameters(kind) else ():
+            with pytest.raises(ValueError, match=f"^{limit} must be a"):
+                kind(**{limit: value}).fit(data)

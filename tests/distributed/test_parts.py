@@ -159,6 +159,13 @@ def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
             ranker.fit(spread)
     with pytest.raises(ValueError, match="leave out qid"):
         hr.RankSVM().fit(spread, qid=data.qid)
+    fitted = hr.RankSVM().fit(spread)
+    with pytest.raises(ValueError, match="leave out y"):
+        fitted.score(spread, data.y)
+    with pytest.raises(ValueError, match="leave out sample_weight"):
+        fitted.score(spread, sample_weight=np.ones(spread.n_rows))
+    with pytest.raises(ValueError, match="leave out qid"):
+        fitted.predict(spread, data.qid)
     with pytest.raises(ValueError, match="solver='dual'"):
         hr.RankSVM(loss="hinge", solver="dual").fit(spread)
     with pytest.raises(ValueError, match="grade_weight"):

@@ -33,7 +33,7 @@ from hingerank.rankers.inputs import (
     grades_and_ids,
     names_of_features,
 )
-from hingerank.rankers.sources import MEMORY, PARTS, RowsInParts, block_scores
+from hingerank.rankers.sources import MEMORY, RowsInParts, block_scores, check_alone
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution
@@ -175,8 +175,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         eval_group : rows per query for each pair of eval_set, or None
         """
         if isinstance(X, RowsInParts):
-            self._check_parts(y, qid, group)
-            self._fit_parts(X, sample_weight)
+            self._fit_parts(X, y, qid, sample_weight, group)
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
         return self._finish(evaluation_sets(eval_set, eval_group))
@@ -220,21 +219,13 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
 
-    def _check_parts(self, y: PerRow = None, qid: PerRow = None, group: PerRow = None) -> None:
-        """A ValueError for what cannot be learnt from parts."""
-        if self._farthest != PARTS:
-            raise ValueError(
-                f"{type(self).__name__} does not learn from data in parts: its loss is no sum over queries, or it "
-                "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
-                "FenchelRank, NystroemRankSVM and FourierRankSVM do"
-            )
-        for parameter, value in {"y": y, "qid": qid, "group": group}.items():
-            if value is not None:
-                raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
-
-    def _fit_parts(self, data: RowsInParts, sample_weight: PerRow) -> None:
+    def _fit_parts(self, data: RowsInParts, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> None:
         """Learn from rows in parts."""
-        raise NotImplementedError
+        raise ValueError(
+            f"{type(self).__name__} does not learn from data in parts: its loss is no sum over queries, or it "
+            "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
+            "FenchelRank, NystroemRankSVM and FourierRankSVM do"
+        )
 
     def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
         """One score per row of X, rows in the order given.
@@ -246,6 +237,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         """
         if isinstance(X, RowsInParts):
             check_is_fitted(self)
+            check_alone(qid=qid)
             return X.predict(self)
         return self._predict(X, qid, one_query=False)
 
@@ -300,6 +292,9 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         from hingerank.metrics import evaluate
 
         if isinstance(X, RowsInParts):
+            check_alone(y=y, qid=qid)
+            if sample_weight is not None:
+                raise ValueError("score takes no weights of data in parts: leave out sample_weight")
             return float(np.nanmean(X.evaluate([self], ["ndcg@10"])[0]["ndcg@10"]))
         y, qid = grades_and_ids(X, y, qid)
         known = self.__dict__.get("fingerprint_", {}).get("queries", 1)

@@ -139,7 +139,7 @@ class Blend(BaseRanker):
         return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
 
     def _bytes_a_row(self):
-        members = self._known()
+        members = self._made()
         return max(member._bytes_a_row() for member in members) + 8 * (len(members) + 2)
 
     def __sklearn_tags__(self):

@@ -132,8 +132,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             if self.form == "dual"
             else FactorizedPrimal(design, preferences, self.rank, self.C_, loss)
         )
-        rng = np.random.default_rng(self.random_state)
-        solution = min((self._descend(problem, rng) for _ in range(self.n_starts)), key=lambda found: found.value)
+        rng, starts = np.random.default_rng(self.random_state), range(whole("n_starts", self.n_starts))
+        solution = min((self._descend(problem, rng) for _ in starts), key=lambda found: found.value)
         self.factors_ = np.empty((len(y), problem.rank))
         self.factors_[preferences.row_at] = solution.extra["V"].T
         self.grades_, self.offsets_, self.queries_ = y, blocks.offsets, blocks.ids
@@ -143,7 +143,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def _descend(self, problem: FactorizedDual | FactorizedPrimal, rng: np.random.Generator) -> Solution:
         """From one random start."""
-        limits = {"tol": self.tol, "max_iter": self.max_iter}
+        limits = {"tol": positive("tol", self.tol, least=0), "max_iter": whole("max_iter", self.max_iter, least=0)}
         if isinstance(problem, FactorizedPrimal):
             V = problem.start(rng)
             found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
@@ -152,7 +152,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         if self.solver == "paper":
             return factor_steps(problem, rng, step=positive("learning_rate", self.learning_rate), **limits)
         validate = None if self.validation is None else self._validation_score
-        found = factor_descent(problem, problem.start(rng), rng, validate=validate, patience=self.patience, **limits)
+        patience = whole("patience", self.patience)
+        found = factor_descent(problem, problem.start(rng), rng, validate=validate, patience=patience, **limits)
         hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
         return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
 
@@ -265,7 +266,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             raise ValueError("solver='paper' needs loss='hinge': leave it out for loss='squared_hinge'")
         if self.solver not in ("exact", "paper"):
             raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
-        limits = {"tol": self.tol, "max_iter": self.max_iter}
+        limits = {"tol": positive("tol", self.tol, least=0), "max_iter": whole("max_iter", self.max_iter, least=0)}
         if self.solver == "paper":
             rate, inner = positive("learning_rate", self.learning_rate), whole("inner_iter", self.inner_iter)
             rng = np.random.default_rng(self.random_state)

@@ -18,7 +18,7 @@ from hingerank.problem import Problem
 from hingerank.problem.mapped import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
-from hingerank.rankers.sources import RowsInParts, RowsSource, Source
+from hingerank.rankers.sources import PARTS, RowsInParts, RowsSource, Source, check_alone
 from hingerank.solvers.run import Solution
 
 USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
@@ -58,6 +58,7 @@ class ProblemRanker(BaseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
     _times = USEFUL  # C in multiples of the smallest useful one, if it is None
     _of_rows = False  # whether single rows matter to the loss, even without pairs
+    _strength = "C"  # the parameter that says how far the weights may go from 0
     path_parameter = "C"
     # parameters, in rankers without them
     pair_weight: str = "uniform"
@@ -79,10 +80,11 @@ class ProblemRanker(BaseRanker):
 
     def _limits(self, max_iter: int | None = None) -> Facts:
         """tol, max_iter, max_seconds and callback as solvers take them; max_iter: if the ranker's parameter is None."""
+        endless = self.max_seconds is None or self.max_seconds == np.inf
         return {
             "tol": positive("tol", self.tol),
-            "max_iter": max_iter if self.max_iter is None else self.max_iter,
-            "max_seconds": np.inf if self.max_seconds is None else self.max_seconds,
+            "max_iter": whole("max_iter", max_iter if self.max_iter is None else self.max_iter, least=0),
+            "max_seconds": np.inf if endless else positive("max_seconds", self.max_seconds, least=0),
             "callback": self.callback,
         }
 
@@ -105,21 +107,16 @@ class ProblemRanker(BaseRanker):
 
         prefer(y, blocks, weight) replaces `_preferences`; it is pickled for rows on other machines.
         """
-        if isinstance(X, RowsInParts):
-            self._check_parts(y, qid, group)
-            return self._source_in_parts(X, sample_weight, prefer)
-        rows = self._learning_rows(X, y, qid, sample_weight, group)
-        preferences = (prefer or self._preferences)(rows.y, rows.blocks, rows.weight)
-        return RowsSource(rows.X, preferences, rows.weight, rows.blocks)
-
-    def _fit_parts(self, data, sample_weight):
-        self._solve(self._source_in_parts(data, sample_weight))
-
-    def _source_in_parts(
-        self, data: RowsInParts, sample_weight: PerRow, prefer: Callable[..., QueryPreferences] | None = None
-    ) -> Source:
-        weight = check_weight(sample_weight, data.n_rows)
-        data = data if weight is None else data.weighted(weight)
+        if not isinstance(X, RowsInParts):
+            rows = self._learning_rows(X, y, qid, sample_weight, group)
+            preferences = (prefer or self._preferences)(rows.y, rows.blocks, rows.weight)
+            return RowsSource(rows.X, preferences, rows.weight, rows.blocks)
+        if self._farthest != PARTS:
+            super()._fit_parts(X, y, qid, sample_weight, group)  # the error about it
+        check_alone(y=y, qid=qid, group=group)
+        self._check_parts()
+        weight = check_weight(sample_weight, X.n_rows)
+        data = X if weight is None else X.weighted(weight)
         self._forget_fit()
         self.n_features_in_ = data.n_features
         self.__dict__.pop("feature_names_in_", None)
@@ -129,8 +126,11 @@ class ProblemRanker(BaseRanker):
         self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
         return data.source(self, prefer)
 
-    def _check_parts(self, y=None, qid=None, group=None):
-        super()._check_parts(y, qid, group)
+    def _fit_parts(self, data, y, qid, sample_weight, group):
+        self._solve(self._source(data, y, qid, sample_weight, group))
+
+    def _check_parts(self) -> None:
+        """A ValueError for parameters that data in parts do not allow."""
         if self.missing != "error":
             raise ValueError(
                 "data in parts have no missing values: read them with missing='zero', and leave out missing"
@@ -157,7 +157,7 @@ class ProblemRanker(BaseRanker):
             self._take(replace(solution, w=problem.centre + solution.w), source)
         else:
             self._take(solution, source)
-            warn_weak(self, self.path_parameter, solution)
+            warn_weak(self, self._strength, solution)
 
     def _posed(self, source: Source) -> RankingProblem:
         """The problem at the ranker's own parameters; a warning if there is nothing to learn."""

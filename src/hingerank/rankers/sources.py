@@ -167,6 +167,13 @@ class RowsInParts(ABC):
         """These parts and then the other's."""
 
 
+def check_alone(**beside: object) -> None:
+    """A ValueError for what is given beside data in parts, which bring it along."""
+    for parameter, value in beside.items():
+        if value is not None:
+            raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
+
+
 def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
     """The scores of mapped rows, a block at a time, in the order given; what is not finite is a DataError."""
     scaler, names = ranker._scaler_for(qid), names_of_features(ranker, view.shape[1])

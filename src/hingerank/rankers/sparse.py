@@ -62,9 +62,6 @@ class SparseRanker(ProblemRanker, LinearRanker):
         """Weights that are not 0 over all weights, the sparsity ratio."""
         return len(self.selected_features_) / len(self.coef_)
 
-    def _limits(self, max_iter=None):
-        return super()._limits() | {"max_iter": whole("max_iter", self.max_iter, least=0)}
-
     def _take(self, solution, source):
         self.coef_ = solution.w
         keep_account(self, solution)
@@ -108,7 +105,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
     ([0], [0.5, 0.0])
     """
 
-    path_parameter = "radius"
+    path_parameter = _strength = "radius"
     _farthest = PARTS
 
     def __init__(
