@@ -92,7 +92,7 @@ def test_every_number_of_trees_from_one_training(cls, settings, data, tmp_path):
             ranker.certificate_.value, hr.evaluate(y, ranker.predict(X), qid, "ndcg@10")["ndcg@10"]
         )  # fmt: skip
         assert np.array_equal(hr.load(ranker.save(tmp_path)).predict(X), ranker.predict(X))
-    grouped = cls(**settings).fit_path(X, y, n_estimators=[3], group=np.bincount(qid))[0]
+    grouped = cls(**settings).fit_path(X, y, n_estimators=[3], group=np.bincount(qid).astype(float))[0]
     assert grouped.certificate_.status == "trained" and not grouped.certificate_.converged
     np.testing.assert_allclose(grouped.certificate_.value, grouped.score(X, y, qid))
     with pytest.raises(ValueError, match="n_estimators is empty"):

@@ -363,12 +363,12 @@ def test_trees_stop_inside_folds_and_the_last_fit_has_as_many():
     asked = {"n_estimators": [300], "num_leaves": 7, "min_child_samples": 5, "learning_rate": 0.5}
     ranker = hr.tune("lightgbm", data, folds=2, params=asked, widen=False)
     assert 50 < ranker.n_estimators < 300 == asked["n_estimators"][0]
-    assert ranker._n_trees() == ranker.n_estimators == ranker.tuning_.best["n_estimators"]
+    assert ranker.n_iter_ == ranker.n_estimators == ranker.tuning_.best["n_estimators"]
     alone = hr.LightGBMRanker(num_leaves=7, min_child_samples=5, learning_rate=0.5)
     held = (X[:200], data.y[:200], qid[:200])
     path = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, 300], eval_set=[held])
-    assert path[0]._n_trees() == 5 < path[1]._n_trees() < 300
-    whole = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, path[1]._n_trees()])
+    assert path[0].n_iter_ == 5 < path[1].n_iter_ < 300
+    whole = alone.fit_path(X[200:], data.y[200:], qid[200:], [5, path[1].n_iter_])
     assert all(np.array_equal(a.predict(X), b.predict(X)) for a, b in zip(path, whole))
 
 

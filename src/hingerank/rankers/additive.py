@@ -137,7 +137,12 @@ class AdditiveRankSVM(PairwiseRanker):
     # The problem
 
     def _problem(self, source):
-        solver, shaped, device = self._solver_of_shapes(), self._shaped(), check_device(self.device)
+        solver, shaped, device = self._solver(), self._shaped(), check_device(self.device)
+        if shaped and solver != "newton":
+            raise ValueError(
+                f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
+                f"solver={solver!r}: use loss='squared_hinge'"
+            )
         if device is not None and (self.interactions is not None or solver == "dual"):
             raise ValueError(f"device={self.device!r} takes no interactions= and no solver='dual': use device='cpu'")
         if source.kind == PARTS and self.interactions is not None:
@@ -146,7 +151,10 @@ class AdditiveRankSVM(PairwiseRanker):
         if source.kind == MAPPED and (source.sparse or self.interactions is not None or solver == "dual"):
             rows = source.copied("AdditiveRankSVM with interactions, solver='dual' or sparse rows")
         seen = rows.see()
-        knots = place_knots(seen.X, self._count(), seen.weight, seen.width)
+        count = whole("n_knots", self.n_knots, 2)
+        if count > MOST_KNOTS:
+            raise ValueError(f"n_knots must be at most {MOST_KNOTS}, not {count}: curves of a dozen knots are plenty")
+        knots = place_knots(seen.X, count, seen.weight, seen.width)
         sign, bounded = self._signs(rows.n_features)
         bins, preferences = rows.pose(partial(binned_design, knots=knots, device=device))
         basis = CurveBasis(knots, positive("smoothness", self.smoothness), sign, rows.sparse)
@@ -164,16 +172,6 @@ class AdditiveRankSVM(PairwiseRanker):
         if shaped:
             return GroupedProblem(design, loss, preferences, GroupedSquare(starts, 0.0, limits))
         return Problem(ListedShapes(design) if solver == "dual" else design, loss, preferences)
-
-    def _solver_of_shapes(self) -> str:
-        """The name of the solver; bounded or sparse curves need Newton's method."""
-        solver = self._solver()
-        if self._shaped() and solver != "newton":
-            raise ValueError(
-                f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
-                f"solver={solver!r}: use loss='squared_hinge'"
-            )
-        return solver
 
     def _chosen_grids(
         self, knots: Knots, look: ShapeSample, design: CurveDesign, preferences: Preferences, bounded: np.ndarray
@@ -214,12 +212,6 @@ class AdditiveRankSVM(PairwiseRanker):
         z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
         weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
         return best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
-
-    def _count(self) -> int:
-        count = whole("n_knots", self.n_knots, 2)
-        if count > MOST_KNOTS:
-            raise ValueError(f"n_knots must be at most {MOST_KNOTS}, not {count}: curves of a dozen knots are plenty")
-        return count
 
     def _shaped(self) -> bool:
         """Whether curves are bounded or few."""
@@ -314,12 +306,8 @@ class AdditiveRankSVM(PairwiseRanker):
         heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
         if not np.isfinite(heights).all():
             raise DataError("the curves are not finite: squares of the features overflow; rescale them (scale=...)")
-        self.knots_, self.knot_starts_, self.heights_, self.slopes_ = (
-            curves.knots,
-            curves.starts,
-            heights,
-            curves.slopes,
-        )
+        self.knots_, self.knot_starts_, self.slopes_ = curves.knots, curves.starts, curves.slopes
+        self.heights_ = heights
         self.deviations_, self.rug_ = look.deviation(parts), rug
         if grids:
             parts = np.stack([grid.values(look.X, h) for grid, h in zip(grids, surfaces, strict=True)], axis=1)

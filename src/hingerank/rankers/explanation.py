@@ -109,37 +109,33 @@ class Explanation:
 
     def strongest(self, place: int, top: int | None = 10) -> list[int]:
         """Features that contributed to a row, the strongest first."""
-        order = np.argsort(-np.abs(self.contributions[place]), kind="stable")
-        return [int(j) for j in order[:top] if self.contributions[place, j] != 0]
+        return _strongest(self.contributions[place], top)
 
     def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Names of columns, and a row per feature: its value and contribution; then the others, base, rest and sum."""
-        kept = self.strongest(place, top)
-        parts = self.contributions[place]
-        rows: list[list[object]] = [[self.names[j], float(self.values[place, j]), float(parts[j])] for j in kept]
-        others = np.count_nonzero(parts) - len(kept)
-        if others:
-            rows.append([f"{others} others", "", float(parts.sum() - parts[kept].sum())])
-        return ["feature", "value", "contribution"], [
-            *rows,
-            *self._ends(self.base[place], self.rest[place], self.scores[place]),
-        ]
+        lines = self._lines([place], self.contributions[place], top)
+        ends = self._ends(self.base[place], self.rest[place], self.scores[place])
+        return ["feature", "value", "contribution"], [*lines, *ends]
 
     def pair(self, first: object, second: object, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Why one document ranks above another: a row per feature, the difference of its contributions to the two."""
         a, b = self.find(first), self.find(second)
-        apart = self.contributions[a] - self.contributions[b]
-        order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable")[:top] if apart[j] != 0]
-        rows: list[list[object]] = [
-            [self.names[j], float(self.values[a, j]), float(self.values[b, j]), float(apart[j])] for j in order
-        ]
-        others = np.count_nonzero(apart) - len(order)
-        if others:
-            rows.append([f"{others} others", "", "", float(apart.sum() - apart[order].sum())])
+        lines = self._lines([a, b], self.contributions[a] - self.contributions[b], top)
         ends = self._ends(
             self.base[a] - self.base[b], self.rest[a] - self.rest[b], self.scores[a] - self.scores[b], wide=True
         )
-        return ["feature", f"of {first}", f"of {second}", f"for {first}"], [*rows, *ends]
+        return ["feature", f"of {first}", f"of {second}", f"for {first}"], [*lines, *ends]
+
+    def _lines(self, places: list[int], parts: np.ndarray, top: int | None) -> list[list[object]]:
+        """For the strongest features their values in some rows and their part; then the others' part."""
+        kept = _strongest(parts, top)
+        lines: list[list[object]] = [
+            [self.names[j], *(float(self.values[place, j]) for place in places), float(parts[j])] for j in kept
+        ]
+        others = np.count_nonzero(parts) - len(kept)
+        if others:
+            lines.append([f"{others} others", *[""] * len(places), float(parts.sum() - parts[kept].sum())])
+        return lines
 
     def _ends(self, base: float, rest: float, total: float, wide: bool = False) -> list[list[object]]:
         gap: list[object] = ["", ""] if wide else [""]
@@ -153,13 +149,12 @@ class Explanation:
         """The same as plain values, all features."""
         a, b = self.find(first), self.find(second)
         apart = self.contributions[a] - self.contributions[b]
-        order = [int(j) for j in np.argsort(-np.abs(apart), kind="stable") if apart[j] != 0]
         return {
             "first": str(first),
             "second": str(second),
             "difference": float(self.scores[a] - self.scores[b]),
             "rest": float(self.rest[a] - self.rest[b] + self.base[a] - self.base[b]),
-            "contributions": {str(self.names[j]): float(apart[j]) for j in order},
+            "contributions": {str(self.names[j]): float(apart[j]) for j in _strongest(apart, None)},
         }
 
     def to_dict(self, top: int | None = None) -> Facts:
@@ -184,6 +179,11 @@ class Explanation:
             for i in range(len(shown))
         ]
         return f"<p>{self.how}</p>" + "".join(tables)
+
+
+def _strongest(parts: np.ndarray, top: int | None) -> list[int]:
+    """The features with the largest parts, none of them 0."""
+    return [int(j) for j in np.argsort(-np.abs(parts), kind="stable")[:top] if parts[j] != 0]
 
 
 def along_a_line(scores: Callable[[np.ndarray], np.ndarray], X: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -203,13 +203,14 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
 class MappedRanker(ScaledByDefault, PairwiseRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
-    A ranker defines ``_new_map()``, an unfitted FeatureMap; ``_hold_map(found)``, which keeps what the model file holds
-    of a fitted one; and ``_placed_map()``, the map that this means.
+    A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_of_map``, the attributes of a fitted one that it
+    keeps, and of which ``FeatureMap.place`` makes the map again.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
     _training_only = ("callback",)
     _farthest = PARTS
+    _of_map: tuple[str, ...]
 
     def _sees_spreads(self):
         return True
@@ -217,17 +218,12 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     def _new_map(self) -> FeatureMap:
         raise NotImplementedError
 
-    def _placed_map(self) -> FeatureMap:
-        raise NotImplementedError
-
-    def _hold_map(self, found: FeatureMap) -> None:
-        self.gamma_ = found.gamma_
-
     def _problem(self, source):
         device, by_rows = check_device(self.device), self._solver() == "dual"
         rows, weight = source.sample()
         source.learnt = found = self._new_map().fit(rows, sample_weight=weight)
-        self._hold_map(found)
+        for name in ("gamma_", *self._of_map):
+            setattr(self, name, getattr(found, name))
         make: Callable[[Matrix], Design]
         if device is not None and not by_rows:
             make = partial(TorchDesign.of_map, found, device=device)
@@ -243,11 +239,13 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     @cached_property
     def _map(self) -> FeatureMap:
         """The feature map without what only training needs of it."""
-        return self._placed_map()
+        found: Any = self._new_map()
+        found.gamma_ = self.gamma_
+        return found.place(*(getattr(self, name) for name in self._of_map))
 
     def shares_map(self, other: object) -> bool:
         """Whether another ranker of the same class, as of one path, has the very same feature map."""
-        return all(vars(self)[name] is vars(other)[name] for name in type(self)._saved)
+        return all(vars(self)[name] is vars(other)[name] for name in self._of_map)
 
     def _scores(self, X):
         return self._map.scores(X, self.coef_)
@@ -296,6 +294,7 @@ class NystroemRankSVM(MappedRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"landmarks_": Array("components, columns", csr=True)}
+    _of_map = ("landmarks_",)
     rank = RankParameter()
     _order = BaseRanker.rank
 
@@ -332,15 +331,6 @@ class NystroemRankSVM(MappedRanker):
             self.n_components, kernel=self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
             rank=int(self.rank or 0) or None, landmarks=self.landmarks, random_state=self.random_state,
         )  # fmt: skip
-
-    def _placed_map(self):
-        found = self._new_map()
-        found.gamma_ = self.gamma_
-        return found.place(self.landmarks_)
-
-    def _hold_map(self, found):
-        super()._hold_map(found)
-        self.landmarks_ = found.landmarks_
 
 
 class FourierRankSVM(MappedRanker):
@@ -382,6 +372,7 @@ class FourierRankSVM(MappedRanker):
         "frequencies_": Array("columns, components"),
         "phases_": Array("components"),
     }
+    _of_map = ("frequencies_", "phases_")
 
     def __init__(
         self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,
@@ -410,10 +401,3 @@ class FourierRankSVM(MappedRanker):
         return FourierMap(
             self.n_components, gamma=self.gamma, orthogonal=self.orthogonal, random_state=self.random_state
         )
-
-    def _placed_map(self):
-        return self._new_map().place(self.frequencies_, self.phases_)
-
-    def _hold_map(self, found):
-        super()._hold_map(found)
-        self.frequencies_, self.phases_ = found.frequencies_, found.phases_

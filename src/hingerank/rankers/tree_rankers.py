@@ -17,14 +17,7 @@ from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.explanation import PATHS, Contributions
-from hingerank.rankers.trees import (
-    StoppingRows,
-    TreeRanker,
-    lightgbm_names,
-    main_names,
-    xgboost_names,
-    xgboost_text,
-)
+from hingerank.rankers.trees import StoppingRows, TreeRanker, lightgbm_names, main_names, xgboost_names
 
 MOST_GRADES = 256
 PLACES = 32  # on the line from the mean row's sums of trees to a row's, where McRank takes slopes
@@ -134,11 +127,10 @@ class LightGBMRanker(TreeRanker):
     def _read(self, text, n_features):
         return read_lightgbm(text, n_features)
 
-    def _open(self, text):
-        return self.library().Booster(model_str=text)
-
-    def _cut(self, model, n_estimators):
-        return model.model_to_string(num_iteration=n_estimators)
+    def _open(self, text, first):
+        Booster = self.library().Booster
+        model = Booster(model_str=text)
+        return model if first is None else Booster(model_str=model.model_to_string(num_iteration=first))
 
 
 class XGBoostRanker(TreeRanker):
@@ -217,7 +209,8 @@ class XGBoostRanker(TreeRanker):
         except xgboost.core.XGBoostError as error:
             said = str(error).partition("Stack trace")[0].strip()
             raise ValueError(f"XGBoost cannot learn from these rows and parameters: {said}") from error
-        return xgboost_text(model if held is None or held.keep_all else model[: model.best_iteration + 1])
+        model = model if held is None or held.keep_all else model[: model.best_iteration + 1]
+        return model.save_raw("json").decode()
 
     def _rows(self, X: RowsLike, threads: int, **about: object) -> object:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
@@ -225,13 +218,10 @@ class XGBoostRanker(TreeRanker):
     def _read(self, text, n_features):
         return read_xgboost(text, n_features)
 
-    def _open(self, text):
+    def _open(self, text, first):
         model = self.library().Booster({"verbosity": 0})
         model.load_model(bytearray(text.encode()))
-        return model
-
-    def _cut(self, model, n_estimators):
-        return xgboost_text(model[: min(n_estimators, model.num_boosted_rounds())])
+        return model if first is None else model[: min(first, model.num_boosted_rounds())]
 
 
 class GBRank(LightGBMRanker):

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, RowsLike
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Attribute, Of
 from hingerank.export.forest import Forest
@@ -100,28 +100,12 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
 
 
-def tree_library(requires: str, ranker: str) -> ModuleType:
-    """The library, imported; an ImportError says how to get it."""
-    try:
-        return import_sleeping(requires)
-    except ImportError as error:
-        if error.name != requires:
-            raise
-        message = f"{ranker} needs {requires}, which is not installed: pip install {requires}"
-        raise ImportError(message, name=requires) from None
-
-
-def xgboost_text(model: Any) -> str:
-    """XGBoost's own text of a model."""
-    return model.save_raw("json").decode()
-
-
 class TreeRanker(BaseRanker):
     """score(x) = mean over bags of  sum of trees(x).
 
     An adapter defines ``_train``, which returns a model as the library's own text, ``_read``, which converts that to
-    arrays, ``_open``, by which the library reads it, and ``_cut``, which keeps a model's first trees. Rows come in any
-    order of queries; the library gets a query's rows together, in the order given.
+    arrays, and ``_open``, by which the library reads it. Rows come in any order of queries; the library gets a query's
+    rows together, in the order given.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
@@ -152,12 +136,8 @@ class TreeRanker(BaseRanker):
         """The model as arrays, without the library; a ValueError where the text is no such model."""
         raise NotImplementedError
 
-    def _open(self, text: str) -> object:
-        """The library's model of a text that comes from the library itself."""
-        raise NotImplementedError
-
-    def _cut(self, model: object, n_estimators: int) -> str:
-        """The text of the model's first trees."""
+    def _open(self, text: str, first: int | None) -> object:
+        """The library's model of a text that comes from the library itself; first: of so many trees only."""
         raise NotImplementedError
 
     def fit(  # type: ignore[override]
@@ -186,7 +166,8 @@ class TreeRanker(BaseRanker):
             self.__dict__.pop("_rows_to_stop", None)
 
     def _stopping(self) -> int | None:
-        rounds = self._settings().get("early_stopping_rounds", self._settings().get("early_stopping_round"))
+        settings = self._settings()
+        rounds = settings.get("early_stopping_rounds", settings.get("early_stopping_round"))
         return None if rounds is None else whole("early_stopping_rounds", rounds)
 
     def _patience(self, rows: GivenRows) -> int:
@@ -245,7 +226,8 @@ class TreeRanker(BaseRanker):
         self.models_, self._texts = [self._read(text, self.n_features_in_) for text in texts], texts
 
     def _certify(self, ndcg: float, seconds: float) -> None:
-        self.n_iter_, self.trace_ = max(1, self._n_trees()), list[Facts]()
+        largest = max(len(model.arrays["sizes"]) for model in self.models_)  # its number of trees
+        self.n_iter_, self.trace_ = max(1, largest), list[Facts]()
         self.certificate_ = Certificate("training ndcg@10", ndcg, 0.0, "trained", self.n_iter_, seconds)
 
     def fit_path(
@@ -270,17 +252,14 @@ class TreeRanker(BaseRanker):
         patience = self._patience(held[0]) if held else None
         leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience)
         leader._fit_until((held[0], True) if held else None, X, y, qid, group=group)
-        qid = qid if group is None else np.repeat(np.arange(np.size(group)), np.asarray(group))
+        if group is not None:
+            qid = blocks_from_group(group, leader.fingerprint_["rows"]).numbers
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
         for ranker in path:
             ranker.models_ = [model.first(ranker.n_estimators) for model in leader.models_]
             ranker._texts, ranker._kept = leader._texts, ranker.n_estimators
             ranker._certify(ranker.score(X, y, qid), leader.certificate_.seconds)
         return path
-
-    def _n_trees(self) -> int:
-        """Trees of the largest model."""
-        return max(len(model.arrays["sizes"]) for model in self.models_)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -294,7 +273,7 @@ class TreeRanker(BaseRanker):
         """The models as the library's own objects, of a ranker that was fitted and not loaded from a file."""
         if not getattr(self, "_texts", None):
             raise AttributeError("boosters_ exist only after fit: model files hold the trees, not the library's models")
-        return [self._open(t if self._kept is None else self._cut(self._open(t), self._kept)) for t in self._texts]
+        return [self._open(text, self._kept) for text in self._texts]
 
     def _scores(self, X):
         threads = asked_threads(self.n_jobs)
@@ -339,7 +318,13 @@ class TreeRanker(BaseRanker):
     @classmethod
     def library(cls) -> ModuleType:
         """The library, imported; an ImportError says how to get it."""
-        return tree_library(cls.requires, cls.__name__)
+        try:
+            return import_sleeping(cls.requires)
+        except ImportError as error:
+            if error.name != cls.requires:
+                raise
+            message = f"{cls.__name__} needs {cls.requires}, which is not installed: pip install {cls.requires}"
+            raise ImportError(message, name=cls.requires) from None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
