@@ -323,7 +323,7 @@ def check_unmasked(values: ArrayLike, name: str) -> None:
 def _dense(X: Matrix) -> np.ndarray:
     check_unmasked(X, "X")
     try:
-        array = _numbers(np.asarray(X))
+        array = _plain_numbers(X)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"X is not a table of numbers: {error}") from None
     if array.ndim != 2:
@@ -334,25 +334,26 @@ def _dense(X: Matrix) -> np.ndarray:
 
 def check_spelling(array: np.ndarray) -> None:
     """Raise a ValueError about the first text that is not a number in plain digits. Python's 1_0 is refused too."""
-    if array.dtype.kind not in "OUS":
-        return
     odd = (text for text in array.ravel().tolist() if isinstance(text, str) and decimal(text.strip()) is None)
     wrong = next((text for text in odd if text.strip().lower() not in _NOT_FINITE), None)
     if wrong is not None:
         raise ValueError(f"found {wrong[:40]!r}")
 
 
-def _numbers(array: np.ndarray) -> np.ndarray:
-    """Text and objects as float64."""
+def _plain_numbers(values: ArrayLike) -> np.ndarray:
+    """Values as an array, text and objects as float64."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "OUS":
+        return array
     check_spelling(array)
-    return array.astype(np.float64) if array.dtype.kind in "OUS" else array
+    return array.astype(np.float64)
 
 
 def real_numbers(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as float64, of any shape. A value that is not a real number is a DataError."""
     check_unmasked(values, name)
     try:
-        array = _numbers(np.asarray(values))
+        array = _plain_numbers(values)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"{name} must hold numbers: {error}") from None
     if array.dtype.kind not in "biuf":

@@ -1,7 +1,7 @@
 """FS-Rank: a filter that looks at each feature alone, then RankSVM on the best."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -97,30 +97,30 @@ class FeatureSelectionRanker(SparseRanker):
         return SelectedProblem(design, preferences, np.argsort(-self.filter_scores_, kind="stable"), self.C_)
 
     def _vary(self, problem, value):
-        return problem.of_columns(value)
+        return replace(problem, k=value)
 
     def _how(self, problem, before):
         return newton_on_columns, self._limits() | {"w": None if before is None else before.w}
 
 
+@dataclass(frozen=True)
 class SelectedProblem:
-    """RankSVM's problem on the first few of the columns in `order`."""
+    """RankSVM's problem on the first k of the columns in `order`."""
 
-    def __init__(self, design: RowsDesign, preferences: GradedPreferences, order: np.ndarray, C: float, k: int = 0):
-        self.design, self.preferences, self.order, self.C = design, preferences, order, C
-        self.kept = np.sort(order[:k])
-
-    def of_columns(self, k: int) -> "SelectedProblem":
-        """The problem on the best k columns."""
-        return SelectedProblem(self.design, self.preferences, self.order, self.C, k)
+    design: RowsDesign
+    preferences: GradedPreferences
+    order: np.ndarray
+    C: float
+    k: int = 0
 
 
 def newton_on_columns(problem: SelectedProblem, w: np.ndarray | None = None, **options: Any) -> Solution:
     """Newton's method on the problem's columns; weights elsewhere are 0."""
-    part = Problem(problem.design.columns(problem.kept), squared_hinge(), problem.preferences, C=problem.C)
-    found = newton(part, None if w is None else w[problem.kept], **options)
+    kept = np.sort(problem.order[: problem.k])
+    part = Problem(problem.design.columns(kept), squared_hinge(), problem.preferences, C=problem.C)
+    found = newton(part, None if w is None else w[kept], **options)
     w = np.zeros(problem.design.shape[1])
-    w[problem.kept] = found.w
+    w[kept] = found.w
     return replace(found, w=w)
 
 

@@ -56,8 +56,10 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
         "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
     }
     given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
-    if isinstance(X, RankingData) and names is None and not reset and _are_counted(ranker):
-        names = X.names
+    if isinstance(X, RankingData) and names is None and not reset:
+        known = list(getattr(ranker, "feature_names_in_", ()))
+        if known and known == default_names(len(known)):  # fitted to a table that was made of LETOR text
+            names = X.names
     by_blocks = getattr(ranker, "_farthest", "memory") != "memory"  # of a BaseRanker
     by_blocks = by_blocks and getattr(ranker, "missing", "error") == "error"  # all rows are searched for missing values
     if isinstance(given, RowsView) and not by_blocks:
@@ -113,13 +115,14 @@ def _check_kind(X: Matrix) -> None:
     check_unmasked(X, "X")
     if isinstance(X, np.ndarray) and X.dtype.kind == "f":
         return
-    columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame
+    columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame, of pandas, polars or others
     date = next((kind for kind in columns if kind.startswith(("date", "time", "duration"))), None)
     if date is not None:
         raise DataError(
             f"X has a column of type {date}, expected real numbers: leave it out, or convert it to a number"
         )
-    if isinstance(X, np.ndarray | list | tuple) or any(_holds_text(kind) for kind in columns):
+    plain = ("float", "int", "uint", "bool", "sparse")  # other columns may hold text
+    if isinstance(X, np.ndarray | list | tuple) or not all(kind.startswith(plain) for kind in columns):
         try:
             array = np.asarray(X)
         except ValueError:
@@ -127,14 +130,10 @@ def _check_kind(X: Matrix) -> None:
         if array.dtype.kind in "MmV":
             raise DataError(f"X has type {array.dtype}, expected real numbers")
         try:
-            checks.check_spelling(array)
+            if array.dtype.kind in "OUS":
+                checks.check_spelling(array)
         except ValueError as error:
             raise DataError(f"X is no table of numbers: {error}") from None
-
-
-def _holds_text(kind: str) -> bool:
-    """Whether a column of a data frame may hold text; of pandas, polars or others."""
-    return not kind.startswith(("float", "int", "uint", "bool", "sparse"))
 
 
 def _stays(X: Matrix) -> bool:
@@ -188,12 +187,6 @@ def _check_names(ranker: Ranker, names: np.ndarray, n_features: int, reset: bool
 def default_names(count: int) -> list[str]:
     """ "f1", "f2", ... as LETOR files count."""
     return [f"f{j + 1}" for j in range(count)]
-
-
-def _are_counted(ranker: Ranker) -> bool:
-    """Whether a ranker was fitted on features named f1, f2, ..., as in a table converted from LETOR text."""
-    known = getattr(ranker, "feature_names_in_", None)
-    return known is not None and list(known) == default_names(len(known))
 
 
 def _listed(names: set[str]) -> str:

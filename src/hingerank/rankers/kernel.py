@@ -25,7 +25,7 @@ from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.linear import PairwiseRanker, solvers_by_loss
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.rankers.sources import PARTS, RowsSource
+from hingerank.rankers.sources import PARTS
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
 WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
@@ -118,20 +118,19 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.callback = callback
 
     def _problem(self, source):
-        check_device(self.device)
+        X, device = source.X, check_device(self.device)
         self._solver()  # checks the loss
-        self.gamma_: Any = None if self._given else choose_gamma(self.gamma, source.X, source.weight)
-        return KernelProblem(self._gram(source), make_loss(self.loss), source.preferences)
+        self.gamma_: Any = None if self._given else choose_gamma(self.gamma, X, source.weight)
+        gram: GramMatrix
+        if self._given:
+            gram = GivenGram(self._square(X, source.blocks))
+        else:
+            kernel = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+            gram = Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
+        return KernelProblem(gram, make_loss(self.loss), source.preferences)
 
     def _sees_spreads(self):
         return not self._given
-
-    def _gram(self, source: RowsSource) -> GramMatrix:
-        if self._given:
-            return GivenGram(self._square(source.X, source.blocks))
-        X = source.X
-        kernel, device = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0), check_device(self.device)
-        return Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
 
     def _square(self, X: Matrix, blocks: QueryBlocks | None) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
