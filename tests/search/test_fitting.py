@@ -9,8 +9,8 @@ from hingerank.lab.folds import query_folds
 from hingerank.lab.methods import Method
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.search.fitting import FITS, SCALED, SCORES, follows, path_of
-from hingerank.search.kernel_search import search_kernel
+from hingerank.search.folds import FITS, SCALED, SCORES, follows, path_of
+from hingerank.search.tuning import search_kernel
 
 DATA = hr.make_letor(12, rows_per_query=6, n_features=4, seed=0)
 CS = [0.01, 1.0]

@@ -225,9 +225,9 @@ def test_a_blend_takes_the_best_setting_of_each_ranker_and_fits_no_fold_again(da
 
 
 def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
-    from hingerank.search.blended import out_of_fold
-    from hingerank.search.query_folds import QueryFolds
+    from hingerank.search.folds import QueryFolds
     from hingerank.search.study import Plan, Study
+    from hingerank.search.tuning import out_of_fold
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
     study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts))
@@ -271,7 +271,7 @@ class MadeFolds:
         return 5
 
     def outcomes(self, k, ranker, settings):
-        from hingerank.search.query_folds import FoldOutcome
+        from hingerank.search.folds import FoldOutcome
 
         for setting in settings:
             self.asked.append((k, setting["kind"]))

@@ -19,7 +19,7 @@ from hingerank.metrics.own import MeasureLike
 from hingerank.personal.baselines import PEERS, is_installed
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
-from hingerank.search.fitting import path_batches, path_of
+from hingerank.search.folds import path_batches, path_of
 from hingerank.search.proposals import (
     Choice,
     Distribution,

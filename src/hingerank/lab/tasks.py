@@ -25,7 +25,7 @@ from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.measure import MEASURES as KINDS
 from hingerank.metrics.own import MeasureLike, measure_name
 from hingerank.personal.top_n import parse_list_measure
-from hingerank.search.fitting import fit_settings
+from hingerank.search.folds import fit_settings
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate, Entry
 

@@ -13,7 +13,7 @@ from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.preferences import counting, group
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
-from hingerank.search.query_folds import FoldOutcome, check_count
+from hingerank.search.folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage
 
 Columns = tuple[Any, ...]  # users, items, ratings, and weights if there are any

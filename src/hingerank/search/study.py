@@ -10,9 +10,8 @@ import numpy as np
 from hingerank.arrays import Given, Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
-from hingerank.search.fitting import path_of
+from hingerank.search.folds import FoldOutcome, path_of
 from hingerank.search.proposals import Staged, complexity, follow
-from hingerank.search.query_folds import FoldOutcome
 from hingerank.search.serving import why_not
 from hingerank.search.settings import Setting, Stage, Values
 from hingerank.watching import describe_time, tell_outlook, tell_task

@@ -1,34 +1,40 @@
-"""`tune`: try the settings worth trying for a ranker over folds, and fit the best one on everything."""
+"""`tune`: try the settings worth trying for rankers over folds, and fit the best one, or a blend, on everything."""
 
 import inspect
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
+from hingerank.features.kernels import choose_gamma
 from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.blend import Blend
+from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickedRows
+from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
-from hingerank.search.blended import blended, check_blend
-from hingerank.search.click_folds import ClickFolds
+from hingerank.search.folds import ClickFolds, QueryFolds
 from hingerank.search.proposals import Staged
-from hingerank.search.query_folds import QueryFolds
-from hingerank.search.serving import advice, check_target, stays_here, target_name
+from hingerank.search.serving import advice, blend_stays_here, check_target, run_together, stays_here, target_name
 from hingerank.search.settings import listed, resolved
 from hingerank.search.study import Folds, Plan, Progress, Study
 from hingerank.watching import tell_task
 
+PARTS = 5  # of a validation set, for cross-fitting the stack
+CS = tuple(2.0**k for k in range(-14, 3, 2))
+WIDTHS = tuple(4.0**k for k in range(-4, 2))  # multiples of gamma="scale"
 RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # kinds of training data
 
 
@@ -237,3 +243,127 @@ def _ranker(item: object, seed: int) -> Ranker:
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries, as rankers for tune must")
     seeded: Facts = {"random_state": seed} if "random_state" in inspect.signature(item).parameters else {}
     return item(**seeded)
+
+
+def check_blend(names: Sequence[str], rated: bool, data: RowsLike) -> None:
+    """Raise a ValueError if rankers cannot be blended."""
+    if len(names) < 2:
+        raise ValueError(f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend")
+    if rated:
+        raise ValueError(f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend")
+    if isinstance(data, RowsInParts):
+        raise ValueError("a blend needs the scores of all rows in one place: read the data with hingerank.read")
+
+
+def blended(studies: Sequence[Study], plan: Plan, seed: int) -> Blend:
+    """A blend of the best setting of each ranker, fitted on everything.
+
+    Parameters
+    ----------
+    studies : the rankers with the settings tried; at least two
+    plan : what the studies share; its folds are of rows
+    seed : of the blend's own folds, if it is fitted again
+    """
+    parts, target = plan.folds, plan.target
+    assert isinstance(parts, QueryFolds)  # `check_blend` has refused ratings
+    chosen = [study.best(plan.simplest) for study in studies]
+    tried = [(study.ranker, study.served) for study in studies]
+    if target is not None:
+        chosen = run_together(target, tried, chosen)
+    members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
+    for study, member in zip(studies, members):
+        if not isinstance(member, BaseRanker):
+            raise ValueError(f"{study.name} cannot be blended: it is not a ranker derived from BaseRanker")
+    found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
+    tell_task("tuning a blend, the last fits")
+    blend = Blend(members, "auto", folds=max(2, len(parts)), measure=parts.measure, random_state=seed)
+    blending = blend.fit_members(parts.everything, found, around=parts.around)
+    by_query, folds = blending.per_query, [found.part == k for k in range(len(parts))] if len(parts) > 1 else [...]
+    values = [found.average(by_query, fold) for fold in folds]
+    each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
+    error = float(each.std(ddof=1) / np.sqrt(len(each)))
+    own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
+    trials = [trial for study in studies for trial in study.trials.values()]
+    settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
+    advice = blend_stays_here(tried, chosen) if target is None else ""
+    blend.tuning_ = Tuning(
+        parts.measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, advice=advice, members=settings
+    )
+    return blend
+
+
+def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: QueryFolds) -> OutOfFold:
+    """The held-out scores of members, fold after fold, with the rows of a query together."""
+    columns, grades, sizes, part, lists = [], [], [], [], []
+    for k in range(len(parts)):
+        held = parts.held(k)
+        blocks = held.blocks
+        columns.append(blocks.gather(np.stack([own[k] for own in scores], axis=1)))
+        grades.append(blocks.gather(held.y))
+        sizes.append(blocks.sizes)
+        part.append(np.full(len(blocks), k))
+        if (shown := parts.lists(k)) is not None:
+            lists.append(shown)
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+    of_query = np.concatenate(part)
+    if len(parts) == 1:
+        of_query = np.arange(len(of_query)) % PARTS
+    y = np.concatenate(grades).astype(np.float64)
+    return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, np.concatenate(lists) if lists else None)
+
+
+@dataclass(frozen=True)
+class KernelSearch:
+    """The result of ``search_kernel``.
+
+    Attributes
+    ----------
+    best : the fitted ranker with the largest value
+    table : one dict of gamma, C, value and seconds for every fit
+    """
+
+    best: Ranker
+    table: list[dict[str, float]]
+
+
+def search_kernel(
+    ranker: Ranker, train: object, validation: object, *, Cs: Iterable[float] = CS,
+    gammas: Iterable[float] | None = None, measure: str = "ndcg@10",
+) -> KernelSearch:  # fmt: skip
+    """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
+
+    For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
+    small to large. Validation rows are also mapped once for all values of C. Ties go to the smaller C.
+    (`hingerank.tune` does this over folds, and also tries scalings.)
+
+    Parameters
+    ----------
+    ranker : with the other parameters set
+    train, validation : RankingData
+    Cs : values of C
+    gammas : values of gamma; by default 4^-4, ..., 4 times that of ``gamma="scale"`` for the scaled rows
+    measure : what to maximise
+
+    Examples
+    --------
+    >>> from hingerank import FourierRankSVM
+    >>> from hingerank.data.generate import make_letor
+    >>> train, validation = make_letor(20, seed=0), make_letor(10, seed=1)
+    >>> found = search_kernel(FourierRankSVM(50), train, validation, Cs=[0.01, 1.0], gammas=[0.1, 0.5])
+    >>> len(found.table), found.best.gamma in (0.1, 0.5)
+    (4, True)
+    """
+    Cs = sorted({float(C) for C in Cs})
+    if gammas is None:
+        scale = choose_gamma("scale", clone(ranker)._learning_rows(train, None, None, None, None).X)
+        gammas = [scale * width for width in WIDTHS]
+    grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
+    if not all(grid.values()):
+        raise ValueError("there are no settings to try: give at least one value each for Cs and gammas")
+    plan = Plan(QueryFolds(train, measure, validation, tol_factor=1.0))
+    study = Study(type(ranker).__name__, ranker, plan, Staged([grid], widen=False))
+    study.run()
+    if not study.known:
+        raise ValueError(f"no combination of gamma and C could be fitted; the first error is: {study.problem}")
+    table = [t.setting | {"value": t.mean, "seconds": t.seconds} for t in study.trials.values()]
+    return KernelSearch(clone(ranker).set_params(**study.best().setting).fit(train), table)
