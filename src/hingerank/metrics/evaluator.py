@@ -1,6 +1,6 @@
 """evaluate: values of measures per query, and their means."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,29 +71,32 @@ def evaluate(
         if qid is not None or group is not None:
             raise ValueError("the data already contain their queries: leave out qid and group, and pass measures=…")
         qid, docid, y = y.qid, y.docid if docid is None else docid, y.y
-    grades = _numbers(y, "y")
-    given = _numbers(scores, "scores", len(grades))
-    blocks = _blocks(qid, group, len(grades))
+    if qid is not None and group is not None:
+        raise DataError("give qid (an id per row) or group (rows per query), not both")
+    grades = finite_numbers(y, "y")
+    given = finite_numbers(scores, "scores", len(grades))
+    blocks = blocks_from_qid(qid, len(grades)) if group is None else blocks_from_group(group, len(grades))
     if qid is None and group is None:
         warn_one_query(grades, GIVE_IDS)
-    weight = _query_weight(sample_weight, blocks)
+    weight = None if sample_weight is None else _query_weight(sample_weight, blocks)
     check_measurable(wanted, grades, lambda row: f"at row {row}")
-    grades, given = blocks.gather(grades), blocks.gather(given)
-    lists = RankedLists(
-        grades,
-        given,
-        blocks.offsets,
-        _docid_order(docid, blocks) if any(m.conventions.ties == "docid" for m in wanted.values()) else None,
-        depths(wanted),
-    )
-    values = values_of(wanted, lists) | {
-        name: own_values(measure, grades, given, blocks) for name, measure in own.items()
-    }
+    values = values_of(wanted, ranked_lists(wanted, grades, given, blocks, docid))
+    values |= {name: own_values(measure, grades, given, blocks) for name, measure in own.items()}
     values = {name: values[name] for name in names}
     return values if per_query else {name: mean_over_queries(value, weight) for name, value in values.items()}
 
 
-def values_of(wanted: dict[str, Measure], lists: RankedLists) -> dict[str, np.ndarray]:
+def ranked_lists(
+    wanted: Mapping[str, Measure], y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks, docid: ArrayLike | None
+) -> RankedLists:
+    """The lists that these measures read, of rows that were checked."""
+    by_docid = None
+    if docid is not None and any(measure.conventions.ties == "docid" for measure in wanted.values()):
+        by_docid = _docid_order(docid, blocks)
+    return RankedLists(blocks.gather(y), blocks.gather(scores), blocks.offsets, by_docid, depths(wanted))
+
+
+def values_of(wanted: Mapping[str, Measure], lists: RankedLists) -> dict[str, np.ndarray]:
     """Each measure's value for every query."""
     return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
 
@@ -113,7 +116,7 @@ def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[s
     return [measure_name(given) for given in measures], wanted, own
 
 
-def _numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndarray:
+def finite_numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndarray:
     """One finite float64 per row, or a DataError."""
     array = real_numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -132,19 +135,9 @@ def _numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndar
     return np.ascontiguousarray(array)
 
 
-def _blocks(qid: ArrayLike | None, group: ArrayLike | None, n_rows: int) -> QueryBlocks:
-    if group is None:
-        return blocks_from_qid(qid, n_rows)
-    if qid is not None:
-        raise DataError("give qid (an id per row) or group (rows per query), not both")
-    return blocks_from_group(group, n_rows)
-
-
-def _query_weight(sample_weight: ArrayLike | None, blocks: QueryBlocks) -> np.ndarray | None:
+def _query_weight(sample_weight: ArrayLike, blocks: QueryBlocks) -> np.ndarray:
     """One weight per query."""
-    if sample_weight is None:
-        return None
-    weight = _numbers(sample_weight, "sample_weight")
+    weight = finite_numbers(sample_weight, "sample_weight")
     if len(weight) == blocks.n_rows:
         weight = blocks.gather(weight)
         starts = blocks.offsets[:-1]
@@ -166,39 +159,34 @@ def _query_weight(sample_weight: ArrayLike | None, blocks: QueryBlocks) -> np.nd
     return weight
 
 
-def check_measurable(wanted: dict[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
+def check_measurable(wanted: Mapping[str, Measure], y: np.ndarray, where: Callable[[int], str]) -> None:
     """Refuse grades for which a measure is not defined; ``where`` describes the location of a row of y."""
     for name, measure in wanted.items():
-        _check_measure(name, measure, y, where)
+        options, chosen = MEASURES[measure.kind].options, measure.conventions
+        undefined: list[tuple[np.ndarray, str]] = []
+        if "grades" in options and chosen.grades != "any":
+            undefined.append((y < 0, "this preset takes no negative grades (the default preset counts them as 0)"))
+            if chosen.grades == "label_gain":
+                why = "LightGBM takes whole grades from 0 to 30 (the default preset takes any)"
+                undefined.append(((y != np.floor(y)) | (y > 30), why))
+        if "gain" in options and chosen.gain == "exponential":
+            why = "its gain 2^grade - 1 is too large to add up; rescale the grades, or use ':gain=linear'"
+            undefined.append((y > HIGHEST_EXPONENT, why))
+        if "max_grade" in options:
+            top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
+            if top > HIGHEST_EXPONENT:
+                raise DataError(
+                    f"{name!r}: max_grade is at most {HIGHEST_EXPONENT:g}, since 2^max_grade must be finite"
+                )
+            undefined.append((y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades"))
+        for bad, why in undefined:
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                raise DataError(f"{name!r} is not defined for grade {y[row]:g} {where(row)}: {why}")
 
 
-def _check_measure(name: str, measure: Measure, y: np.ndarray, where: Callable[[int], str]) -> None:
-    kind, chosen = MEASURES[measure.kind], measure.conventions
-
-    def refuse(bad: np.ndarray, why: str) -> None:
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise DataError(f"{name!r} is not defined for grade {y[row]:g} {where(row)}: {why}")
-
-    if "grades" in kind.options and chosen.grades != "any":
-        refuse(y < 0, "this preset takes no negative grades (the default preset counts them as 0)")
-        if chosen.grades == "label_gain":
-            bad = (y != np.floor(y)) | (y > 30)
-            refuse(bad, "LightGBM takes whole grades from 0 to 30 (the default preset takes any)")
-    if "gain" in kind.options and chosen.gain == "exponential":
-        why = "its gain 2^grade - 1 is too large to add up; rescale the grades, or use ':gain=linear'"
-        refuse(y > HIGHEST_EXPONENT, why)
-    if "max_grade" in kind.options:
-        top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
-        if top > HIGHEST_EXPONENT:
-            raise DataError(f"{name!r}: max_grade is at most {HIGHEST_EXPONENT:g}, since 2^max_grade must be finite")
-        refuse(y > top, f"the scale of grades ends at {top:g}; set ':max_grade=' or rescale the grades")
-
-
-def _docid_order(docid: ArrayLike | None, blocks: QueryBlocks) -> np.ndarray | None:
+def _docid_order(docid: ArrayLike, blocks: QueryBlocks) -> np.ndarray:
     """Rows of each block by decreasing docid, compared as text, as indices in block order."""
-    if docid is None:
-        return None
     names = np.asarray(docid)
     if names.shape != (blocks.n_rows,):
         raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
@@ -212,7 +200,7 @@ def by_falling_docid(text: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.lexsort((-rank.ravel(), numbers))
 
 
-def depths(wanted: dict[str, Measure]) -> list[tuple[str, int | None]]:
+def depths(wanted: Mapping[str, Measure]) -> list[tuple[str, int | None]]:
     """Each measure's tie rule, and how many ranks it reads (None: all)."""
     found: list[tuple[str, int | None]] = []
     for measure in wanted.values():

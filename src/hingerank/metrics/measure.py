@@ -9,6 +9,7 @@ Kinds are in the registry ``MEASURES``; ``register`` adds one, whose names then 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class Measure:
     preset: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
-    @property
+    @cached_property
     def conventions(self) -> Preset:
         """The preset (default if none was named) with the options applied."""
         return replace(PRESETS[self.preset or "default"], **dict(self.options))

@@ -37,10 +37,10 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
     Parameters
     ----------
     measure : a function of the grades and the scores of a query's rows, both in the rows' order
-    y, scores : a number per row, in block order
+    y, scores : a number per row
     blocks : the queries
     """
-    name, values = measure_name(measure), np.empty(len(blocks))
+    name, values, y, scores = measure_name(measure), np.empty(len(blocks)), blocks.gather(y), blocks.gather(scores)
     for q, (first, last) in enumerate(zip(blocks.offsets[:-1], blocks.offsets[1:])):
         found = measure(y[first:last].copy(), scores[first:last].copy())
         try:

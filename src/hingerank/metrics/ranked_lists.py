@@ -111,7 +111,7 @@ class RankedLists:
         if key not in self._made:
             best = np.zeros(len(self.y))
             self.run(orders.sort_grades, self.y, after=(best,))
-            self._made[key] = self._gain(best, gain, self._ends_at(self._deepest))
+            self._made[key] = self._gain(best, gain, np.minimum(self.offsets[1:], self.offsets[:-1] + self._deepest))
         return self._made[key]
 
     def relevant(self, threshold: float, ties: str) -> np.ndarray:
@@ -197,7 +197,8 @@ class RankedLists:
         rule = _rule(ties)
         if rule not in self._orders:
             order, depth = np.zeros(len(self.y), np.int64), self._depth.get(rule, self.longest)
-            ends, whole_ties = self._ends_at(depth), self._averaging and rule == "stable"
+            ends = np.minimum(self.offsets[1:], self.offsets[:-1] + depth)
+            whole_ties = self._averaging and rule == "stable"
             scores = self._compared(ties)
             if 4 * depth < self.longest and depth <= MOST_TOP:
                 self.run(orders.order_tops, scores, after=(depth, whole_ties, order, ends))
@@ -207,9 +208,6 @@ class RankedLists:
                     self.run(orders.end_after_ties, scores, order, after=(ends,))
             self._orders[rule] = order, ends
         return self._orders[rule]
-
-    def _ends_at(self, depth: int) -> np.ndarray:
-        return np.minimum(self.offsets[1:], self.offsets[:-1] + depth)
 
     def _ranked(self, values: np.ndarray, ties: str) -> np.ndarray:
         order, ends = self._order(ties)
