@@ -48,6 +48,28 @@ def test_scores_are_those_of_a_plain_loop_over_folds(data):
     assert ranker.fingerprint_["queries"] == 24
 
 
+def test_ties_are_broken_by_document_ids_where_the_measure_does(data):
+    """As `evaluate` does for the same rows: trec_eval ranks the larger id first."""
+    few = np.sign(data.X[:, :2] - np.median(data.X[:, :2], axis=0))
+    rows = hr.RankingData.from_arrays(few, data.y, data.qid, docid=np.arange(data.n_rows) % 7)
+    train, held = rows.split(0.5, seed=0)
+    grid, measure = {"C": [1.0], "scale": [None]}, "ndcg@3:trec"
+    trial = hr.tune("rank-svm", train, validation=held, measure=measure, params=grid).tuning_.chosen
+    scores = hr.RankSVM(C=1.0, tol=1e-2).fit(train).predict(held)
+    assert trial.mean == pytest.approx(hr.evaluate(held, scores, measures=measure)[measure], abs=1e-12)
+    assert trial.mean != pytest.approx(hr.evaluate(held.y, scores, held.qid, measure)[measure], abs=1e-3)
+
+
+def test_a_grade_that_the_measure_refuses_is_named_by_its_row_before_any_fit(data, monkeypatch):
+    monkeypatch.setattr(hr.RankSVM, "fit", lambda *_, **__: pytest.fail("a fit"))
+    train, held = data.split(0.5, seed=0)
+    for rows, more in [(data, {}), (train, {"validation": held})]:
+        judged = more.get("validation", rows)
+        row = int(np.flatnonzero(judged.y > 1)[0])
+        with pytest.raises(hr.DataError, match=f"not defined for grade {judged.y[row]:g} at row {row}: the scale"):
+            hr.tune("rank-svm", rows, measure="err@10:max_grade=1", **more)
+
+
 def test_a_grid_with_its_best_value_at_the_edge_grows(data):
     fixed = {"scale": "standard", "C": [1e-7, 1e-6]}
     grown = hr.tune("rank-svm", data, folds=3, params=fixed)
@@ -231,7 +253,7 @@ def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
     study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts))
-    study._attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
+    study.attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
     best = study.best()
     assert len(study.scores) == 1
     found = out_of_fold([study.held_out_scores(best.setting)], parts)
@@ -285,7 +307,7 @@ def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
     worth = {"good": 0.0, "near": 0.006, "bad": -0.02}
     folds = MadeFolds(worth, 0.02)
     study = Study("made", None, Plan(folds))
-    study._attempt([{"kind": kind} for kind in worth])
+    study.attempt([{"kind": kind} for kind in worth])
     assert [kind for k, kind in folds.asked if k == 2] == ["good", "near"] and (1, "bad") in folds.asked
     assert {"kind": "bad"} not in [trial.setting for trial in study.known]
     best = study.best().setting["kind"]
@@ -294,7 +316,7 @@ def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
     behind = float(np.mean((folds.values[best] - folds.values["bad"])[:2]))
     assert study._worth(bad) == pytest.approx(study.best().mean - behind)
     patient = Study("made", None, Plan(MadeFolds(worth, 0.02), simplest=True))  # a simpler one may win
-    patient._attempt([{"kind": kind} for kind in worth])
+    patient.attempt([{"kind": kind} for kind in worth])
     assert len(patient.known) == 3
 
 
@@ -303,8 +325,8 @@ def test_a_setting_that_adds_next_to_nothing_is_stopped():
 
     folds = MadeFolds({"first": 0.0, "same": 0.0002, "better": 0.01}, 0.001)
     study = Study("made", None, Plan(folds))
-    study._attempt([{"kind": "first"}])
-    study._attempt([{"kind": "same"}, {"kind": "better"}])
+    study.attempt([{"kind": "first"}])
+    study.attempt([{"kind": "same"}, {"kind": "better"}])
     assert [kind for k, kind in folds.asked if k == 4] == ["first", "better"]
 
 
@@ -353,6 +375,28 @@ def test_a_search_says_how_much_is_left(monkeypatch):
         if re.search(r"fold \d of 2: \d of 4 fits, ndcg@10 0\.\d{4} so far, about \d+ s left", line)
     ]
     assert found and not any("left" in line for line in lines if "the last fit" in line)
+
+
+def test_the_time_that_is_left_counts_the_fits_of_one_ranker(monkeypatch):
+    from hingerank.search.study import Plan, Study
+
+    clock, said = [0.0], []
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("hingerank.search.study.tell_outlook", said.append)
+
+    class SlowFolds(MadeFolds):
+        def outcomes(self, k, ranker, settings):
+            for outcome in super().outcomes(k, ranker, settings):
+                clock[0] += 5.0
+                yield outcome
+
+    plan = Plan(SlowFolds({"a": 0.0, "b": 0.1}, 0.01))
+    grid = Staged([{"kind": ["a", "b"]}])
+    first, second = (Study(name, None, plan, grid, began=0.0) for name in ("first", "second"))
+    first.run()
+    said.clear()
+    second.run()
+    assert said[0].startswith("1 of 10 fits") and said[0].endswith("about 45 s left")  # not of both rankers
 
 
 def test_trees_stop_inside_folds_and_the_last_fit_has_as_many():

@@ -14,7 +14,8 @@ from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.preferences import counting, group
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import FoldOutcome, check_count
-from hingerank.search.settings import Setting, Stage
+from hingerank.search.proposals import Staged
+from hingerank.search.settings import Setting, Stage, resolved
 
 Columns = tuple[Any, ...]  # users, items, ratings, and weights if there are any
 WAYS = ("ratings", "items")
@@ -71,19 +72,10 @@ class RatingFolds:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def scales(self) -> list[Any]:
-        raise ValueError("personal rankers have no scale of rows")
-
-    def possible(self, stages: Sequence[Stage], ranker: object, given: object) -> list[Stage]:
-        """Return the stages unchanged."""
-        return list(stages)
-
-    def natural(self, ranker: Any) -> float:
-        """Return the default C of the ranker on the first fold."""
-        return ranker.natural_C(self.X, *self.parts[0][0][:3])
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {}
+    def search(self, ranker: Any, given: Stage, widen: bool = True) -> Staged:
+        """Return the settings worth trying, around the default C of the ranker on the first fold."""
+        stages, start = resolved(ranker, given, natural=lambda: ranker.natural_C(self.X, *self.parts[0][0][:3]))
+        return Staged(stages, start, widen)
 
     def fit(self, ranker: Any) -> Any:
         """Fit the ranker to all ratings and return it."""

@@ -15,13 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from hingerank.arrays import Given, PerRow, Ranker, RowsLike
+from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import DataError, canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
-from hingerank.metrics import evaluate
+from hingerank.metrics import parse_measure
+from hingerank.metrics.evaluator import check_measurable, finite_numbers, ranked_lists, values_of
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
@@ -31,13 +32,15 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
 from hingerank.rankers.winners import Centre, check_winners
-from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Values, scales_for
+from hingerank.search.proposals import Staged
+from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, resolved, scales_for
 
 FITS = ("fit", "_fit", "_fit_parts")  # methods that a path replaces
 SCORES = ("predict", "_predict", "_scores", "_scaled")  # methods that scoring several rankers at once replaces
 SCALED = ("fit", "predict", "_learning_rows", "_predict", "_scaled")  # methods that scaling in advance replaces
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
-Part = tuple[RowsLike, np.ndarray | tuple[int, int, bool] | None]  # data, and its rows as `_taken` takes them
+Take = Callable[[], RowsLike]  # rows are taken only while a fold is used
+Judged = tuple[np.ndarray, np.ndarray | None]  # the value of every held-out query, and the scores if they are here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
 
@@ -192,45 +195,47 @@ class QueryFolds:
         if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
             raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
         self.data, self.measure, self.tol_factor, self.keep_scores = data, measure, tol_factor, keep_scores
+        self._read_measure(data if validation is None else validation)
         self.parts, self.everything = _cut(data, validation, folds, seed)
-        self.separate = False  # whether every ranker scales rows by itself
+
+    def _read_measure(self, judged: RowsLike) -> None:
+        """Parse the measure, and refuse grades for which it is not defined."""
+        self._wanted = {self.measure: parse_measure(self.measure)}
+        if isinstance(judged, RankingData):
+            check_measurable(self._wanted, finite_numbers(judged.y, "y"), lambda row: f"at row {row}")
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def scales(self) -> Values:
-        """The scalings that suit the data."""
-        return scales_for(self.data.sample(SAMPLED_ROWS) if isinstance(self.data, RowsInParts) else self.data.X)
+    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
+        """The settings worth trying for a ranker on these rows."""
+        data = self.data
+        stages, start = resolved(
+            ranker, given, lambda: scales_for(data.sample(SAMPLED_ROWS) if isinstance(data, RowsInParts) else data.X)
+        )
+        if isinstance(data, RowsInParts) or is_mapped(data.X):  # context and interactions need all rows at once
+            left = ("context", "interactions")
+            stages = [{name: values for name, values in stage.items() if name not in left} for stage in stages]
+        return Staged(stages, start, widen, {"n_features": (1, data.n_features)})
 
-    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]:
-        """The stages without settings that need all rows at once, if rows are in a mapped file or in parts."""
-        stay = isinstance(self.data, RowsInParts) or is_mapped(self.data.X)
-        left = {"context", "interactions"} if stay else set()
-        return [{name: values for name, values in stage.items() if name not in left} for stage in stages]
-
-    def natural(self, ranker: Ranker) -> float:
-        raise ValueError(f"{type(ranker).__name__} has no C of its own for rows of queries")
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """Limits of grids other than the usual ones."""
-        return {"n_features": (1, self.data.n_features)}
-
-    def fit(self, ranker: Ranker) -> Ranker:
-        """The ranker, fitted on everything."""
-        whole = self.everything
-        return ranker.fit(whole) if isinstance(ranker, BaseRanker) else ranker.fit(whole.X, whole.y, qid=whole.qid)
+    def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
+        """The ranker, fitted to rows of a fold; by default to everything, with the names of its features."""
+        if rows is None and isinstance(ranker, BaseRanker):
+            return ranker.fit(self.everything)
+        X, y, qid = _columns(self.everything if rows is None else rows)
+        return ranker.fit(X, y, qid=qid)
 
     def held(self, k: int) -> RowsLike:
         """The rows held out in fold k."""
-        return _taken(*self.parts[k][1])
+        return self.parts[k][1]()
 
-    def lists(self, k: int) -> np.ndarray | None:
-        """For clicks: how often each held-out query of fold k was shown."""
+    def lists_of(self, held: RowsLike) -> np.ndarray | None:
+        """For clicks: how often each query was shown."""
         return None
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
-        train, held = _taken(*self.parts[k][0]), self.held(k)
+        train, held = self.parts[k][0](), self.held(k)
         scaled = self._can_scale(train, ranker, settings)
         by_scale: dict[str | None, list[Setting]] = {}
         for setting in settings:
@@ -253,7 +258,7 @@ class QueryFolds:
 
     def _can_scale(self, train: RowsLike, ranker: Ranker, settings: Sequence[Setting]) -> bool:
         """Whether rows can be scaled once, in advance, for all fits with the same scale."""
-        if self.separate or isinstance(train, RowsInParts) or is_mapped(train.X):
+        if self.around is not None or isinstance(train, RowsInParts) or is_mapped(train.X):
             return False  # rows in a mapped file or on workers are scaled by the ranker itself
         known = ranker.get_params(deep=False)
         if (
@@ -276,82 +281,74 @@ class QueryFolds:
                 made.set_params(tol=max(tol, min(self.tol_factor * tol, MOST_TOL)))
             return made
 
-        rows = (here, None, None) if isinstance(here, RowsInParts) else (here.X, here.y, here.qid)
         stops = follows(type(ranker), TreeRanker, FITS) and isinstance(there, RankingData)
-        held = (there.X, there.y, there.qid) if stops else None
-        learn = partial(self._learn, rows=here)
-        fits = list(fit_settings(make, batch, self._paths(ranker), rows, learn, caught=OF_A_SETTING, stop_on=held))
-        began = time.perf_counter()
-        values = self._judge([fit.ranker for fit in fits if fit.error is None], there)
+        stop_on = _columns(there) if stops else None
+        learn, paths = partial(self.fit, rows=here), self._paths(ranker)
+        fits = list(fit_settings(make, batch, paths, _columns(here), learn, OF_A_SETTING, stop_on))
+        began, fitted = time.perf_counter(), [fit.ranker for fit in fits if fit.error is None]
+        judged = iter(self._judge(fitted, there) if fitted else ())
         spent += (time.perf_counter() - began) / len(batch)
         for fit in fits:
-            found, scores = next(values) if fit.error is None else (np.array([]), None)
-            outcome = _outcome(fit, found, scores if self.keep_scores else None, spent)
-            yield outcome if held is None or fit.error is not None else outcome._replace(reached=fit.ranker.n_iter_)
+            seconds = fit.seconds + spent
+            if fit.error is not None:
+                yield FoldOutcome(fit.setting, np.nan, 0.0, seconds, str(fit.error) or type(fit.error).__name__)
+                continue
+            by_query, scores = next(judged)
+            known = by_query[~np.isnan(by_query)]
+            value = float(known.mean()) if len(known) else np.nan
+            error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+            kept, reached = scores if self.keep_scores else None, fit.ranker.n_iter_ if stops else None
+            yield FoldOutcome(fit.setting, value, error, seconds, None, kept, reached, by_query)
 
     def _paths(self, ranker: Ranker) -> tuple[str, ...]:
         """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""
         path = path_of(ranker)
         return () if path is None else getattr(ranker, "path_parameters", (path,))
 
-    def _learn(self, ranker: Ranker, rows: RowsLike) -> None:
-        """Fit a ranker to rows of a fold."""
-        if isinstance(rows, RowsInParts):
-            ranker.fit(rows, None, qid=None)
-        else:
-            ranker.fit(rows.X, rows.y, qid=rows.qid)
-
-    def _judge(self, found: list[Ranker], there: RowsLike) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """Every held-out query's value for each ranker, and the scores if the rows are in this process."""
-        if not found:
-            return
         if isinstance(there, RowsInParts):
-            yield from ((values[self.measure], None) for values in there.evaluate(found, [self.measure]))
-            return
-        for scores in path_scores(found, there.X, there.qid):
-            yield evaluate(there.y, scores, there.qid, self.measure, per_query=True)[self.measure], scores
+            return [(values[self.measure], None) for values in there.evaluate(fitted, [self.measure])]
+        y, judged = np.ascontiguousarray(there.y, np.float64), []
+        for scores in path_scores(fitted, there.X, there.qid):
+            numbers = finite_numbers(scores, "scores", there.n_rows)
+            lists = ranked_lists(self._wanted, y, numbers, there.blocks, there.docid)
+            judged.append((values_of(self._wanted, lists)[self.measure], scores))
+        return judged
 
 
-def _outcome(fit: SettingFit, values: np.ndarray, scores: np.ndarray | None, spent: float) -> FoldOutcome:
-    known = values[~np.isnan(values)]
-    mean = float(known.mean()) if len(known) else np.nan
-    spread = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-    problem = None if fit.error is None else str(fit.error) or type(fit.error).__name__
-    return FoldOutcome(fit.setting, mean, spread, fit.seconds + spent, problem, scores, by_query=values)
+def _columns(rows: RowsLike) -> tuple[RowsLike, PerRow, PerRow]:
+    """X, y and qid, as `fit` takes them; data in parts have all in one."""
+    return (rows, None, None) if isinstance(rows, RowsInParts) else (rows.X, rows.y, rows.qid)
 
 
-def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[list[tuple[Part, Part]], RowsLike]:
-    """What every fold learns from and what it holds out; and all data. Rows are taken only while a fold is used."""
+def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[list[tuple[Take, Take]], RowsLike]:
+    """What takes the rows that a fold learns from and those that it holds out, while it is used; and all data."""
     if validation is not None:
         if validation.n_features != data.n_features:
             raise DataError(
                 f"validation has {validation.n_features} features but the data have {data.n_features}: use the same"
             )
+        parts: list[tuple[Take, Take]] = [(lambda: data, lambda: validation)]
         if isinstance(data, RowsInParts):
-            return [((data, None), (validation, None))], data.joined(validation)
+            return parts, data.joined(validation)
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
-        return [((data, None), (validation, None))], RankingData.concatenate(renamed)
+        return parts, RankingData.concatenate(renamed)
     check_count(folds)
     if data.n_queries < 2:
         raise DataError("tuning holds out whole queries, but the data have only one: give query ids or validation=")
     folds = min(folds, data.n_queries)
     if isinstance(data, RowsInParts):
-        return [((data, (k, folds, False)), (data, (k, folds, True))) for k in range(folds)], data
+        return [(partial(data.fold, k, folds, False), partial(data.fold, k, folds, True)) for k in range(folds)], data
     order = np.random.default_rng(seed).permutation(data.n_queries)
     part_of = np.empty(data.n_queries, np.int64)
     for k, queries in enumerate(np.array_split(order, folds)):
         part_of[queries] = k
     of_row = part_of[data.blocks.scatter(data.blocks.numbers)]
-    return [((data, np.flatnonzero(of_row != k)), (data, np.flatnonzero(of_row == k))) for k in range(folds)], data
-
-
-def _taken(data: RowsLike, rows: np.ndarray | tuple[int, int, bool] | None) -> RowsLike:
-    """Some rows, by their numbers; for data in parts by the arguments of `RowsInParts.fold`; None for all."""
-    if rows is None:
-        return data
-    return data.fold(*rows) if isinstance(data, RowsInParts) else data.take(rows)
+    rows = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in range(folds)]
+    return [(partial(data.take, learnt), partial(data.take, held)) for learnt, held in rows], data
 
 
 def check_count(folds: object) -> None:
@@ -409,50 +406,42 @@ class ClickFolds(QueryFolds):
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
         held = rows[1] if validation is not None else None
         super().__init__(rows[0], measure, held, folds, seed, tol_factor, keep_scores)
-        self.places, self.around = parse_place_measure(measure), around
-        self.shown = [dict(zip(p.data.blocks.ids.tolist(), np.asarray(p.lists).tolist())) for p in given]
-        self.separate = self.separate or around is not None
+        self.around = around
+        self.shown = dict(zip(given[-1].data.blocks.ids.tolist(), np.asarray(given[-1].lists).tolist()))
 
-    def fit(self, ranker: Ranker) -> Ranker:
-        return check_winners(ranker).fit_winners(self.everything, around=self.around)
+    def _read_measure(self, judged: RowsLike) -> None:
+        self.places = parse_place_measure(self.measure)
+
+    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
+        """The same; grids of a C that multiplies a sum over clicks are scaled to the weight of the pairs here.
+
+        The factor is a power of ten near 1 / the mean weight of winners: it corresponds to 1 for pairs of weight 1.
+        """
+        found, u = super().search(ranker, given, widen), self.everything.y
+        usual = 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
+        stages = [dict(stage) for stage in found.stages]
+        for stage in stages if "C" not in given and not isinstance(ranker, SparseRanker) else ():
+            if "C" in stage and stage["C"] is not AROUND:
+                stage["C"] = [value * usual for value in stage["C"]]
+        low, high = LIMITS["C"]
+        return replace(
+            found, stages=stages, limits={**found.limits, "C": (low * min(1.0, usual), high * max(1.0, usual))}
+        )
+
+    def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
+        return check_winners(ranker).fit_winners(self.everything if rows is None else rows, around=self.around)
 
     def _paths(self, ranker: Ranker) -> tuple[str, ...]:
         return ()  # settings are fitted one by one
 
-    def _learn(self, ranker: Ranker, rows: RowsLike) -> None:
-        check_winners(ranker).fit_winners(rows, around=self.around)
-
-    def _judge(self, found: list[Ranker], there: RowsLike) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+    def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
-        if not found:
-            return
-        blocks = there.blocks
-        share = self._lists_of(there).mean() or 1.0
-        for scores in path_scores(found, there):
+        blocks, judged = there.blocks, []
+        per_list = self.lists_of(there).mean() or 1.0
+        for scores in path_scores(fitted, there):
             worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
-            yield self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / share, scores
+            judged.append((self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / per_list, scores))
+        return judged
 
-    def lists(self, k: int) -> np.ndarray:
-        return self._lists_of(self.held(k))
-
-    def _lists_of(self, there: RowsLike) -> np.ndarray:
-        return np.array([self.shown[-1].get(q, 0.0) for q in there.blocks.ids.tolist()])
-
-    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]:
-        """The same; grids of a C that multiplies a sum over clicks are scaled to the weight of the pairs here."""
-        found = [dict(stage) for stage in super().possible(stages, ranker, given)]
-        fixed = "C" in given or isinstance(ranker, SparseRanker)
-        for stage in found if not fixed else ():
-            if "C" in stage and stage["C"] is not AROUND:
-                stage["C"] = [value * self.usual_C for value in stage["C"]]
-        return [*found]
-
-    @property
-    def usual_C(self) -> float:
-        """A power of ten near 1 / the mean weight of winners: it corresponds to 1 for pairs of weight 1."""
-        u: np.ndarray = self.everything.y
-        return 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        low, high = LIMITS["C"]
-        return super().limits() | {"C": (low * min(1.0, self.usual_C), high * max(1.0, self.usual_C))}
+    def lists_of(self, held: RowsLike) -> np.ndarray:
+        return np.array([self.shown.get(query, 0.0) for query in held.blocks.ids.tolist()])

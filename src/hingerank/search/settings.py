@@ -8,6 +8,7 @@ that are tried only if another one was best.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -131,16 +132,6 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def stages_of(ranker: Ranker) -> list[Stage]:
-    """The stages of a ranker, or of its class; those of a linear one for a class of the user's own.
-
-    A class that inherits from a registered one is searched like that one, as far as it has the parameters.
-    """
-    usual = STAGES.get(_registered_base(ranker), LINEAR)
-    known = parameters_of(ranker)
-    return [{name: values for name, values in stage.items() if name in known} for stage in usual]
-
-
 def limits_of(ranker: Ranker) -> dict[str, tuple[float, float]]:
     """Limits of a ranker's grids that differ from `LIMITS`."""
     return {"lam": (0.0, 1.0)} if _registered_base(ranker) in ("mmr", "xquad", "pm2") else {}
@@ -163,14 +154,12 @@ def parameters_of(ranker: Ranker) -> Facts:
 
 
 def resolved(
-    ranker: Ranker,
-    given: Stage,
-    scales: Callable[[], Values],
-    natural: Callable[[], float | None],
+    ranker: Ranker, given: Stage, scales: Callable[[], Values] = list, natural: Callable[[], float | None] | None = None
 ) -> tuple[list[Stage], Setting]:
     """(Stages to go through, values of later stages' parameters before their stage).
 
-    The given grid is one stage; otherwise the ranker's usual stages, without fixed parameters.
+    The given grid is one stage; otherwise the ranker's usual stages, without fixed parameters. A class that inherits
+    from a registered one is searched like that one, as far as it has the parameters, any other like a linear ranker.
 
     Parameters
     ----------
@@ -184,32 +173,30 @@ def resolved(
         kind = ranker if isinstance(ranker, type) else type(ranker)
         raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
     usual: list[Stage] = []
-    for stage in [] if any(len(values) > 1 for values in given.values()) else stages_of(ranker):
-        free = {name: values for name, values in stage.items() if name not in given}
+    one_grid = any(len(values) > 1 for values in given.values())
+    for stage in [] if one_grid else STAGES.get(_registered_base(ranker), LINEAR):
+        free = {name: values for name, values in stage.items() if name in known and name not in given}
         if any(values is not AROUND for values in free.values()):
             usual.append(free)
     first = {**{name: list(values) for name, values in given.items()}, **(usual[0] if usual else {})}
-
-    def values_of(values: Sequence[object]) -> Sequence[object]:
-        if values is SCALES:
-            return scales()
-        if values is CONTEXTS:
-            suited = scales()
-            return [None, "rank"] if suited and "deviation" not in suited else []  # sparse rows get "deviation"
-        if values is NATURAL:
-            own = natural()
-            return [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]
-        return values
-
     stages: list[Stage] = []
-    tried: set[str] = set()
+    scales, tried = cache(scales), set[str]()
     for stage in [first, *usual[1:]]:
         found: dict[str, Sequence[object]] = {}
         for name, values in stage.items():
-            if values is not AROUND or name in tried:
-                found[name] = values_of(values)
-        stages.append({name: values for name, values in found.items() if values})
-        tried |= set(stages[-1])
+            if values is SCALES:
+                values = scales()
+            elif values is CONTEXTS:  # sparse rows get "deviation"
+                values = [None, "rank"] if scales() and "deviation" not in scales() else []
+            elif values is NATURAL:
+                own = None if natural is None else natural()
+                values = [] if own is None else [float(f"{own * step:.3g}") for step in STEPS]
+            elif values is AROUND and name not in tried:
+                values = []
+            if values:
+                found[name] = values
+        stages.append(found)
+        tried |= set(found)
     start = {name: known[name] for stage in stages[1:] for name in stage if name not in stages[0]}
     return stages, start
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hingerank.arrays import Given, Ranker
+from hingerank.arrays import Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
 from hingerank.search.folds import FoldOutcome, path_of
@@ -32,13 +32,7 @@ class Folds(Protocol):
 
     def fit(self, ranker: Ranker) -> Ranker: ...
 
-    def scales(self) -> Values: ...
-
-    def possible(self, stages: Sequence[Stage], ranker: Ranker, given: Given) -> list[Stage]: ...
-
-    def natural(self, ranker: Ranker) -> float: ...
-
-    def limits(self) -> dict[str, tuple[float, float]]: ...
+    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged: ...
 
 
 @dataclass(frozen=True)
@@ -78,10 +72,6 @@ class Study:
     by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
-    @property
-    def folds(self) -> Folds:
-        return self.plan.folds
-
     def runs(self, setting: Setting) -> bool:
         """Whether the target can run a setting; always True without a target."""
         target = self.plan.target
@@ -89,17 +79,37 @@ class Study:
 
     def run(self) -> None:
         """Try what the search proposes: first what the target can run, then the rest, to know what the target costs."""
+        self.began = time.perf_counter()  # studies of other rankers may have run since this one was made
         if self.plan.target is None:
-            follow(self.search.propose(0, self.widened), self._values)
+            follow(self.search.propose(0, self.widened), self.attempt)
             return
-        follow(replace(self.search, allowed=self.runs).propose(0, self.widened), self._values)
+        follow(replace(self.search, allowed=self.runs).propose(0, self.widened), self.attempt)
         if not self.plan.target_only and not self.plan.blend:
-            follow(self.search.propose(0), self._values)
+            follow(self.search.propose(0), self.attempt)
 
-    def _values(self, batch: list[Setting]) -> list[float | None]:
-        """What settings are worth to the search."""
-        self._attempt(batch)
-        return [self._worth(self.trials[canonical(setting)]) for setting in batch]
+    def attempt(self, settings: list[Setting]) -> list[float | None]:
+        """Try new settings on every fold, and return what each setting is worth to the search."""
+        folds = self.plan.folds
+        todo = {key: setting for setting in settings if (key := canonical(setting)) not in self.trials}
+        found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
+        for k in range(len(folds)) if todo else ():
+            tell_task(f"tuning {self.name}, fold {k + 1} of {len(folds)}")
+            hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
+            for outcome in folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
+                found[canonical(outcome.setting)].append(outcome)
+                self.problem = self.problem or outcome.problem
+                self._tell(found)
+        for key, outcomes in found.items():
+            self.trials[key] = trial = self._trial(todo[key], outcomes)
+            if len(outcomes) == len(folds):
+                if values := _all_queries(outcomes):
+                    self.by_query[key] = values
+                scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+                if len(scores) == len(folds):
+                    self.scores[canonical(trial.setting)] = scores
+        best = canonical(self.best().setting) if self.scores and self.served else ""
+        self.scores = {key: scores for key, scores in self.scores.items() if key == best}  # a blend needs no others
+        return [self._worth(self.trials[canonical(setting)]) for setting in settings]
 
     def _worth(self, trial: Trial) -> float | None:
         """A setting's value for the search: its mean; if it was stopped, the best mean minus its lag on its folds."""
@@ -137,26 +147,9 @@ class Study:
         within = (t for t in among if t.mean >= top.mean - top.error)
         return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
 
-    def _attempt(self, settings: list[Setting]) -> None:
-        """Try new settings on every fold."""
-        todo = {canonical(s): s for s in settings if canonical(s) not in self.trials}
-        if not todo:
-            return
-        found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
-        for k in range(len(self.folds)):
-            tell_task(f"tuning {self.name}, fold {k + 1} of {len(self.folds)}")
-            hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
-            for outcome in self.folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
-                found[canonical(outcome.setting)].append(outcome)
-                self.problem = self.problem or outcome.problem
-                self._tell(found)
-        for key, outcomes in found.items():
-            self.trials[key] = self._trial(todo[key], outcomes)
-        self._keep_scores(found)
-
     def _trial(self, setting: Setting, outcomes: list[FoldOutcome]) -> Trial:
         """What a setting reached on its folds; its mean is NaN if it was stopped."""
-        values, count = np.array([outcome.value for outcome in outcomes]), len(self.folds)
+        values, count = np.array([outcome.value for outcome in outcomes]), len(self.plan.folds)
         error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else outcomes[0].error
         seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
         mean, problem = float(values.mean()), problems[-1] if problems else None
@@ -194,31 +187,20 @@ class Study:
                 behind.add(key)
         return behind
 
-    def _keep_scores(self, found: Mapping[str, list[FoldOutcome]]) -> None:
-        """Store values of queries, and held-out scores of the best setting so far, if the folds provide them."""
-        for key, outcomes in found.items():
-            if len(outcomes) == len(self.folds) and (values := _all_queries(outcomes)):
-                self.by_query[key] = values
-            if len(outcomes) == len(self.folds) and all(outcome.scores is not None for outcome in outcomes):
-                self.scores[canonical(self.trials[key].setting)] = [
-                    outcome.scores for outcome in outcomes if outcome.scores is not None
-                ]
-        best = canonical(self.best().setting) if self.scores and self.served else ""
-        self.scores = {key: scores for key, scores in self.scores.items() if key == best}
-
     def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
         """The scores of every fold's held-out rows; fits that are no longer stored are repeated."""
         if canonical(setting) not in self.scores:
-            outcomes = [next(iter(self.folds.outcomes(k, self.ranker, [setting]))) for k in range(len(self.folds))]
+            folds = self.plan.folds
+            outcomes = [next(iter(folds.outcomes(k, self.ranker, [setting]))) for k in range(len(folds))]
             return [outcome.scores for outcome in outcomes if outcome.scores is not None]
         return self.scores[canonical(setting)]
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
         known = [mean for mean in means if not np.isnan(mean)]
-        past, done = len(self.trials) * len(self.folds), sum(map(len, found.values()))
-        best = f"{self.folds.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
-        total = past + len(found) * len(self.folds)
+        past, done = len(self.trials) * len(self.plan.folds), sum(map(len, found.values()))
+        best = f"{self.plan.folds.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
+        total = past + len(found) * len(self.plan.folds)
         left = (time.perf_counter() - self.began) / (past + done) * (total - past - done)
         tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
         if self.plan.progress is not None:

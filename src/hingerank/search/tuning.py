@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -14,8 +13,6 @@ from sklearn.base import clone
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
 from hingerank.features.kernels import choose_gamma
-from hingerank.metrics import parse_measure
-from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
 from hingerank.rankers.blending import OutOfFold
@@ -28,7 +25,7 @@ from hingerank.renaming import present_names
 from hingerank.search.folds import ClickFolds, QueryFolds
 from hingerank.search.proposals import Staged
 from hingerank.search.serving import advice, blend_stays_here, check_target, run_together, stays_here, target_name
-from hingerank.search.settings import listed, resolved
+from hingerank.search.settings import listed
 from hingerank.search.study import Folds, Plan, Progress, Study
 from hingerank.watching import tell_task
 
@@ -126,24 +123,27 @@ def tune(
     clicks = {name: value for name, value in clicks.items() if value is not None}
     several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
     rankers = [_ranker(item, random_state) for item in several]
-    kind = _kind(rankers, data, clicks, sample_weight)
-    measure = _checked_measure(measure, rankers, kind)
+    names = names_of_rankers(rankers)
+    kind = _kind(names, rankers, data, clicks, sample_weight)
     target = None if serve is None else target_name(serve, kind == RATINGS)
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: pass a format too, as in serve='solr'")
     if blend:
-        check_blend(names_of_rankers(rankers), kind == RATINGS, data)
+        check_blend(names, kind == RATINGS, data)
     how: Facts = {"validation": validation, "folds": folds, "seed": random_state}
     if kind == RATINGS:
+        usual = {ranker._usual_measure() for ranker in rankers}
+        measure = measure or (usual.pop() if len(usual) == 1 else "ndcg@10")
         parts: Folds = rankers[0]._rating_folds(data, measure, hold_out=hold_out, sample_weight=sample_weight, **how)
     elif kind == CLICKS:
-        parts = ClickFolds(data, measure, keep_scores=blend, **how | {"correction": "ips"} | clicks)
+        parts = ClickFolds(data, measure or "dcg@10", keep_scores=blend, **how | {"correction": "ips"} | clicks)
     else:
-        parts = QueryFolds(data, measure, keep_scores=blend, **how)
+        parts = QueryFolds(data, measure or "ndcg@10", keep_scores=blend, **how)
     plan = Plan(parts, one_standard_error, target, serve_only, blend, progress)
-    studies = []
-    for name, ranker in zip(names_of_rankers(rankers), rankers):
-        studies.append(_study(name, ranker, plan, params or {}, widen))
+    tried, studies = {name: listed(name, values) for name, values in (params or {}).items()}, []
+    for name, ranker in zip(names, rankers):
+        given = present_names(ranker, tried, warn=True)
+        studies.append(Study(name, ranker, plan, parts.search(ranker, given, widen)))
     if target is not None:
         begun = {study.name: (study.ranker, study.search.first) for study in studies}
         check_target(target, begun, serve_only or blend, blend)
@@ -152,15 +152,6 @@ def tune(
     found = _fitted(studies, plan, random_state)
     found.tuning_ = replace(found.tuning_, seconds=time.perf_counter() - started, serve=target)
     return found
-
-
-def _study(name: str, ranker: Ranker, plan: Plan, params: Given, widen: bool) -> Study:
-    """A ranker with the settings worth trying for it."""
-    tried = {parameter: listed(parameter, values) for parameter, values in params.items()}
-    given, folds = present_names(ranker, tried, warn=True, stacklevel=3), plan.folds
-    stages, start = resolved(ranker, given, folds.scales, partial(folds.natural, ranker))
-    stages = folds.possible(stages, ranker, given)
-    return Study(name, ranker, plan, Staged(stages, start, widen, folds.limits()))
 
 
 def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
@@ -202,11 +193,11 @@ def _winner(studies: Sequence[Study], free: bool = False) -> tuple[Study, Trial]
     return max(best, key=lambda pair: pair[1].mean)
 
 
-def _kind(rankers: Sequence[Ranker], data: object, clicks: Given, sample_weight: object) -> str:
+def _kind(names: Sequence[str], rankers: Sequence[Ranker], data: object, clicks: Given, sample_weight: object) -> str:
     """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError if rankers, data and arguments disagree."""
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
-    clicked, names = isinstance(data, ClickedRows), names_of_rankers(rankers)
+    clicked = isinstance(data, ClickedRows)
     rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
     if clicks and not clicked:
         first = next(iter(clicks))
@@ -221,16 +212,6 @@ def _kind(rankers: Sequence[Ranker], data: object, clicks: Given, sample_weight:
     for ranker in rankers if clicked else ():
         check_winners(ranker)
     return RATINGS if any(rated) else CLICKS if clicked else ROWS
-
-
-def _checked_measure(measure: str | None, rankers: Sequence[Ranker], kind: str) -> str:
-    """The measure to maximise; by default the usual one of all rankers if they agree, else "ndcg@10"."""
-    if kind == RATINGS:  # its folds also have measures of lists, and check them
-        usual = {ranker._usual_measure() for ranker in rankers}
-        return measure or (usual.pop() if len(usual) == 1 else "ndcg@10")
-    measure = measure or ("dcg@10" if kind == CLICKS else "ndcg@10")
-    (parse_place_measure if kind == CLICKS else parse_measure)(measure)
-    return measure
 
 
 def _ranker(item: object, seed: int) -> Ranker:
@@ -302,7 +283,7 @@ def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: QueryFolds) -> Ou
         grades.append(blocks.gather(held.y))
         sizes.append(blocks.sizes)
         part.append(np.full(len(blocks), k))
-        if (shown := parts.lists(k)) is not None:
+        if (shown := parts.lists_of(held)) is not None:
             lists.append(shown)
     offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
     of_query = np.concatenate(part)
