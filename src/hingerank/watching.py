@@ -64,6 +64,11 @@ def progress(stream: IO[str] | None = None) -> Iterator[None]:
         board.close()
 
 
+def is_watched() -> bool:
+    """Whether progress is shown, so that texts for it are worth making."""
+    return _BOARD.get() is not None
+
+
 def tell(iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
     """Show the figures of a solver's iteration."""
     board = _BOARD.get()

@@ -390,7 +390,7 @@ def test_the_time_that_is_left_counts_the_fits_of_one_ranker(monkeypatch):
                 clock[0] += 5.0
                 yield outcome
 
-    plan = Plan(SlowFolds({"a": 0.0, "b": 0.1}, 0.01))
+    plan = Plan(SlowFolds({"a": 0.0, "b": 0.1}, 0.01), progress=lambda *_: None)
     grid = Staged([{"kind": ["a", "b"]}])
     first, second = (Study(name, None, plan, grid, began=0.0) for name in ("first", "second"))
     first.run()

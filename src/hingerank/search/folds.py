@@ -159,7 +159,7 @@ def path_of(ranker: Ranker) -> str | None:
 
 class FoldOutcome(NamedTuple):
     """A setting on one fold: its value, the standard error of that over queries, seconds, the error, the scores of
-    held-out rows if wanted, how far a fit that may stop early went along the path, and the value of every query."""
+    held-out rows if wanted, how far a fit that may stop early went along the path, and the values of queries if any."""
 
     setting: Setting
     value: float
@@ -298,7 +298,8 @@ class QueryFolds:
             value = float(known.mean()) if len(known) else np.nan
             error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
             kept, reached = scores if self.keep_scores else None, fit.ranker.n_iter_ if stops else None
-            yield FoldOutcome(fit.setting, value, error, seconds, None, kept, reached, by_query)
+            values = by_query if len(known) else None
+            yield FoldOutcome(fit.setting, value, error, seconds, None, kept, reached, values)
 
     def _paths(self, ranker: Ranker) -> tuple[str, ...]:
         """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""

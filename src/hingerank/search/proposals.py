@@ -197,7 +197,12 @@ class Staged:
         tried: list[tuple[Setting, float]] = []
         best = dict(self.start)
         for stage in self.stages:
-            grid = self._grid(stage, best, tried)
+            grid: dict[str, Sequence[object]] = {}
+            for name, values in stage.items():
+                if values is AROUND:
+                    grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
+                elif not isinstance(values, After) or best[name] == values.best:
+                    grid[name] = values
             batch = [{**best, **setting} for setting in Grid(grid).settings()]
             open_names = [name for name, values in grid.items() if len(values) > 1] if self.widen else []
             for growth in range(MOST_WIDENINGS + 1):
@@ -216,16 +221,6 @@ class Staged:
                 for name, values in added.items():
                     if values and widened is not None:
                         widened.setdefault(name, []).extend(values)
-
-    def _grid(self, stage: Stage, best: Setting, tried: Sequence[tuple[Setting, float]]) -> Stage:
-        """The values of a stage, given the best setting so far."""
-        grid: dict[str, Sequence[object]] = {}
-        for name, values in stage.items():
-            if values is AROUND:
-                grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
-            elif not isinstance(values, After) or best[name] == values.best:
-                grid[name] = values
-        return grid
 
 
 @dataclass(frozen=True)

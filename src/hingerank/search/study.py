@@ -11,10 +11,10 @@ from hingerank.arrays import Ranker
 from hingerank.data.files import canonical
 from hingerank.rankers.tuned import Trial
 from hingerank.search.folds import FoldOutcome, path_of
-from hingerank.search.proposals import Staged, complexity, follow
+from hingerank.search.proposals import Staged, best_setting, complexity, follow
 from hingerank.search.serving import why_not
 from hingerank.search.settings import Setting, Stage, Values
-from hingerank.watching import describe_time, tell_outlook, tell_task
+from hingerank.watching import describe_time, is_watched, tell_outlook, tell_task
 
 FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # evidence needed to stop a setting
 WORTH = 1e-3  # fraction of the best value that a better setting should add
@@ -102,7 +102,8 @@ class Study:
         for key, outcomes in found.items():
             self.trials[key] = trial = self._trial(todo[key], outcomes)
             if len(outcomes) == len(folds):
-                if values := _all_queries(outcomes):
+                values = [outcome.by_query for outcome in outcomes if outcome.by_query is not None]
+                if len(values) == len(folds):
                     self.by_query[key] = values
                 scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
                 if len(scores) == len(folds):
@@ -140,10 +141,11 @@ class Study:
         free : include settings that the target cannot run
         """
         among = self.known if free else self.served
-        settings = [trial.setting for trial in among]
-        top = max(among, key=lambda t: (t.mean, -complexity(t.setting, settings)))
+        chosen = best_setting([(trial.setting, trial.mean) for trial in among])
+        top = next(trial for trial in among if trial.setting is chosen)
         if not simplest:
             return top
+        settings = [trial.setting for trial in among]
         within = (t for t in among if t.mean >= top.mean - top.error)
         return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
 
@@ -168,12 +170,13 @@ class Study:
         with their error added; and, if a simpler setting may win, also if it is behind by two of its own errors.
         """
         behind = {key for key, outcomes in found.items() if len(outcomes) < k}
-        here = {key: v for key, outcomes in found.items() if key not in behind and (v := _all_queries(outcomes))}
+        each = {key: [o.by_query for o in outcomes if o.by_query is not None] for key, outcomes in found.items()}
+        here = {key: values for key, values in each.items() if len(values) == k}
         whole = self.by_query or here
         if not whole:
             return behind
         best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key]]))
-        values = {key: np.concatenate(each[:k]) for key, each in {**self.by_query, **here}.items()}
+        values = {key: np.concatenate(by_fold[:k]) for key, by_fold in {**self.by_query, **here}.items()}
         for key in here:
             if key == best:
                 continue
@@ -196,6 +199,9 @@ class Study:
         return self.scores[canonical(setting)]
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
+        """Say how far the search is, if anyone listens."""
+        if self.plan.progress is None and not is_watched():
+            return
         means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
         known = [mean for mean in means if not np.isnan(mean)]
         past, done = len(self.trials) * len(self.plan.folds), sum(map(len, found.values()))
@@ -205,10 +211,3 @@ class Study:
         tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
         if self.plan.progress is not None:
             self.plan.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
-
-
-def _all_queries(outcomes: Sequence[FoldOutcome]) -> list[np.ndarray]:
-    """The value of every query, fold by fold; empty if a fold has none."""
-    each = [outcome.by_query for outcome in outcomes]
-    known = [values for values in each if values is not None and not np.isnan(values).all()]
-    return known if len(known) == len(each) else []
