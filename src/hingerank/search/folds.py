@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -62,15 +63,10 @@ def path_batches(settings: Sequence[Setting], paths: tuple[str, ...]) -> list[li
     """
     groups: dict[str, list[Setting]] = {}
     for number, setting in enumerate(settings):
-        own = _of_path(setting, paths)
+        own = (*takewhile(setting.__contains__, paths),)
         rest = canonical({n: v for n, v in setting.items() if n not in own}) if own else f"alone {number}"
         groups.setdefault(f"{own} {rest}", []).append(setting)
     return list(groups.values())
-
-
-def _of_path(setting: Setting, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The path's parameters that a setting has: all of them, or only the first."""
-    return paths if all(name in setting for name in paths) else tuple(name for name in paths[:1] if name in setting)
 
 
 def fit_settings(
@@ -94,7 +90,7 @@ def fit_settings(
     caught : errors that belong to a setting; all others are raised
     stop_on : rows for early stopping, for rankers whose paths support it
     """
-    names = _of_path(settings[0], paths)
+    names = (*takewhile(settings[0].__contains__, paths),)  # all of the path's parameters, or the first ones
     if names and (len(settings) > 1 or stop_on is not None):
         start = time.perf_counter()
         try:
