@@ -47,9 +47,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     log = hr.read_clicks(DATA / "clicks" / "yandex-sessions.txt.xz")
-    hr.propensities(log)  # loads what is compiled
+    hr.propensities(log, "em")  # loads what is compiled
     start = time.perf_counter()
-    em = hr.propensities(log)
+    em = hr.propensities(log, "em")
     print(f"EM: {em.about['iterations']} steps, {time.perf_counter() - start:.2f} s, ended: {em.about['converged']}")
     pairs, early = hr.propensities(log, "all-pairs"), stopped(log, 500)
     first, second = (each.resampled(arguments.rounds) for each in (em, pairs))

@@ -354,7 +354,7 @@ def test_models_have_a_line_each(call):
         ),
         ("tune ratings.csv --items items.csv --hold-out all -o m/", "--hold-out all: choose one of ratings, items"),
         ("clicks info log.csv --model ubm", "--model is for clicks judgments, not for clicks info"),
-        ("clicks judgments log.csv --method em --grades 3 --level 0.9", "--level is for clicks propensities, not for"),
+        ("clicks judgments log.csv --method all-pairs --level 0.9", "--level is for clicks propensities, not for"),
         ("clicks info log.csv --query x", "--query x names no column; the table has"),
         ("clicks info events.txt --query foo", "--query foo names a column of a table, but events.txt is not a table"),
         ("tune rows.txt --serve-only -o m/", "--serve-only needs a target: pass a format too, as in --serve solr"),

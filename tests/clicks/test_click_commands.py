@@ -37,13 +37,14 @@ def test_info(call):
 
 def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
     out = call("clicks propensities log.csv --query text -o p.json --picture p.png")
-    assert "propensities (em)" in out and "1.0000" in out and (tmp_path / "p.png").stat().st_size > 5000
+    assert "propensities (all-pairs)" in out and "1.0000" in out and (tmp_path / "p.png").stat().st_size > 5000
     log = hr.read_clicks(tmp_path / "log.csv", query="text")
     stored = hr.propensities(log, "given", values=tmp_path / "p.json")
     np.testing.assert_allclose(stored.values, hr.propensities(log).values)
     both = json.loads(call("clicks propensities log.csv --query text --context device --by-context --json"))
     assert both["contexts"] == ["desk", "phone"] and len(both["values"]) == 2
-    assert "propensities (em), phone" in call("clicks propensities log.csv --query text --context device --by-context")
+    out = call("clicks propensities log.csv --query text --context device --by-context")
+    assert "propensities (all-pairs), phone" in out
 
 
 def test_judgments_for_other_programs(call, tmp_path):

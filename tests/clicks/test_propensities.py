@@ -80,7 +80,7 @@ def test_all_pairs_is_its_definition(place_log):
         return -sum(c * np.log(q) + (w - c) * np.log1p(-q) for w, c, q in terms)
 
     best = expit(minimize(cost, np.zeros(10), method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-7}).x[:4])
-    p, _ = fit_all_pairs(graph)
+    p, _, _ = fit_all_pairs(graph)
     np.testing.assert_allclose(p / p[0], best / best[0], atol=2e-4)
 
 
@@ -94,6 +94,24 @@ def test_many_showings_show_the_truth(method, place_log):
     assert found.at([1, 4, 1]).tolist() == found.values[[0, 3, 0]].tolist()
     np.testing.assert_array_equal(found.alpha, found.values)
     assert not found.beta.any()
+
+
+def test_the_default_is_right_where_documents_have_few_showings():
+    """1,500 lists of 1,500 queries: by EM, whose attractions fit single clicks, all places are examined alike."""
+    rng = np.random.default_rng(0)
+    attraction, query = rng.uniform(0.1, 0.9, (1500, 6)), rng.integers(0, 1500, 1500)
+    order = np.argsort(-attraction[query] + 0.4 * rng.normal(size=(1500, 6)), axis=1)[:, :4]
+    clicks = rng.random(order.shape) < TRUE * attraction[query[:, None], order]
+    log = hr.ClickLog(
+        queries=np.repeat(query, 4), documents=order.ravel(), places=np.tile([1, 2, 3, 4], 1500), clicks=clicks.ravel(),
+        sessions=np.repeat(np.arange(1500), 4),
+    )  # fmt: skip
+    found = hr.propensities(log)
+    low, high = found.interval(rounds=60)
+    assert found.method == "all-pairs" and found.about["converged"]
+    assert (low <= TRUE).all() and (high >= TRUE).all() and (high - low).max() < 0.25
+    assert (hr.propensities(log, "em").values > TRUE + 0.15)[1:].all()
+    assert not hr.propensities(log, max_iter=2).about["converged"]
 
 
 def plain_steps(slot, pair, n, c, n_slots, steps, prior=(0.0, 0.0)):

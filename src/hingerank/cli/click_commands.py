@@ -63,7 +63,7 @@ class ClickLogOptions(Group, panel="Log"):
 class PropensityOptions(Group, panel="Propensities"):
     """How to estimate propensities."""
 
-    method: str = choice("em|all-pairs|regression-em", "How to estimate propensities.", "em")
+    method: str = choice("all-pairs|em|regression-em", "How to estimate propensities.", "all-pairs")
     features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
     by_context: bool = switch("Estimate values for each context of the log.")
     level: float = option("P", "Level of the intervals.", 0.95)

@@ -100,7 +100,7 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
         log, data = open_clicks(run, rows)
     given, curves = how.given_propensities(log), None
     try:
-        curves = propensities(log, "em") if given is None else propensities(log, "given", values=given)
+        curves = propensities(log) if given is None else propensities(log, "given", values=given)
     except DataError as error:
         note(f"no propensities are shown: {error}")
     place = Path(f"{run.stem}.html") if output is None else output

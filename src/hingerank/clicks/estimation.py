@@ -61,9 +61,9 @@ def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def fit_all_pairs(
-    graph: PlaceGraph, start: tuple[np.ndarray, np.ndarray] | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(p, r) by intervention harvesting (Agarwal et al. 2019): they maximise
+    graph: PlaceGraph, start: tuple[np.ndarray, np.ndarray] | None = None, max_iter: int = MAX_ITER, tol: float = TOL
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """(p, r, steps of EM) by intervention harvesting (Agarwal et al. 2019): they maximise
 
     Σ_{k ≠ k′} C_kk′ log(p_k r_kk′) + (W_kk′ − C_kk′) log(1 − p_k r_kk′),    r_kk′ = r_k′k,
 
@@ -74,8 +74,7 @@ def fit_all_pairs(
     size = len(graph.weight)
     low, high = np.minimum(i, j), np.maximum(i, j)
     pair, n_pairs = high * (high - 1) // 2 + low, size * (size - 1) // 2
-    p, r, _ = fit_product(i, pair, graph.weight[i, j], graph.clicks[i, j], size, n_pairs, start, 20_000, 1e-8)
-    return p, r
+    return fit_product(i, pair, graph.weight[i, j], graph.clicks[i, j], size, n_pairs, start, max_iter, tol)
 
 
 def fit_regression(

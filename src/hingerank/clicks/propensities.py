@@ -30,22 +30,23 @@ SlotEstimate = Callable[[np.ndarray, np.ndarray], np.ndarray]  # showings, click
 
 
 def propensities(
-    log: ClickLog, method: str = "em", *, values: Known = None, data: RankingData | None = None,
+    log: ClickLog, method: str = "all-pairs", *, values: Known = None, data: RankingData | None = None,
     by_context: bool = False, judgments: Judged | None = None, max_iter: int = MAX_ITER, tol: float = TOL,
 ) -> Propensities:  # fmt: skip
     """How often each place is examined, relative to the first: P(click) = propensity · relevance.
 
     Only places that share documents can be compared. A place that nothing joins with the first has the value NaN, and
-    `reasons` says why; where no place can be compared it is an error.
+    `reasons` says why. If no document was shown at the first place and at another one, it is an error.
 
     Parameters
     ----------
     log : ClickLog
-    method : {"em", "all-pairs", "regression-em", "given"}
-        "em" finds the most likely propensities and attractions of documents; "all-pairs" compares clicks on documents
-        that were seen at two places, weighed alike (Agarwal et al. 2019); "regression-em" takes the attraction from the
-        features of `data`, so that documents seen at one place only count too (Wang et al. 2018); "given" takes
-        `values`.
+    method : {"all-pairs", "em", "regression-em", "given"}
+        "all-pairs" compares clicks on documents that were seen at two places, weighed alike (Agarwal et al. 2019).
+        "em" finds the most likely propensities and attractions of documents. Its propensities are too large where
+        documents have few showings each: an attraction is then fitted to every single click. "regression-em" takes
+        the attraction from the features of `data`, so that documents seen at one place only count too (Wang et al.
+        2018). "given" takes `values`.
     values : array, path or Propensities, optional
         For "given": an entry a place from the first on, or what `save` wrote. None takes the propensities of the log,
         their mean at each place.
@@ -57,14 +58,15 @@ def propensities(
         Estimates trust bias, P(click) = alpha · relevance + beta by place, with relevance the grade over the largest
         one: least squares on what is judged. `method` plays no part then.
     max_iter, tol : int, float
-        Steps of EM, and the change of the propensities at which it ends. Two steps of three make a leap possible, so
-        that hundreds of them do what would take EM alone thousands; `about` says whether it has ended.
+        Steps of EM, by which every method but "given" finds its optimum, and the change of the propensities at which
+        it ends. Two steps of three make a leap possible, so that hundreds of them do what would take EM alone
+        thousands; `about` says whether it has ended.
 
     Examples
     --------
     >>> clicks = [1, 0, 1, 1, 1, 0, 0, 0]
     >>> log = ClickLog(queries=["q"] * 8, documents=list("abbaabba"), places=[1, 2] * 4, clicks=clicks)
-    >>> propensities(log, "all-pairs").values.round(2)
+    >>> propensities(log).values.round(2)
     array([1.  , 0.33])
     """
     if method not in METHODS:
@@ -142,7 +144,7 @@ class _Counted:
         about: Facts = {}
         graph = self.graph(self.n, self.c)
         if method == "all-pairs":
-            estimate = self._all_pairs()
+            estimate = self._all_pairs(max_iter, tol, about)
         elif method == "em":
             sizes = {"n_slots": self.n_slots, "n_pairs": len(self.pair_query)}
             fit = partial(fit_product, self.slot, self.pair, **sizes, max_iter=max_iter, tol=tol)
@@ -169,14 +171,15 @@ class _Counted:
 
         return self._answer(method, both, reasons, about)
 
-    def _all_pairs(self) -> SlotEstimate:
+    def _all_pairs(self, max_iter: int, tol: float, about: Facts) -> SlotEstimate:
         start: list[tuple[np.ndarray, np.ndarray]] = []
 
         def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
             if self.n_places == 1:  # which is only compared with itself
                 return np.ones(self.n_slots)
-            p, r = fit_all_pairs(self.graph(n, c), *start[:1])
+            p, r, turns = fit_all_pairs(self.graph(n, c), *(start or [None]), max_iter=max_iter, tol=tol)
             if not start:  # of the log itself: near those of logs that are drawn from it
+                about.update({"iterations": turns, "converged": turns < max_iter})
                 start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
             return p
 
