@@ -24,8 +24,7 @@ import numpy as np
 
 import hingerank as hr
 from hingerank.clicks.counting import group_by
-from hingerank.clicks.lists import LogLists, lists_of
-from hingerank.clicks.models import CLICK_MODELS, FLOOR
+from hingerank.clicks.models import CLICK_MODELS, FLOOR, LogLists, lists_of
 from measuring import keep_table
 
 DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.clicks.lists import lists_of
-from hingerank.clicks.models import CLICK_MODELS, FLOOR
+from hingerank.clicks.models import CLICK_MODELS, FLOOR, lists_of
 
 NAMES = list(CLICK_MODELS)
 

@@ -5,9 +5,8 @@ import pytest
 
 import hingerank as hr
 from hingerank.clicks.models import CLICK_MODELS
-from hingerank.clicks.policy import policy_value
 from hingerank.clicks.propensities import METHODS
-from hingerank.clicks.value import ESTIMATORS
+from hingerank.clicks.value import ESTIMATORS, policy_value
 
 LEARNT = [method for method in METHODS if method != "given"]
 ROWS = hr.RankingData.from_arrays(np.eye(2), [0, 1], ["q", "q"], docid=["a", "b"])

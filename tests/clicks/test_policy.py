@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.clicks.policy import policy_value
+from hingerank.clicks.value import policy_value
 
 ORACLE = runpy.run_path(str(Path(__file__).with_name("obp_oracle.py")))
 

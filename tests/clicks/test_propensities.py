@@ -10,8 +10,7 @@ from scipy.special import expit
 
 import hingerank as hr
 from hingerank.clicks.counting import group_by
-from hingerank.clicks.estimation import fit_all_pairs, fit_product
-from hingerank.clicks.places import place_graph
+from hingerank.clicks.estimation import SharedCells, fit_all_pairs, fit_product
 from hingerank.kernels.clicks import product_step
 
 TRUE = np.array([1.0, 0.7, 0.4, 0.25])
@@ -68,9 +67,10 @@ def test_all_pairs_is_its_definition(place_log):
         if k != j and n[d, k] and n[d, j]:
             weight[k, j] += min(n[d, k], n[d, j])
             clicks[k, j] += min(n[d, k], n[d, j]) * c[d, k] / n[d, k]
-    graph = place_graph(cells)
-    np.testing.assert_allclose(graph.weight, weight)
-    np.testing.assert_allclose(graph.clicks, clicks)
+    graph = SharedCells(cells.query, cells.document, cells.place - 1, 4).graph(cells.showings, cells.clicks)
+    assert len(graph.weight) == 6  # of four places, any two
+    np.testing.assert_allclose(graph.weight, weight[graph.first, graph.second])
+    np.testing.assert_allclose(graph.clicks, [clicks[graph.first, graph.second], clicks[graph.second, graph.first]])
     both = [(k, j) for k in range(4) for j in range(4) if k != j]
     shared = {frozenset(pair): number for number, pair in enumerate(itertools.combinations(range(4), 2))}
 
@@ -215,6 +215,8 @@ def test_what_is_not_identified_is_no_number(method):
     assert found.reasons["6"] == "nothing was shown there"
     with pytest.raises(hr.DataError, match=r"place 3 is not identified .no document joins it with place 1"):
         found.at([1, 3])
+    with pytest.raises(hr.DataError, match=r"place 6 is not identified .nothing was shown there"):
+        found.at([1, 6])
     with pytest.raises(hr.DataError, match="no propensity of place 9: they are known for 1 to 7"):
         found.at([9])
     assert np.isnan(found.interval(rounds=5)[0][2:]).all()
@@ -232,6 +234,30 @@ def test_places_with_few_clicks_that_tell_are_named(method):
     assert found.few_clicks == {"1": 2.0, "2": 1.0} and "too few clicks to tell at 2 of them" in repr(found)
     many = hr.ClickLog(queries=["q"] * 80, documents=two * 20, places=[1, 2, 2, 1] * 20, clicks=[1, 0, 1, 1] * 20)
     assert not hr.propensities(many, method).few_clicks and "few" not in repr(hr.propensities(many, method))
+
+
+@pytest.mark.parametrize("method", ["em", "all-pairs"])
+def test_a_stray_place_far_down_costs_nothing(method, place_log):
+    """The graph holds the edges that there are, not all two places up to the last: memory and minutes, once."""
+    log = place_log(TRUE, ATTRACTION, 400)
+    far = hr.ClickLog(
+        queries=[*log.query, 0], documents=[*log.document, 99], places=[*log.place, 200_000], clicks=[*log.clicks, 1]
+    )
+    found = hr.propensities(far, method)
+    np.testing.assert_allclose(found.values[:4], hr.propensities(log, method).values, atol=1e-6)
+    assert np.isnan(found.values[4:]).all() and found.reasons["200000"].startswith("no document joins it")
+    assert far.describe().findings[2].count == 1
+
+
+def test_a_context_with_nothing_to_compare_has_its_first_place_alone(place_log):
+    log = place_log(TRUE, ATTRACTION, 400)
+    both = hr.ClickLog(
+        queries=[*log.query, 5], documents=[*log.document, 0], places=[*log.place, 1], clicks=[*log.clicks, 1],
+        contexts=["desk"] * len(log) + ["phone"],
+    )  # fmt: skip
+    for method in ("em", "all-pairs"):
+        found = hr.propensities(both, method, by_context=True)
+        assert found.values[1, 0] == 1 and np.isnan(found.values[1, 1:]).all() and not np.isnan(found.values[0]).any()
 
 
 def test_where_nothing_can_be_compared_it_is_an_error():

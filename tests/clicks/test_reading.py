@@ -399,6 +399,8 @@ def test_descriptions_answer_every_question(place_log):
     found = {finding.question: finding.count for finding in log.describe().findings}
     assert found["documents of a query seen at several places"] == 4
     assert found["parts of the graph of places"] == 1
+    drawn = hr.ClickLog(queries=["q"] * 2, documents=list("aa"), places=[1, 1], clicks=[0, 1], propensities=[0.5, 0.2])
+    assert drawn.describe().findings[0].count == 0  # two propensities of one place are not two places
     table = pd.DataFrame({
         "session": list("aaabbbccd"), "query": list("qqqqqqrrr"), "document": list("xyzxxzxyz"),
         "place": [1, 2, 3, 1, 2, 2, 1, 2, 5], "clicked": [1, 1, 1, 0, 0, 0, 0, 0, 0],

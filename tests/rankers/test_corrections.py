@@ -143,6 +143,15 @@ def test_propensities_of_contexts(rows):
         click_weights(other.join(rows), ByDevice())
 
 
+def test_an_unknown_propensity_has_the_reason_of_its_own_place(rows):
+    class Gaps(Trust):
+        alpha, beta, reasons = np.array([1.0, np.nan, 0.0]), np.zeros(3), {"2": "nothing was shown there"}
+
+    shown = hr.ClickLog(queries=[0], documents=[0], places=[3], clicks=[1])
+    with pytest.raises(ValueError, match="place 3 has no propensity above 0, and 1 cells"):
+        click_weights(shown.join(rows), Gaps())
+
+
 def test_propensities_estimated_from_the_log(rows, log):
     estimated = hr.propensities(log, method="em")
     weights = click_weights(log.join(rows), estimated)

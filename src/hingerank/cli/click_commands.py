@@ -12,7 +12,7 @@ from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
     from hingerank.clicks.log import ClickLog
-    from hingerank.clicks.place_bias import Propensities
+    from hingerank.clicks.propensities import Propensities
 
 WHAT = ("info", "propensities", "judgments")
 Log = Annotated[

@@ -10,7 +10,7 @@ from hingerank.cli.output import note, print_json, print_table, working
 
 if TYPE_CHECKING:
     from hingerank.clicks.log import ClickData, ClickLog
-    from hingerank.clicks.place_bias import Propensities
+    from hingerank.clicks.propensities import Propensities
     from hingerank.clicks.value import ClickValue, ClickValues
 
 

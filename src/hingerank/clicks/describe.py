@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Cells, group_by
-from hingerank.clicks.places import place_graph
+from hingerank.clicks.estimation import SharedCells
 from hingerank.notebook import html_table
 
 if TYPE_CHECKING:
@@ -111,94 +111,78 @@ def describe(log: DescribedLog) -> LogDescription:
     """See `ClickLog.describe`."""
     cells = log.cells(contexts=False)
     place, at = np.unique(cells.place, return_inverse=True)
-    n, c = np.bincount(at.ravel(), cells.showings), np.bincount(at.ravel(), cells.clicks)
-    lists = _ListCounts(log)
+    columns, group = group_by([cells.query, cells.document, at.ravel()])  # whatever their propensities
+    n, c = (np.bincount(group, column, len(columns[0])) for column in (cells.showings, cells.clicks))
+    shown, clicked = (np.bincount(columns[2], column, len(place)) for column in (n, c))
+    queries, query = np.unique(columns[0], return_inverse=True)
+    silent = int((np.bincount(query.ravel(), c, len(queries)) == 0).sum())
+    lists, suspects, of_lists = _lists(log)
     return LogDescription(
         showings=float(n.sum()),
         clicks=float(c.sum()),
-        lists=lists.count,
-        queries=len(np.unique(log.query)),
-        documents=len(np.unique(log.document)),
-        places={"place": place.tolist(), "showings": n.tolist(), "clicks": c.tolist(),
-                "rate": (c / np.where(n > 0, n, 1.0)).tolist()},
-        findings=[*_graph_findings(cells), *_query_findings(cells), *lists.findings(), *_time_findings(log)],
+        lists=lists,
+        queries=len(queries),
+        documents=len(np.unique(columns[1])),
+        places={"place": place.tolist(), "showings": shown.tolist(), "clicks": clicked.tolist(),
+                "rate": (clicked / np.where(shown > 0, shown, 1.0)).tolist()},
+        findings=[
+            *_joins(place, columns, n, c),
+            Finding("queries without clicks", silent, "kept: they teach nothing about their order"),
+            *of_lists, *_times(log),
+        ],
         notes=dict(log.notes),
-        suspects=lists.suspects(),
+        suspects=suspects,
     )  # fmt: skip
 
 
-def _graph_findings(cells: Cells) -> list[Finding]:
-    graph = place_graph(cells)
-    columns, group = group_by([cells.query, cells.document])
-    several = int((np.bincount(group, minlength=len(columns[0])) > 1).sum()) if len(group) else 0
-    thinnest = graph.thinnest()
-    apart = [int(k) for k in graph.places[graph.part != graph.part[0]]] if len(graph.part) else []
+def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.ndarray) -> list[Finding]:
+    """What joins the places: documents of a query that were shown at several of them."""
+    graph = SharedCells(*columns, len(place)).graph(n, c)
+    several, thinnest = int((np.bincount(group_by(columns[:2])[1]) > 1).sum()), graph.thinnest()
+    apart = place[graph.part != graph.part[0]].tolist() if len(place) else []
     some = ", ".join(map(str, apart[:8])) + (", …" if len(apart) > 8 else "")
-    unknown = f"their propensities are unknown: {some}" if apart else "all can be compared"
     joined = "no two places share a document: propensities cannot be estimated from this log"
     if thinnest is not None:
-        joined = f"the thinnest edge joins places {thinnest[0]} and {thinnest[1]}, by {thinnest[2]:,g} showings"
+        low, high = place[list(thinnest[:2])]
+        joined = f"the thinnest edge joins places {low} and {high}, by {thinnest[2]:,g} showings"
+    unknown = f"their propensities are unknown: {some}" if apart else "all can be compared"
     return [
         Finding("documents of a query seen at several places", several, "they show how places differ"),
-        Finding("parts of the graph of places", graph.n_parts, joined),
+        Finding("parts of the graph of places", len(set(graph.part.tolist())), joined),
         Finding("places that nothing joins with the first", len(apart), unknown),
     ]
 
 
-def _query_findings(cells: Cells) -> list[Finding]:
-    queries, group = np.unique(cells.query, return_inverse=True)
-    clicks = np.bincount(group.ravel(), cells.clicks, len(queries))
-    return [Finding("queries without clicks", int((clicks == 0).sum()), "kept: they teach nothing about their order")]
+def _lists(log: DescribedLog) -> tuple[int | None, list[Hashable], list[Finding]]:
+    """The number of lists, sessions in which all was clicked, and findings; nothing where the log has no sessions."""
+    questions = [
+        (f"lists of {LEAST_SHOWN} documents or more with every one clicked (bots)",
+         "kept: describe().suspects names them, log.without(suspects) leaves them out"),
+        ("documents that stand twice in a list", "kept: each is a showing of its place"),
+        ("places of a list that hold two documents", "kept: models of whole lists take the first"),
+        ("lists that do not begin at place 1", "kept: models of whole lists take their places as they are"),
+    ]  # fmt: skip
+    if log.session is None or log.session_names is None:
+        return None, [], [Finding(question, None, NO_LISTS) for question, _ in questions]
+    (session, _), number = group_by([log.session, log.query])
+    size, first = len(session), np.full(len(session), np.iinfo(np.int64).max)
+    np.minimum.at(first, number, log.place)
+    shown, clicked = np.bincount(number, minlength=size), np.bincount(number, log.clicks > 0, size)
+    all_clicked = (shown >= LEAST_SHOWN) & (clicked == shown)
+    twice, shared = (len(log) - len(group_by([number, column])[0][0]) for column in (log.document, log.place))
+    counts = [int(all_clicked.sum()), twice, shared, int((first > 1).sum())]
+    suspects = log.session_names[np.unique(session[all_clicked])].tolist()
+    return size, suspects, [Finding(question, n, done) for (question, done), n in zip(questions, counts)]
 
 
-class _ListCounts:
-    """What can be asked of lists; nothing where the log has no sessions."""
-
-    def __init__(self, log: DescribedLog) -> None:
-        self.log = log
-        self.count: int | None = None
-        if log.session is not None:
-            columns, self.group = group_by([log.session, log.query])
-            self.session, self.count = columns[0], len(columns[0])
-
-    def _clicks_all(self) -> np.ndarray:
-        shown = np.bincount(self.group, minlength=self.count or 0)
-        clicked = np.bincount(self.group, self.log.clicks > 0, minlength=self.count or 0)
-        return (shown >= LEAST_SHOWN) & (clicked == shown)
-
-    def suspects(self) -> list[Hashable]:
-        if self.log.session_names is None:
-            return []
-        return self.log.session_names[np.unique(self.session[self._clicks_all()])].tolist()
-
-    def findings(self) -> list[Finding]:
-        questions = [
-            (f"lists of {LEAST_SHOWN} documents or more with every one clicked (bots)",
-             "kept: describe().suspects names them, log.without(suspects) leaves them out"),
-            ("documents that stand twice in a list", "kept: each is a showing of its place"),
-            ("places of a list that hold two documents", "kept: models of whole lists take the first"),
-            ("lists that do not begin at place 1", "kept: models of whole lists take their places as they are"),
-        ]  # fmt: skip
-        if self.count is None:
-            return [Finding(question, None, NO_LISTS) for question, _ in questions]
-        log = self.log
-        twice = len(log) - len(group_by([self.group, log.document])[0][0])
-        shared = len(log) - len(group_by([self.group, log.place])[0][0])
-        first = np.full(self.count, np.iinfo(np.int64).max)
-        np.minimum.at(first, self.group, log.place)
-        counts = [int(self._clicks_all().sum()), twice, shared, int((first > 1).sum())]
-        return [Finding(question, n, done) for (question, done), n in zip(questions, counts)]
-
-
-def _time_findings(log: DescribedLog) -> list[Finding]:
+def _times(log: DescribedLog) -> list[Finding]:
     order, absent = "showings that are earlier than the one before them in their list", "showings without a time"
     if log.times is None:
         return [Finding(order, None, NO_TIMES), Finding(absent, None, NO_TIMES)]
-    missing = int((log.times != log.times).sum())
     session = np.zeros(len(log), np.int64) if log.session is None else log.session
     lines = np.argsort(session, kind="stable")
     times, same = log.times[lines], session[lines][1:] == session[lines][:-1]
-    back = int((same & (times[1:] < times[:-1])).sum())
+    back, missing = int((same & (times[1:] < times[:-1])).sum()), int((log.times != log.times).sum())
     return [
         Finding(order, back, "kept: nothing here depends on the order of time"),
         Finding(absent, missing, "kept"),

@@ -1,20 +1,107 @@
-"""Estimates of place bias from counts: P(click) = θ_slot · γ_document, a slot a place (of a context)."""
+"""How places differ, from counts: the graph of places that documents join, and estimates of place bias."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from hingerank.clicks.places import PlaceGraph
+from hingerank.clicks.counting import group_by
 from hingerank.kernels.clicks import chain_step, product_step
 from hingerank.kernels.compiled import with_room
 
+
+@dataclass(frozen=True)
+class PlaceGraph:
+    """Slots (places, or places of contexts), and an edge between any two that documents were shown at.
+
+    Parameters
+    ----------
+    size : int
+        The number of slots.
+    first, second : int arrays, an entry an edge
+        Its slots, the lower one first.
+    weight : float array
+        Σ over documents d of a query of min(n_dk, n_dk′), n_dk its showings at slot k.
+    clicks : float array, 2 × edges
+        The same sum of min(n_dk, n_dk′) · c_dk / n_dk: clicks at `first`, then at `second`, on that weight.
+    """
+
+    size: int
+    first: np.ndarray
+    second: np.ndarray
+    weight: np.ndarray
+    clicks: np.ndarray
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """The number of the connected part that each slot is in."""
+        from scipy.sparse.csgraph import connected_components
+
+        return np.asarray(connected_components(self._matrix(1.0), directed=False)[1])
+
+    def thinnest(self) -> tuple[int, int, float] | None:
+        """Two slots and their weight: the weakest edge of the tree of strongest edges; None where there is no edge.
+
+        All that compares the slots on its two sides goes through edges of at most this weight.
+        """
+        from scipy.sparse.csgraph import minimum_spanning_tree
+
+        tree = minimum_spanning_tree(self._matrix(-1.0)).tocoo()
+        if not tree.nnz:
+            return None
+        weakest = int(np.argmax(tree.data))
+        return int(tree.row[weakest]), int(tree.col[weakest]), -float(tree.data[weakest])
+
+    def _matrix(self, sign: float) -> sparse.csr_matrix:
+        real = self.weight > 0
+        edges = self.first[real], self.second[real]
+        return sparse.csr_matrix((sign * self.weight[real], edges), (self.size, self.size))
+
+
+class SharedCells:
+    """All two cells of the same document of a query, and the edge of slots that they belong to.
+
+    Parameters
+    ----------
+    query, document, slot : int arrays, an entry a cell
+        Sorted by query, then document, then slot.
+    size : int
+        The number of slots.
+    """
+
+    def __init__(self, query: np.ndarray, document: np.ndarray, slot: np.ndarray, size: int) -> None:
+        none = np.zeros(0, np.int64)
+        first, second, lag = [none], [none], 1
+        while lag < len(query):  # cells of a document lie together
+            same = np.flatnonzero((query[lag:] == query[:-lag]) & (document[lag:] == document[:-lag]))
+            if not len(same):
+                break
+            first.append(same)
+            second.append(same + lag)
+            lag += 1
+        self.size, self.cells = size, (np.concatenate(first), np.concatenate(second))
+        self.ends, self.edge = group_by([slot[cells] for cells in self.cells])
+
+    def graph(self, n: np.ndarray, c: np.ndarray) -> PlaceGraph:
+        """The graph for these showings and clicks of the cells."""
+        i, j = self.cells
+        least, rate, size = np.minimum(n[i], n[j]), c / np.where(n > 0, n, 1.0), len(self.ends[0])
+        clicks = [np.bincount(self.edge, least * rate[cells], size) for cells in (i, j)]
+        return PlaceGraph(self.size, *self.ends, np.bincount(self.edge, least, size), np.array(clicks))
+
+
 MAX_ITER, TOL = 5000, 1e-8
+Start: TypeAlias = tuple[np.ndarray, np.ndarray] | None  # θ and γ that EM begins with; 0.5 all of them
 INSIDE = 0.1  # a leap goes at most nine tenths of the way to 0 or 1, where EM would stay
 
 
 @with_room
 def fit_product(
     slot: ArrayLike, pair: ArrayLike, n: ArrayLike, c: ArrayLike, n_slots: int, n_pairs: int,
-    start: tuple[np.ndarray, np.ndarray] | None = None, max_iter: int = MAX_ITER, tol: float = TOL,
+    start: Start = None, max_iter: int = MAX_ITER, tol: float = TOL,
     prior: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """(θ, γ, steps of EM) of the most likely product; both are NaN where nothing was shown.
@@ -61,20 +148,18 @@ def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def fit_all_pairs(
-    graph: PlaceGraph, start: tuple[np.ndarray, np.ndarray] | None = None, max_iter: int = MAX_ITER, tol: float = TOL
+    graph: PlaceGraph, start: Start = None, max_iter: int = MAX_ITER, tol: float = TOL
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """(p, r, steps of EM) by intervention harvesting (Agarwal et al. 2019): they maximise
 
     Σ_{k ≠ k′} C_kk′ log(p_k r_kk′) + (W_kk′ − C_kk′) log(1 − p_k r_kk′),    r_kk′ = r_k′k,
 
     with W and C the weight and the clicks of the graph. The same product as of places and documents, so the same EM:
-    all documents that were seen at k and k′ are one. O(places²) an iteration.
+    all documents that were seen at k and k′ are one. O(edges) an iteration.
     """
-    i, j = np.nonzero(graph.weight)  # both orders of each pair
-    size = len(graph.weight)
-    low, high = np.minimum(i, j), np.maximum(i, j)
-    pair, n_pairs = high * (high - 1) // 2 + low, size * (size - 1) // 2
-    return fit_product(i, pair, graph.weight[i, j], graph.clicks[i, j], size, n_pairs, start, max_iter, tol)
+    slot, edge = np.concatenate([graph.first, graph.second]), np.tile(np.arange(len(graph.weight)), 2)
+    n, c = np.tile(graph.weight, 2), graph.clicks.ravel()
+    return fit_product(slot, edge, n, c, graph.size, len(graph.weight), start, max_iter, tol)
 
 
 def fit_regression(

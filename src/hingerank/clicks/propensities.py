@@ -1,32 +1,225 @@
 """Propensities: how often a place is examined, relative to the first one, with intervals; NaN where nothing tells."""
 
+import json
 import os
 from collections.abc import Callable, Hashable, Mapping
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts
+from hingerank.arrays import Facts, Given
 from hingerank.clicks.counting import group_by
-from hingerank.clicks.estimation import MAX_ITER, TOL, fit_all_pairs, fit_product, fit_regression
+from hingerank.clicks.estimation import MAX_ITER, TOL, SharedCells, Start, fit_all_pairs, fit_product, fit_regression
 from hingerank.clicks.log import ClickLog, as_text
-from hingerank.clicks.place_bias import Propensities, read_propensities, relative
-from hingerank.clicks.places import PlaceGraph, joined_places, shared_cells
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import whole
-from hingerank.data.files import DataError
+from hingerank.data.checks import warn, whole
+from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.registry import did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Propensities:
+    """How often each place is examined, relative to the first.
+
+    Parameters
+    ----------
+    method : str
+    places : int array
+        1, 2, … up to the last place.
+    alpha, beta : arrays, an entry a place, or contexts × places
+        P(click) = alpha · relevance + beta. Without trust bias alpha is `values` and beta 0.
+    context_names : array, optional
+    reasons : mapping
+        Why a value is NaN: place (of a context) -> reason.
+    about : mapping
+        The number of iterations, the thinnest edge of the graph of places, …
+
+    Attributes
+    ----------
+    values : array
+        alpha over its first place: 1 first, NaN where it is not identified.
+    """
+
+    method: str
+    places: np.ndarray
+    alpha: np.ndarray
+    beta: np.ndarray
+    context_names: np.ndarray | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    about: Given = field(default_factory=dict)
+    _resample: Callable[[int, int], np.ndarray] | None = None
+    _drawn: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+
+    @property
+    def values(self) -> np.ndarray:
+        return relative(self.alpha)
+
+    def __repr__(self) -> str:
+        some = ", ".join(f"{value:.3f}" for value in np.atleast_2d(self.values)[0][:5])
+        more = ", …" if len(self.places) > 5 else ""
+        few = f"; too few clicks to tell at {len(self.few_clicks)} of them" if self.few_clicks else ""
+        return f"Propensities({self.method}: {some}{more} at places 1 to {len(self.places)}{few})"
+
+    @property
+    def few_clicks(self) -> Mapping[str, float]:
+        """Places (of a context) with fewer than 10 clicks on documents that were shown at other places too.
+
+        Their values are little more than noise, and their intervals may be far too narrow.
+        """
+        found: Mapping[str, float] = self.about.get("few clicks", {})
+        return found
+
+    def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
+        """The value of each place (and context, by its code); an error where one is not identified."""
+        k = np.asarray(places, np.int64)
+        if len(k) and (k.min() < 1 or k.max() > len(self.places)):
+            raise DataError(
+                f"there is no propensity of place {k.max() if k.min() >= 1 else k.min()}: they are known for 1 to "
+                f"{len(self.places)}; leave out such showings, as in log.take(log.place <= {len(self.places)})"
+            )
+        if self.context_names is not None and contexts is None:
+            raise DataError("these propensities are by place and context: give the contexts of the places")
+        values = self.values[k - 1] if self.context_names is None else self.values[np.asarray(contexts), k - 1]
+        unknown = np.isnan(values)
+        if unknown.any():
+            entry = int(np.argmax(unknown))
+            place, names = int(k[entry]), self.context_names
+            context = None if names is None else names[np.asarray(contexts)[entry]]
+            why = self.reasons.get(place_name(place, context), "it was never shown")
+            raise DataError(
+                f"the propensity of place {place} is not identified ({why}): leave out its showings, or give values="
+            )
+        return values
+
+    def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
+
+        If the drawn logs have other values on average, by more than these differ among each other, a warning says that
+        the method is biased on this log: with few showings of each document, EM's values are too large, and so are the
+        bounds.
+
+        Parameters
+        ----------
+        level : float
+            The probability that a bound of this kind covers the truth on both sides.
+        rounds : int
+            Logs that are drawn.
+        seed : int
+        """
+        if not 0 < level < 1:
+            raise DataError(f"level is {level!r}, expected a number between 0 and 1")
+        drawn = self.resampled(rounds, seed)
+        self._warn_biased(drawn)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def _warn_biased(self, drawn: np.ndarray) -> None:
+        drift, spread = np.ravel(drawn.mean(axis=0) - self.values), np.ravel(drawn.std(axis=0))
+        most = int(np.argmax(np.where(np.abs(drift) > spread, np.abs(drift), 0.0)))  # False for NaN
+        if abs(drift[most]) > spread[most]:
+            value, place = np.ravel(self.values)[most], most % len(self.places) + 1
+            remedy = "count more lists" if self.method == "all-pairs" else "use method='all-pairs'"
+            warn(
+                f"propensities by {self.method!r} are biased on this log, and so are their intervals: at position "
+                f"{place} they are {value:.3f}, and {value + drift[most]:.3f} on average in logs drawn from this one. "
+                f"Documents have too few showings: {remedy}"
+            )
+
+    def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
+        """`values` of so many logs whose lists are drawn from this one, rounds first.
+
+        The same seed draws the same lists, whatever the method: the interval of a difference between two methods is
+        that of the differences of these.
+        """
+        if self._resample is None:
+            raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
+        key = whole("rounds", rounds, 2), seed
+        if key not in self._drawn:
+            self._drawn[key] = self._resample(*key)
+        return self._drawn[key]
+
+    def plot(self, axis: "Axes | None" = None, level: float = 0.95) -> "Figure":
+        """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
+
+        Parameters
+        ----------
+        axis : matplotlib Axes, optional
+        level : float
+            Of the intervals.
+        """
+        if axis is None:
+            try:
+                from matplotlib.figure import Figure
+            except ImportError:
+                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
+            axis = Figure(figsize=(5, 3.2), layout="constrained").add_subplot()
+        low, high = (self.values, self.values) if self._resample is None else self.interval(level)
+        names = [None] if self.context_names is None else [str(name) for name in self.context_names]
+        for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
+            bars = np.nan_to_num(np.maximum(0.0, [value - below, above - value]))
+            axis.errorbar(self.places, value, bars, marker="o", markersize=4, capsize=2, label=name)
+        axis.set(xlabel="place", ylabel="propensity, relative to place 1", ylim=(0, None))
+        if self.context_names is not None:
+            axis.legend()
+        return cast("Figure", axis.figure)
+
+    def to_dict(self, level: float = 0.95) -> Facts:
+        """Plain values for JSON, with intervals where there are any."""
+        found: Facts = {"method": self.method, "places": self.places, "values": self.values}
+        if self._resample is not None:
+            low, high = self.interval(level)
+            found |= {"low": low, "high": high, "level": level}
+        found |= {"alpha": self.alpha, "beta": self.beta, "reasons": dict(self.reasons), "about": dict(self.about)}
+        if self.context_names is not None:
+            found["contexts"] = self.context_names
+        return plain(found)
+
+    def save(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
+        """Write them as JSON; ``propensities(log, "given", values=path)`` reads it."""
+        write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
+
+
+def place_name(place: int, context: object = None) -> str:
+    """What a place (of a context) is called in `reasons` and `few_clicks`."""
+    return f"{place}" if context is None else f"{place} ({context})"
+
+
+def relative(alpha: np.ndarray) -> np.ndarray:
+    first = alpha[..., :1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(first > 0, alpha / first, np.nan)
+
+
+def read_propensities(path: Path) -> Propensities:
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+        alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
+        places = np.array(stored["places"], np.int64)
+        contexts = stored.get("contexts")
+        alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
+        if not alike or (places != np.arange(len(places)) + 1).any():
+            raise ValueError("places, alpha and beta differ in length")
+        if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
+            raise ValueError("alpha holds negative numbers, or none")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} holds no propensities that can be read: {error}") from None
+    names = None if contexts is None else np.array(contexts, object)
+    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
+
 
 Judged: TypeAlias = RankingData | Mapping[tuple[Hashable, Hashable], float]  # rows with grades, or grades by ids
 Known: TypeAlias = ArrayLike | os.PathLike[str] | Propensities | None  # or what `save` wrote, or the log's own
 METHODS = ("em", "all-pairs", "regression-em", "given")
 LEAST_CLICKS = 10  # on documents shown at several places, below which a place is called out
 Estimate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # showings, clicks of cells -> α, β
-SlotEstimate = Callable[[np.ndarray, np.ndarray], np.ndarray]  # showings, clicks of cells -> θ of slots
 
 
 def propensities(
@@ -114,130 +307,104 @@ class _Counted:
     """Cells of a log by slot (place, or place and context) and document of a query; clicks count once."""
 
     def __init__(self, log: ClickLog, by_context: bool) -> None:
-        self.log, self.by_context = log, by_context
-        self.n_places = log.n_places
-        self.n_contexts = len(log.context_names) if by_context and log.context_names is not None else 1
-        context = log.context if by_context and log.context is not None else 0
-        slot = context * self.n_places + log.place - 1
-        columns, self.group = group_by([log.query, log.document, slot])
+        self.log, self.n_places = log, log.n_places
+        self.context_names = log.context_names if by_context else None
+        contexts = 0 if self.context_names is None or log.context is None else log.context
+        columns, self.group = group_by([log.query, log.document, contexts * self.n_places + log.place - 1])
         self.query, self.document, self.slot = columns
-        pairs, self.pair = group_by([self.query, self.document])
-        self.pair_query, self.pair_document = pairs
+        self.n_slots = self.n_places * (1 if self.context_names is None else len(self.context_names))
         self.clicked = (log.clicks > 0).astype(np.float64)
-        self.n_slots = self.n_contexts * self.n_places
-        self.n, self.c = self.counts(log.weights)
-        self.shared = shared_cells(self.query, self.document)
+        self.n, self.c = self._counts(log.weights)
         self.shown = np.bincount(self.slot, self.n, self.n_slots) > 0
         self.sessions = None if log.session is None else np.unique(log.session)
 
-    def counts(self, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _counts(self, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Showings and clicks of each cell, with these weights of entries."""
         clicks = self.clicked if weights is None else self.clicked * weights
         size = len(self.query)
         return np.bincount(self.group, weights, size).astype(np.float64), np.bincount(self.group, clicks, size)
 
-    def graph(self, n: np.ndarray, c: np.ndarray) -> PlaceGraph:
-        return joined_places(np.arange(self.n_slots), self.slot, n, c, self.shared)
-
     def estimated(self, method: str, data: RankingData | None, max_iter: int, tol: float) -> Propensities:
-        """By EM or all pairs, NaN where a slot is not joined with the first place of its context."""
+        """By one of the methods, NaN where a slot is not joined with the first place of its context."""
+        shared = SharedCells(self.query, self.document, self.slot, self.n_slots)
+        graph = shared.graph(self.n, self.c)
         about: Facts = {}
-        graph = self.graph(self.n, self.c)
-        if method == "all-pairs":
-            estimate = self._all_pairs(max_iter, tol, about)
-        elif method == "em":
-            sizes = {"n_slots": self.n_slots, "n_pairs": len(self.pair_query)}
-            fit = partial(fit_product, self.slot, self.pair, **sizes, max_iter=max_iter, tol=tol)
-            theta, gamma, turns = fit(self.n, self.c)
-            about |= {"iterations": turns, "converged": turns < max_iter}
-            start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)
+        X, row, pair = np.zeros((0, 0)), self.slot, group_by([self.query, self.document])[1]
+        if method == "regression-em":
+            X, row = self._features(data)
+            about["showings without features"] = float(self.n[row < 0].sum())
+        kept, n_pairs = row >= 0, int(pair.max()) + 1
 
-            def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
-                return theta if n is self.n else fit(n, c, start=start)[0]
-        elif data is None:
-            raise DataError("regression-em takes the attraction of a document from its features: give data=")
-        else:
-            estimate = self._regression(data, max_iter, tol, about)
-        known, reasons = self._identified(graph, method)
-        if method != "regression-em":
-            about |= self._few_clicks(known)
+        def fit(n: np.ndarray, c: np.ndarray, start: Start) -> tuple[np.ndarray, np.ndarray, int]:
+            if method == "all-pairs":
+                return fit_all_pairs(shared.graph(n, c), start, max_iter, tol)
+            if method == "em":
+                return fit_product(self.slot, pair, n, c, self.n_slots, n_pairs, start, max_iter, tol)
+            return fit_regression(self.slot[kept], row[kept], n[kept], c[kept], self.n_slots, X, max_iter, tol)
+
+        known, reasons = self._identified(np.zeros(self.n_slots) if method == "regression-em" else graph.part)
+        theta, gamma, turns = fit(self.n, self.c, None)
+        start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)  # near those of logs drawn from this one
+        about |= {"iterations": turns, "converged": turns < max_iter}
+        if method != "regression-em":  # only clicks on documents that other slots showed too tell how slots differ
+            several = np.unique(np.concatenate(shared.cells))
+            clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
+            few = {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
+            about |= {"few clicks": few} if few else {}
         thinnest = graph.thinnest()
-        if thinnest is not None and not self.by_context:
+        if thinnest is not None and self.context_names is None:
             about["thinnest edge"] = {"places": [slot + 1 for slot in thinnest[:2]], "showings": thinnest[2]}
+        alone = known & (np.bincount(np.concatenate(shared.ends), minlength=self.n_slots) == 0)
 
-        def both(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            alpha = self._shaped(np.where(known, estimate(n, c), np.nan))
+        def estimate(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            found = np.where(known, theta if n is self.n else fit(n, c, start)[0], np.nan)
+            if method == "all-pairs":
+                found[alone] = 1.0  # first places that nothing is compared with
+            alpha = self._shaped(found)
             return relative(alpha), np.zeros(alpha.shape)
 
-        return self._answer(method, both, reasons, about)
+        return self._answer(method, estimate, reasons, about)
 
-    def _all_pairs(self, max_iter: int, tol: float, about: Facts) -> SlotEstimate:
-        start: list[tuple[np.ndarray, np.ndarray]] = []
-
-        def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
-            if self.n_places == 1:  # which is only compared with itself
-                return np.ones(self.n_slots)
-            p, r, turns = fit_all_pairs(self.graph(n, c), *(start or [None]), max_iter=max_iter, tol=tol)
-            if not start:  # of the log itself: near those of logs that are drawn from it
-                about.update({"iterations": turns, "converged": turns < max_iter})
-                start.append((np.nan_to_num(p, nan=0.5), np.nan_to_num(r, nan=0.5)))
-            return p
-
-        return estimate
-
-    def _regression(self, data: RankingData, max_iter: int, tol: float, about: Facts) -> SlotEstimate:
+    def _features(self, data: RankingData | None) -> tuple[np.ndarray, np.ndarray]:
+        """Features, and the row of each cell's document, −1 where it has none."""
+        if data is None:
+            raise DataError("regression-em takes the attraction of a document from its features: give data=")
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
         ids = zip(as_text(data.qid), as_text(np.asarray(data.docid)))
         row_of = {key: row for row, key in enumerate(ids)}
         queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
-        shown = zip(queries[self.pair_query], documents[self.pair_document])
-        row = np.array([row_of.get(key, -1) for key in shown])
-        kept = row[self.pair] >= 0
-        if not kept.any():
+        row = np.array([row_of.get(key, -1) for key in zip(queries[self.query], documents[self.document])])
+        if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
-        about["showings without features"] = float(self.n[~kept].sum())
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
         if not np.isfinite(X).all():
-            raise DataError("data has missing values, which regression-em cannot use: fill them, or use method='em'")
+            raise DataError("data has missing values, which regression-em cannot use: fill them, or use another method")
+        return X, row
 
-        def estimate(n: np.ndarray, c: np.ndarray) -> np.ndarray:
-            rows, slot = row[self.pair][kept], self.slot[kept]
-            theta, _, about["iterations"] = fit_regression(slot, rows, n[kept], c[kept], self.n_slots, X, max_iter, tol)
-            return theta
-
-        return estimate
-
-    def _identified(self, graph: PlaceGraph, method: str) -> tuple[np.ndarray, dict[str, str]]:
+    def _identified(self, part: np.ndarray) -> tuple[np.ndarray, dict[str, str]]:
         """Which slots can be compared with the first place of their context, and why others cannot."""
-        part = np.where(self.shown, 0 if method == "regression-em" else graph.part, -1)  # features join any places
-        first = np.repeat(part.reshape(-1, self.n_places)[:, 0], self.n_places)
+        part = np.where(self.shown, part, -1)
+        firsts = part[:: self.n_places]
+        first = np.repeat(firsts, self.n_places)
         known = (part >= 0) & (part == first)
         reasons = {}
         for slot in np.flatnonzero(~known):
             why = "nothing was shown there" if part[slot] < 0 else "no document joins it with place 1, directly or not"
             reasons[self._name(slot)] = "nothing was shown at place 1" if first[slot] < 0 else why
-        if known.sum() <= max(1, int((first.reshape(-1, self.n_places)[:, 0] >= 0).sum())) and self.n_places > 1:
+        if known.sum() <= max(1, int((firsts >= 0).sum())) and self.n_places > 1:
             raise DataError(
                 "no place can be compared with the first: no document was seen there and elsewhere. Swap two results "
                 "now and then when they are shown, use method='regression-em' with data=, or give values="
             )
         return known, reasons
 
-    def _few_clicks(self, known: np.ndarray) -> Facts:
-        """Slots with too few clicks on documents that other slots showed too: only these tell how slots differ."""
-        several = np.unique(np.concatenate(self.shared))
-        clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
-        few = {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
-        return {"few clicks": few} if few else {}
-
     def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
-        names = self.log.context_names
-        return f"{place + 1}" if not self.by_context or names is None else f"{place + 1} ({names[context]})"
+        return place_name(place + 1, None if self.context_names is None else self.context_names[context])
 
     def _shaped(self, slots: np.ndarray) -> np.ndarray:
-        return slots.reshape(self.n_contexts, self.n_places) if self.by_context else slots
+        return slots if self.context_names is None else slots.reshape(-1, self.n_places)
 
     def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
@@ -247,7 +414,6 @@ class _Counted:
         if not judged.any():
             raise DataError("no showing is of a judged document: are query and document ids the same in both?")
         r, slot = r[judged], self.slot[judged]
-        reasons: dict[str, str] = {}
 
         def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             n, c = n[judged], c[judged]
@@ -260,8 +426,8 @@ class _Counted:
                 beta = np.where(good, (sc - alpha * sr) / s, np.nan)
             return self._shaped(alpha), self._shaped(beta)
 
-        for slot_number in np.flatnonzero(np.isnan(fit(self.n, self.c)[0].ravel())):
-            reasons[self._name(slot_number)] = "judged documents shown there do not differ in relevance"
+        unknown = np.flatnonzero(np.isnan(fit(self.n, self.c)[0]))
+        reasons = {self._name(k): "judged documents shown there do not differ in relevance" for k in unknown}
         about = {"judged showings": float(self.n[judged].sum()), "showings": float(self.n.sum())}
         found = self._answer("trust", fit, reasons, about)
         if not np.atleast_2d(found.alpha)[:, 0].min() > 0:
@@ -269,14 +435,12 @@ class _Counted:
         return found
 
     def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: Facts) -> Propensities:
-        alpha, beta = estimate(self.n, self.c)
-
         def resample(rounds: int, seed: int) -> np.ndarray:
             rng = np.random.default_rng(seed)
             return relative(np.array([estimate(*self._drawn(rng))[0] for _ in range(rounds)]))
 
-        names = self.log.context_names if self.by_context else None
-        return Propensities(method, np.arange(1, self.n_places + 1), alpha, beta, names, reasons, about, resample)
+        places = np.arange(1, self.n_places + 1)
+        return Propensities(method, places, *estimate(self.n, self.c), self.context_names, reasons, about, resample)
 
     def _drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Counts of a log of lists drawn with replacement; of showings, where lists are not known."""
@@ -288,7 +452,7 @@ class _Counted:
         drawn = np.zeros(len(log.session_names))  # `take` keeps names of lists that are gone
         drawn[self.sessions] = np.bincount(rng.integers(0, size, size), minlength=size)
         weights = drawn[log.session]
-        return self.counts(weights if log.weights is None else weights * log.weights)
+        return self._counts(weights if log.weights is None else weights * log.weights)
 
 
 def _relevance(judgments: Judged, log: ClickLog) -> dict[tuple[int, int], float]:

@@ -10,8 +10,7 @@ import numpy as np
 
 from hingerank.arrays import Frame
 from hingerank.clicks.log import MOST_PLACES, ClickLog
-from hingerank.clicks.session_lines import ClickedPairs, add_feature_log, add_session_lines
-from hingerank.clicks.showings import Showings
+from hingerank.clicks.showings import ClickedPairs, Showings, add_feature_log, add_session_lines
 from hingerank.clicks.ubi import add_ubi, is_ubi
 from hingerank.data.blocks import is_missing, number
 from hingerank.data.checks import decimal, real

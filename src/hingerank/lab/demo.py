@@ -10,9 +10,8 @@ import numpy as np
 
 from hingerank.arrays import Ranker
 from hingerank.clicks.log import ClickLog
-from hingerank.clicks.place_bias import Propensities
-from hingerank.clicks.propensities import propensities
-from hingerank.clicks.shop import Shop, make_shop
+from hingerank.clicks.propensities import Propensities, propensities
+from hingerank.clicks.simulation import Shop, make_shop
 from hingerank.clicks.value import ClickValues, evaluate_clicks
 from hingerank.data.files import write_whole
 from hingerank.data.read_write import write

@@ -95,7 +95,8 @@ def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> B
     wrong = (data.showings > 0) & ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
     if wrong.any():
         place = int(data.place[int(np.argmax(wrong))])
-        why = next(iter(propensities.reasons.values()), "") if isinstance(propensities, PlaceBias) else ""
+        reasons = propensities.reasons if isinstance(propensities, PlaceBias) else {}
+        why = next((why for name, why in reasons.items() if name.partition(" ")[0] == str(place)), "")
         raise DataError(
             f"place {place} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
             f"shown at such places: leave their showings out, as in log.take(log.place < {place}), or give propensities"

@@ -8,7 +8,7 @@ import numpy as np
 from hingerank.arrays import Given
 from hingerank.clicks.log import ClickData, ClickLog
 from hingerank.clicks.models import CLICK_MODELS, click_model
-from hingerank.clicks.place_bias import Propensities
+from hingerank.clicks.propensities import Propensities
 from hingerank.clicks.value import ClickValues
 from hingerank.lab.report.plain import drawing, part, table, whole_page
 
