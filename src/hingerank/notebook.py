@@ -1,8 +1,12 @@
-"""Values that show themselves in a notebook: small HTML tables, every text escaped."""
+"""Values that show themselves in a notebook: small HTML tables, every text escaped; and figures."""
 
 from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _CELL = 'style="text-align:{side}"'
 
@@ -17,6 +21,15 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     thead = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
     return f"<div><b>{escape(title)}</b><table>{thead}<tbody>{body}</tbody></table></div>"
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty matplotlib Figure of so many inches."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _cell(item: object) -> str:

@@ -260,6 +260,26 @@ def test_a_context_with_nothing_to_compare_has_its_first_place_alone(place_log):
         assert found.values[1, 0] == 1 and np.isnan(found.values[1, 1:]).all() and not np.isnan(found.values[0]).any()
 
 
+def test_places_that_no_clicks_compare_are_unknown():
+    """Documents join places 1 and 2, 2 and 3, and 3 and 4; nothing that stood at 3 was clicked."""
+    shown = [("a", 1), ("a", 2), ("b", 2), ("b", 3), ("c", 3), ("c", 4), ("d", 4), ("d", 5)] * 40
+    documents, places = zip(*shown)
+    clicks = np.isin(places, [1, 2, 4, 5]) & (np.random.default_rng(0).random(320) < 0.5)
+    log = hr.ClickLog(queries=["q"] * 320, documents=documents, places=places, clicks=clicks)
+    found = hr.propensities(log)
+    assert found.values[1] > 0.5 and found.values[2] < 1e-6  # seen and never clicked, while place 2 was
+    assert (
+        np.isnan(found.values[3:]).all() and found.reasons["4"] == "no clicks compare it with place 1, directly or not"
+    )
+    clicks = [
+        *(clicks & (np.array(places) > 2)),
+        True,
+    ]  # none on documents of place 1, but on one that stood nowhere else
+    quiet = hr.ClickLog(queries=["q"] * 321, documents=[*documents, "z"], places=[*places, 1], clicks=clicks)
+    with pytest.raises(hr.DataError, match="no place can be compared with the first: documents that were seen there"):
+        hr.propensities(quiet)
+
+
 def test_where_nothing_can_be_compared_it_is_an_error():
     log = unconnected()
     alone = log.take(np.isin(log.place, [1, 3, 4]))

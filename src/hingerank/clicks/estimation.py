@@ -40,7 +40,24 @@ class PlaceGraph:
         """The number of the connected part that each slot is in."""
         from scipy.sparse.csgraph import connected_components
 
-        return np.asarray(connected_components(self._matrix(1.0), directed=False)[1])
+        return np.asarray(connected_components(self._matrix(self.weight), directed=False)[1])
+
+    def compared_with(self, slot: int) -> np.ndarray:
+        """Which slots all-pairs can compare with this one.
+
+        Those to which a way leads over edges with clicks at their beginning. If one leads back too, the ratio is a
+        number above 0; if not, it is 0. A slot without a way to it would be 0, infinite or anything in comparison.
+        """
+        from scipy.sparse.csgraph import breadth_first_order
+
+        ways = self._matrix(self.clicks[0]) + self._matrix(self.clicks[1]).T
+        found = np.zeros(self.size, bool)
+        found[breadth_first_order(ways.tocsr(), slot, return_predecessors=False)] = True
+        return found
+
+    def _matrix(self, values: np.ndarray) -> sparse.csr_matrix:
+        edges = np.flatnonzero(values)
+        return sparse.csr_matrix((values[edges], (self.first[edges], self.second[edges])), (self.size, self.size))
 
     def thinnest(self) -> tuple[int, int, float] | None:
         """Two slots and their weight: the weakest edge of the tree of strongest edges; None where there is no edge.
@@ -49,16 +66,11 @@ class PlaceGraph:
         """
         from scipy.sparse.csgraph import minimum_spanning_tree
 
-        tree = minimum_spanning_tree(self._matrix(-1.0)).tocoo()
+        tree = minimum_spanning_tree(self._matrix(-self.weight)).tocoo()
         if not tree.nnz:
             return None
         weakest = int(np.argmax(tree.data))
         return int(tree.row[weakest]), int(tree.col[weakest]), -float(tree.data[weakest])
-
-    def _matrix(self, sign: float) -> sparse.csr_matrix:
-        real = self.weight > 0
-        edges = self.first[real], self.second[real]
-        return sparse.csr_matrix((sign * self.weight[real], edges), (self.size, self.size))
 
 
 class SharedCells:

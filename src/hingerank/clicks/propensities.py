@@ -12,12 +12,22 @@ from numpy.typing import ArrayLike
 
 from hingerank.arrays import Facts, Given
 from hingerank.clicks.counting import group_by
-from hingerank.clicks.estimation import MAX_ITER, TOL, SharedCells, Start, fit_all_pairs, fit_product, fit_regression
+from hingerank.clicks.estimation import (
+    MAX_ITER,
+    TOL,
+    PlaceGraph,
+    SharedCells,
+    Start,
+    fit_all_pairs,
+    fit_product,
+    fit_regression,
+)
 from hingerank.clicks.log import ClickLog, as_text
-from hingerank.data.blocks import real_numbers
+from hingerank.data.blocks import places_of, real_numbers
 from hingerank.data.checks import warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
+from hingerank.notebook import new_figure
 from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -74,8 +84,7 @@ class Propensities:
 
         Their values are little more than noise, and their intervals may be far too narrow.
         """
-        found: Mapping[str, float] = self.about.get("few clicks", {})
-        return found
+        return dict(self.about.get("few clicks", {}))
 
     def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
         """The value of each place (and context, by its code); an error where one is not identified."""
@@ -117,11 +126,6 @@ class Propensities:
         if not 0 < level < 1:
             raise DataError(f"level is {level!r}, expected a number between 0 and 1")
         drawn = self.resampled(rounds, seed)
-        self._warn_biased(drawn)
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
-
-    def _warn_biased(self, drawn: np.ndarray) -> None:
         drift, spread = np.ravel(drawn.mean(axis=0) - self.values), np.ravel(drawn.std(axis=0))
         most = int(np.argmax(np.where(np.abs(drift) > spread, np.abs(drift), 0.0)))  # False for NaN
         if abs(drift[most]) > spread[most]:
@@ -132,6 +136,8 @@ class Propensities:
                 f"{place} they are {value:.3f}, and {value + drift[most]:.3f} on average in logs drawn from this one. "
                 f"Documents have too few showings: {remedy}"
             )
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
 
     def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
         """`values` of so many logs whose lists are drawn from this one, rounds first.
@@ -155,12 +161,7 @@ class Propensities:
         level : float
             Of the intervals.
         """
-        if axis is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError:
-                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-            axis = Figure(figsize=(5, 3.2), layout="constrained").add_subplot()
+        axis = axis or new_figure(5.0, 3.2).add_subplot()
         low, high = (self.values, self.values) if self._resample is None else self.interval(level)
         names = [None] if self.context_names is None else [str(name) for name in self.context_names]
         for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
@@ -298,9 +299,9 @@ def _given(log: ClickLog, values: Known) -> Propensities:
         alpha = real_numbers(values, "values")
         if alpha.ndim != 1 or not len(alpha) or not ((alpha > 0) & np.isfinite(alpha)).all():
             raise DataError("values must be numbers above 0, an entry a place from the first on")
-    places = np.arange(1, len(alpha) + 1)
+    places, zeros = np.arange(1, len(alpha) + 1), np.zeros(len(alpha))
     reasons = {str(place): "nothing was shown there" for place in places[np.isnan(alpha)]}
-    return Propensities("given", places, alpha / alpha[0], np.zeros(len(alpha)), reasons=reasons)
+    return Propensities("given", places, alpha / alpha[0], zeros, reasons=reasons)
 
 
 class _Counted:
@@ -342,7 +343,7 @@ class _Counted:
                 return fit_product(self.slot, pair, n, c, self.n_slots, n_pairs, start, max_iter, tol)
             return fit_regression(self.slot[kept], row[kept], n[kept], c[kept], self.n_slots, X, max_iter, tol)
 
-        known, reasons = self._identified(np.zeros(self.n_slots) if method == "regression-em" else graph.part)
+        known, reasons = self._identified(graph, method)
         theta, gamma, turns = fit(self.n, self.c, None)
         start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)  # near those of logs drawn from this one
         about |= {"iterations": turns, "converged": turns < max_iter}
@@ -360,8 +361,7 @@ class _Counted:
             found = np.where(known, theta if n is self.n else fit(n, c, start)[0], np.nan)
             if method == "all-pairs":
                 found[alone] = 1.0  # first places that nothing is compared with
-            alpha = self._shaped(found)
-            return relative(alpha), np.zeros(alpha.shape)
+            return relative(self._shaped(found)), self._shaped(np.zeros(self.n_slots))
 
         return self._answer(method, estimate, reasons, about)
 
@@ -371,10 +371,9 @@ class _Counted:
             raise DataError("regression-em takes the attraction of a document from its features: give data=")
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
-        ids = zip(as_text(data.qid), as_text(np.asarray(data.docid)))
-        row_of = {key: row for row, key in enumerate(ids)}
         queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
-        row = np.array([row_of.get(key, -1) for key in zip(queries[self.query], documents[self.document])])
+        shown = zip(queries[self.query], documents[self.document])
+        row = places_of(list(shown), zip(as_text(data.qid), as_text(data.docid)))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
@@ -382,20 +381,27 @@ class _Counted:
             raise DataError("data has missing values, which regression-em cannot use: fill them, or use another method")
         return X, row
 
-    def _identified(self, part: np.ndarray) -> tuple[np.ndarray, dict[str, str]]:
+    def _identified(self, graph: PlaceGraph, method: str) -> tuple[np.ndarray, dict[str, str]]:
         """Which slots can be compared with the first place of their context, and why others cannot."""
-        part = np.where(self.shown, part, -1)
-        firsts = part[:: self.n_places]
-        first = np.repeat(firsts, self.n_places)
-        known = (part >= 0) & (part == first)
+        shown, joined, known = self.shown, np.zeros(self.n_slots, bool), np.zeros(self.n_slots, bool)
+        for first in range(0, self.n_slots, self.n_places):
+            own = slice(first, first + self.n_places)
+            joined[own] = (graph.part == graph.part[first])[own]
+            known[own] = (graph.compared_with(first) if method == "all-pairs" else joined)[own]
+            known[own] &= shown[own] & shown[first]
+        if method == "regression-em":  # features join any places
+            known = shown & np.repeat(shown[:: self.n_places], self.n_places)
         reasons = {}
         for slot in np.flatnonzero(~known):
-            why = "nothing was shown there" if part[slot] < 0 else "no document joins it with place 1, directly or not"
-            reasons[self._name(slot)] = "nothing was shown at place 1" if first[slot] < 0 else why
-        if known.sum() <= max(1, int((firsts >= 0).sum())) and self.n_places > 1:
+            why = "no clicks compare it" if joined[slot] else "no document joins it"
+            why = f"{why} with place 1, directly or not" if shown[slot] else "nothing was shown there"
+            reasons[self._name(slot)] = why if shown[slot - slot % self.n_places] else "nothing was shown at place 1"
+        if known.sum() <= max(1, shown[:: self.n_places].sum()) and self.n_places > 1:
+            silent = "documents that were seen there and elsewhere were not clicked at both places"
+            why = silent if (shown & joined & ~known).any() else "no document was seen there and elsewhere"
             raise DataError(
-                "no place can be compared with the first: no document was seen there and elsewhere. Swap two results "
-                "now and then when they are shown, use method='regression-em' with data=, or give values="
+                f"no place can be compared with the first: {why}. Swap two results now and then when they are shown, "
+                "use method='regression-em' with data=, or give values="
             )
         return known, reasons
 
@@ -417,8 +423,8 @@ class _Counted:
 
         def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             n, c = n[judged], c[judged]
-            sums = [np.bincount(slot, column, self.n_slots) for column in (n, n * r, n * r * r, c, c * r)]
-            s, sr, srr, sc, scr = sums
+            columns = (n, n * r, n * r * r, c, c * r)
+            s, sr, srr, sc, scr = (np.bincount(slot, column, self.n_slots) for column in columns)
             spread = s * srr - sr * sr
             good = spread > 1e-9 * np.maximum(1.0, s * s)
             with np.errstate(divide="ignore", invalid="ignore"):

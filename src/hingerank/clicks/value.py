@@ -13,7 +13,7 @@ from hingerank.data.blocks import real_numbers
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
-from hingerank.notebook import html_table
+from hingerank.notebook import html_table, new_figure
 from hingerank.rankers.corrections import ClickedRows, PlaceBias, bias_of, clip_at, regressed_relevance
 from hingerank.registry import did_you_mean
 
@@ -131,12 +131,7 @@ class ClickValues(Mapping[str, ClickValue]):
         ----------
         figure : to draw in; a new one if not given
         """
-        if figure is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError:
-                raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-            figure = Figure(figsize=(6.0, 0.9 + 0.45 * len(self)), layout="constrained")
+        figure = figure or new_figure(6.0, 0.9 + 0.45 * len(self))
         axis, values = figure.add_subplot(), list(self._values.values())[::-1]
         middle = np.array([float(each.difference) for each in values])
         ends = np.array([each.difference.interval for each in values]).reshape(-1, 2)

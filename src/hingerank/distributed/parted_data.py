@@ -16,9 +16,8 @@ from hingerank.data.blocks import fingerprint
 from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView
+from hingerank.data.rows_view import RowsView, figures_of
 from hingerank.data.scaling import Figures
-from hingerank.data.rows_view import figures_of
 from hingerank.distributed.parts import (
     Answers,
     Lease,

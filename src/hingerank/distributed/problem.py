@@ -18,9 +18,8 @@ from hingerank.arrays import Matrix, Ranker
 from hingerank.data.blocks import evenly, kept_rows
 from hingerank.data.describe import BlockFigures, merge_figures
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, is_mapped
+from hingerank.data.rows_view import RowsView, figures_of, is_mapped
 from hingerank.data.scaling import Scaler
-from hingerank.data.rows_view import figures_of
 from hingerank.distributed.parts import (
     Answers,
     LoadedPart,

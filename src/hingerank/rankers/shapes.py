@@ -7,6 +7,7 @@ import numpy as np
 
 from hingerank.arrays import Matrix
 from hingerank.features.curves import SAMPLED_ROWS, SurfaceGrid
+from hingerank.notebook import new_figure
 from hingerank.preferences import Preferences, QueryPreferences
 
 if TYPE_CHECKING:
@@ -95,12 +96,7 @@ def draw_curves(curves: Sequence[Curve], rugs: np.ndarray, title: str, figure: "
     """
     columns = min(4, max(1, len(curves)))
     lines = -(-len(curves) // columns)
-    if figure is None:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-        figure = Figure(figsize=(3.0 * columns, 2.2 * lines + 0.4), layout="constrained")
+    figure = figure or new_figure(3.0 * columns, 2.2 * lines + 0.4)
     figure.suptitle(title, fontsize=11)
     low = min((float(curve.heights.min()) for curve in curves), default=0.0)
     high = max((float(curve.heights.max()) for curve in curves), default=1.0)
