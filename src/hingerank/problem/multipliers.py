@@ -5,7 +5,7 @@ al. 2019), not convex; `FactorModel` linearises it for Gauss-Newton steps. `Regu
 the matrices to low rank (their Reg-RSVM), convex.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -146,6 +146,14 @@ class RegularizedDual:
         self.a = self.A = np.zeros(self.start[-1])
         self.w, self.total, self.nuclear = np.zeros(design.shape[1]), 0.0, 0.0
 
+    def blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """(q, rows that win, rows that lose, which of these are pairs) of every query q with pairs."""
+        for q, (top, winners, losers) in enumerate(self.shapes):
+            if winners:
+                lo, hi = self.tree.offsets[q : q + 2]
+                rows, pair = lo + self.tree.perm[lo:hi], np.arange(losers) < prefix_lengths(self.tree, q)[:, None]
+                yield q, rows[top : top + winners], rows[:losers], pair
+
     def plain(self) -> Problem:
         """The problem at gamma = 0, without multipliers."""
         loss = squared_hinge() if self.width else hinge()
@@ -155,15 +163,9 @@ class RegularizedDual:
         """Start from the multipliers at w of the hinge rounded over `width`, or of the squared hinge: nearly optimal
         for gamma = 0."""
         s, self.a = self.design.scores(w), np.zeros(self.start[-1])
-        for q in range(len(self.shapes)):
-            lo, (top, winners, losers) = self.tree.offsets[q], self.shapes[q]
-            if winners:
-                own = s[lo + self.tree.perm[lo : self.tree.offsets[q + 1]]]
-                margin = 1.0 - own[top : top + winners, None] + own[None, :losers]
-                pair = np.arange(losers)[None, :] < prefix_lengths(self.tree, q)[:, None]
-                self.block(self.a, q)[:] = np.where(
-                    pair, self.C * np.clip(margin / width, 0.0, self.limit / self.C), 0.0
-                )
+        for q, i, j, pair in self.blocks():
+            a = self.C * np.clip((1.0 - s[i][:, None] + s[j]) / width, 0.0, self.limit / self.C)
+            self.block(self.a, q)[:] = np.where(pair, a, 0.0)
         self.A = self.a
         self.shrink()
         self.w, self.total = self.combine(self.a)
@@ -222,17 +224,12 @@ class RegularizedDual:
 
     def listed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(winner rows, loser rows, multipliers) of all pairs, query after query."""
-        winners, losers, values = [], [], []
-        for q in range(len(self.shapes)):
-            lo, (top, n_winners, n_losers) = self.tree.offsets[q], self.shapes[q]
-            if n_winners:
-                r, c = np.nonzero(np.arange(n_losers)[None, :] < prefix_lengths(self.tree, q)[:, None])
-                winners.append(lo + self.tree.perm[lo + top + r])
-                losers.append(lo + self.tree.perm[lo + c])
-                values.append(self.block(self.a, q)[r, c])
-        if not values:
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        return np.concatenate(winners), np.concatenate(losers), np.concatenate(values)
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        for q, i, j, pair in self.blocks():
+            r, c = np.nonzero(pair)
+            found.append((i[r], j[c], self.block(self.a, q)[r, c]))
+        winners, losers, values = map(np.concatenate, zip(*found))
+        return winners, losers, values
 
 
 class Response(Objective):

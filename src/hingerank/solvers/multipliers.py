@@ -26,7 +26,6 @@ from itertools import count
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.kernels.multipliers import prefix_lengths
 from hingerank.kernels.threads import serial_blas
 from hingerank.problem.multipliers import FactorizedDual, FactorModel, RegularizedDual, Response
 from hingerank.solvers.hinge import smoothing
@@ -210,8 +209,9 @@ def multiplier_steps(
     shrinkage of singular values."""
     pair, run = np.zeros(len(problem.a), bool), Run("gap", 0.0, max_iter)
     run.origin = 0.0  # at a = 0, A = 0
-    for q in range(len(problem.shapes)):
-        problem.block(pair, q)[:] = np.arange(problem.shapes[q, 2])[None, :] < prefix_lengths(problem.tree, q)[:, None]
+    blocks = list(problem.blocks())
+    for q, _, _, own in blocks:
+        problem.block(pair, q)[:] = own
     problem.a = np.where(pair, rng.uniform(0.0, problem.C, len(pair)), 0.0)
     problem.A = problem.a
     problem.w, problem.total = problem.combine(problem.a)
@@ -219,7 +219,10 @@ def multiplier_steps(
     for iteration in range(max_iter):
         run.stops(iteration=iteration, **_figures(problem, run))
         for _ in range(inner_iter):
-            slope = _margins(problem) + 2.0 * problem.lam * (problem.a - problem.A)
+            u, margins = problem.design.scores(problem.w), np.zeros_like(problem.a)
+            for q, i, j, _ in blocks:
+                problem.block(margins, q)[:] = u[i][:, None] - u[j] - 1.0
+            slope = margins + 2.0 * problem.lam * (problem.a - problem.A)
             problem.a = np.where(pair, np.clip(problem.a - step * slope, 0.0, problem.C), 0.0)
             problem.w, problem.total = problem.combine(problem.a)
         problem.shrink()
@@ -229,17 +232,6 @@ def multiplier_steps(
 def _figures(problem: RegularizedDual, run: Run) -> Entry:
     value = problem.value()
     return {"value": value, "gap": run.relative(problem.gap(), value)}
-
-
-def _margins(problem: RegularizedDual) -> np.ndarray:
-    """u_i - u_j - 1 for every winner and loser of every query, flat as the multipliers are."""
-    u, out = problem.design.scores(problem.w), np.zeros_like(problem.a)
-    for q, (top, winners, losers) in enumerate(problem.shapes):
-        if winners:
-            lo = problem.tree.offsets[q]
-            own = u[lo + problem.tree.perm[lo : problem.tree.offsets[q + 1]]]
-            problem.block(out, q)[:] = own[top : top + winners, None] - own[None, :losers] - 1.0
-    return out
 
 
 def _ended(run: Run, kind: str, w: np.ndarray, tol: float, last: Entry, **extra: np.ndarray) -> Solution:
