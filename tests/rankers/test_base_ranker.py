@@ -458,6 +458,15 @@ def test_warning_with_a_remedy():
             warn_not_converged(Certificate("duality gap", 2e-2, 1e-3, status, 50, 0.1))
 
 
+@pytest.mark.parametrize(
+    "name, limit", [("max_seconds", "long"), ("max_seconds", float("nan")), ("max_iter", "many")], ids=str
+)
+def test_limits_that_are_no_numbers_are_named(name, limit):
+    X, y, qid = problem()
+    with pytest.raises(ValueError, match=f"{name} must be a number"):
+        ranker_class("rank-svm")(**{name: limit}).fit(X, y, qid)
+
+
 @pytest.mark.filterwarnings("always")
 def test_warnings_point_to_the_line_of_the_caller():
     X, y, qid = problem()

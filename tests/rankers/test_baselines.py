@@ -151,8 +151,9 @@ def test_the_ends_of_crr_are_ridge_regression_and_rankrls(data):
     np.testing.assert_allclose(ranker.intercept_, ridge.intercept_, atol=1e-8)
     alone = hr.RankRLS(C=3.0 / pairs, loss="grade_differences").fit(X, y, qid)
     np.testing.assert_allclose(hr.CRR(C=3.0, alpha=0.0).fit(X, y, qid).coef_, alone.coef_, atol=1e-9)
-    with pytest.raises(ValueError, match="alpha must be a number from 0"):
-        hr.CRR(alpha=1.5).fit(X, y, qid)
+    for alpha in (1.5, "half", float("nan")):
+        with pytest.raises(ValueError, match="alpha must be a number from 0"):
+            hr.CRR(alpha=alpha).fit(X, y, qid)
 
 
 def test_regression_beside_any_loss_has_the_right_derivatives(data):

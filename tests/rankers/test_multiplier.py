@@ -343,6 +343,7 @@ def test_interactions_of_every_dual_survive_saving(ranker, tmp_path):
         (lambda: FactorizedRankSVM(rank=2.5), "rank must be"),
         (lambda: FactorizedRankSVM(C=-1), "C must be a positive number"),
         (lambda: FactorizedRankSVM(form="half"), "form must be"),
+        (lambda: FactorizedRankSVM(patience=-1), "patience must be a whole number of at least 0"),
         (lambda: RegularizedRankSVM(lam=0), "lam must be a positive number"),
         (lambda: RegularizedRankSVM(gamma=-1), "gamma must be a number of at least 0"),
     ],

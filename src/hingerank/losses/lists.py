@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
+from hingerank.data.checks import real
 from hingerank.kernels.losses import (
     average_discounts,
     listmle_curvature_pass,
@@ -252,7 +253,7 @@ class WithRegression:
     by_query = False
 
     def __init__(self, loss: Loss, alpha: float):
-        if not 0.0 <= alpha <= 1.0:
+        if not 0.0 <= real(alpha) <= 1.0:
             raise ValueError(f"alpha must be a number from 0 (ranking only) to 1 (regression only), not {alpha!r}")
         self.loss, self.alpha, self.name, self.convex = loss, float(alpha), f"{loss.name} + regression", loss.convex
 

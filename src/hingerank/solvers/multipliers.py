@@ -26,6 +26,7 @@ from itertools import count
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.data.checks import whole
 from hingerank.kernels.threads import serial_blas
 from hingerank.problem.multipliers import FactorizedDual, FactorModel, RegularizedDual, Response
 from hingerank.solvers.hinge import smoothing
@@ -88,7 +89,7 @@ class _Best:
     """The factors of the best epoch on validation data, if there are any."""
 
     def __init__(self, validate: Callable[[np.ndarray], float] | None, patience: int):
-        self.validate, self.patience, self.since, self.score = validate, patience, 0, -np.inf
+        self.validate, self.patience, self.since, self.score = validate, whole("patience", patience, 0), 0, -np.inf
         self.found: tuple[np.ndarray, float, int] | None = None
 
     @property

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,9 @@ class Run:
         max_seconds: float = np.inf,
         callback: Callback = None,
     ):
+        for name, limit in (("max_iter", max_iter), ("max_seconds", max_seconds)):
+            if not isinstance(limit, Real) or np.isnan(limit):
+                raise ValueError(f"{name} must be a number, not {limit!r}")
         self.measured, self.tol, self.max_iter = measured, tol, max_iter
         self.max_seconds, self.callback, self.began = max_seconds, callback, time.perf_counter()
         self.status, self.trace = "", list[Entry]()
