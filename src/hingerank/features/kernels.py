@@ -283,15 +283,15 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
     """
     match = _RULE.fullmatch(gamma) if isinstance(gamma, str) else None
     try:
-        number = float(match[1] or 1.0) if match else gamma
+        number = real(float(match[1] or 1.0) if match else gamma)
     except ValueError:
-        number = None
-    if not real(number) > 0:
+        number = np.nan
+    if not number > 0:
         raise ValueError(
             f"gamma must be a positive number, 'scale', 'median' or 'auto', or one of these three times a number, such "
             f"as '0.25*scale', not {gamma!r}"
         )
-    return float(number), match[2] if match else None
+    return number, match[2] if match else None
 
 
 def _by_variance(X: Matrix, weight: np.ndarray | None) -> float:
