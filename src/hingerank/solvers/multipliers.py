@@ -57,16 +57,21 @@ def factor_descent(
     rng: for the order of the queries. validate: w -> a score; the epoch with the best score is kept, and `patience`
     epochs without a better one end the descent. The solution's w is w(V), and V itself is in ``extra["V"]``.
     """
-    run, best = Run("gradient", tol, max_iter, max_seconds, callback), _Best(validate, patience)
+    run, patience = Run("gradient", tol, max_iter, max_seconds, callback), whole("patience", patience, 0)
     w, total = problem.weights(V)
     down = min(1.0, total / max(float(w @ w), 1e-300))  # best multiple of the start, which may be far off at a large C
     V, w, total = np.sqrt(down) * V, down * w, down * total
     value, relative = 0.5 * float(w @ w) - total, 1.0
     last, spare, stride = V.copy(), np.empty_like(V), 0.5
+    best, since = (-np.inf, V, value, 0), 0  # score, factors, value and length of the trace of the best epoch
     for epoch in count():
-        found = best.see(V, w, value, epoch) if epoch else {}
+        found: Facts = {}
+        if validate is not None and epoch:
+            found["validation"], since = validate(w), since + 1
+            if found["validation"] > best[0]:
+                best, since = (found["validation"], V.copy(), value, epoch + 1), 1
         relative = problem.stationarity(V, w) if relative <= tol else relative
-        if run.stops(iteration=epoch, value=value, gradient=relative, **found) or best.exhausted:
+        if run.stops(iteration=epoch, value=value, gradient=relative, **found) or since > patience:
             break
         problem.ahead(V, last, stride, spare)
         w_ahead, total = problem.weights(spare)
@@ -77,39 +82,14 @@ def factor_descent(
             last[:], stride = V, SHORTER * stride
         change, relative = problem.epoch(V, w, rng)
         value += change
-    V, value, length = best.choose(V, value, len(run.trace))
+    length = len(run.trace)
+    if best[3]:
+        _, V, value, length = best
     del run.trace[length:]
     if validate is not None and run.trace[-1]["gradient"] > tol:
         run.status = "validation"
     w = problem.weights(V)[0]
     return run.solution(STATIONARY, w, value, length - 1, V=V)
-
-
-class _Best:
-    """The factors of the best epoch on validation data, if there are any."""
-
-    def __init__(self, validate: Callable[[np.ndarray], float] | None, patience: int):
-        self.validate, self.patience, self.since, self.score = validate, whole("patience", patience, 0), 0, -np.inf
-        self.found: tuple[np.ndarray, float, int] | None = None
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether `patience` epochs have brought no improvement."""
-        return self.since > self.patience
-
-    def see(self, V: np.ndarray, w: np.ndarray, value: float, epoch: int) -> Facts:
-        """Score the epoch and return the entries for the trace."""
-        if self.validate is None:
-            return {}
-        score = self.validate(w)
-        if score > self.score:
-            self.score, self.since, self.found = score, 0, (V.copy(), value, epoch + 1)
-        self.since += 1
-        return {"validation": score}
-
-    def choose(self, V: np.ndarray, value: float, length: int) -> tuple[np.ndarray, float, int]:
-        """Factors, value and length of the trace of the epoch to keep."""
-        return (V, value, length) if self.found is None else self.found
 
 
 def affordable(problem: FactorizedDual) -> bool:
