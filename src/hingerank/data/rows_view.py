@@ -109,7 +109,7 @@ class RowsView:
             raise ValueError("take rows before scaling them: this view has a scaler")
         return RowsView(self.X, rows if self.rows is None else self.rows[rows])
 
-    def scaled(self, scaler: Scaler, offsets: np.ndarray) -> "RowsView":
+    def scaled(self, scaler: Scaler, offsets: np.ndarray | None) -> "RowsView":
         """A view of the same rows, scaled."""
         return RowsView(self.X, self.rows, scaler, offsets)
 

@@ -120,12 +120,13 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _problem(self, source):
         X, device = source.X, check_device(self.device)
         self._solver()  # checks the loss
-        self.gamma_: Any = None if self._given else choose_gamma(self.gamma, X, source.weight)
+        gamma: Any = None if self._given else choose_gamma(self.gamma, X, source.weight)
+        self.gamma_ = gamma
         gram: GramMatrix
         if self._given:
             gram = GivenGram(self._square(X, source.blocks))
         else:
-            kernel = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+            kernel = make_kernel(self.kernel, gamma, self.degree, self.coef0)
             gram = Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
         return KernelProblem(gram, make_loss(self.loss), source.preferences)
 

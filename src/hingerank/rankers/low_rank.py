@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import Facts, PerRow, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Number
@@ -143,7 +143,10 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
 
     def _descend(self, problem: FactorizedDual | FactorizedPrimal, rng: np.random.Generator) -> Solution:
         """From one random start."""
-        limits = {"tol": positive("tol", self.tol, least=0), "max_iter": whole("max_iter", self.max_iter, least=0)}
+        limits: Facts = {
+            "tol": positive("tol", self.tol, least=0),
+            "max_iter": whole("max_iter", self.max_iter, least=0),
+        }
         if isinstance(problem, FactorizedPrimal):
             V = problem.start(rng)
             found = lbfgs(problem.at, V.ravel(), measure=problem.flatness, **limits)
@@ -266,7 +269,10 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             raise ValueError("solver='paper' needs loss='hinge': leave it out for loss='squared_hinge'")
         if self.solver not in ("exact", "paper"):
             raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
-        limits = {"tol": positive("tol", self.tol, least=0), "max_iter": whole("max_iter", self.max_iter, least=0)}
+        limits: Facts = {
+            "tol": positive("tol", self.tol, least=0),
+            "max_iter": whole("max_iter", self.max_iter, least=0),
+        }
         if self.solver == "paper":
             rate, inner = positive("learning_rate", self.learning_rate), whole("inner_iter", self.inner_iter)
             rng = np.random.default_rng(self.random_state)
