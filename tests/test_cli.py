@@ -307,6 +307,16 @@ def test_a_fit_that_does_not_converge_warns_in_one_line(call):
     assert one_line(err) and "warning: stopped after 1 iterations" in err
 
 
+def test_advice_about_scales_names_options(call):
+    Path("wide.txt").write_text(re.sub(r" 1:0\.(\d)", r" 1:\g<1>00000", ROWS))
+    _, _, err = call("fit", "wide.txt", "-o", "wide/")
+    assert one_line(err) and "--scale standard" in err and "hingerank tune" in err and 'scale="' not in err
+    _, _, err = call("fit", "data.txt", "--C", "1e-9", "-o", "weak/")
+    assert one_line(err) and "C=1e-09 is small" in err and "(--C)" in err and "hingerank.tune" not in err
+    _, _, err = call("fit", "data.txt", "--model", "fenchel-rank", "--set", "radius=1e-9", "-o", "sparse/")
+    assert one_line(err) and "--set radius=" in err
+
+
 def test_what_cannot_be_saved_is_found_before_the_fit(call):
     status, _, err = call("fit", "data.txt", "-o", "absent/model.safetensors")
     assert status == 1 and one_line(err) and "there is no folder absent" in err

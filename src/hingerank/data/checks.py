@@ -87,7 +87,18 @@ class OneQueryWarning(UserWarning):
 
 
 class ScaleWarning(UserWarning):
-    """The columns' standard deviations differ so much that only the largest ones affect the ranker."""
+    """The columns' standard deviations differ so much that only the largest ones affect the ranker.
+
+    Parameters
+    ----------
+    problem : what was found
+    remedy : what a user of Python can do about it; it follows the problem after a semicolon
+    option : the parameter that the remedy is about, by which the command line shows another remedy
+    """
+
+    def __init__(self, problem: str, remedy: str = "", option: str = "scale") -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.problem, self.option = problem, option
 
 
 class WeakFitWarning(ScaleWarning):
@@ -97,7 +108,7 @@ class WeakFitWarning(ScaleWarning):
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points at the user's line, which called this package, and not at a line inside it."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):

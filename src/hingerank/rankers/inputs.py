@@ -280,12 +280,15 @@ def warn_spreads(ranker: Ranker, spreads: np.ndarray) -> None:
     low, high = varying[np.argmin(spreads[varying])], varying[np.argmax(spreads[varying])]
     if spreads[high] > MOST_SPREAD * spreads[low]:
         names = names_of_features(ranker, len(spreads))
-        warn(
+        problem = (
             f"the features differ in scale: {names[high]} has standard deviation {spreads[high]:.3g} and {names[low]} "
-            f'{spreads[low]:.3g}; set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune '
-            "choose (RankingData.describe says more)",
-            ScaleWarning,
+            f"{spreads[low]:.3g}"
         )
+        remedy = (
+            'set scale="standard", "query-minmax", "log" or "quantile", or let hingerank.tune choose '
+            "(RankingData.describe says more)"
+        )
+        warn(ScaleWarning(problem, remedy))
 
 
 def warn_weak(ranker: Ranker, parameter: str, solution: Solution) -> None:
@@ -296,11 +299,11 @@ def warn_weak(ranker: Ranker, parameter: str, solution: Solution) -> None:
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
     follow = " (C=None follows the data)" if parameter == "C" and ranker.C is not None else ""
     rescale = 'rescale the features (scale="standard")' if "scale" in ranker.get_params() else "rescale the features"
-    warn(
+    problem = (
         f"{parameter}={value!r} is small for features of this scale: the fit is only {100 * gain:.2g} % better than "
-        f"weights that are all 0; raise {parameter}{follow}, {rescale}, or let hingerank.tune choose",
-        WeakFitWarning,
+        "weights that are all 0"
     )
+    warn(WeakFitWarning(problem, f"raise {parameter}{follow}, {rescale}, or let hingerank.tune choose", parameter))
 
 
 def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
