@@ -68,6 +68,8 @@ def test_precomputed_matrices(data, tmp_path):
     without = KernelRankSVM(gamma=1.3, tol=1e-10).fit(X[weight > 0], y[weight > 0], qid[weight > 0])
     np.testing.assert_allclose(left_out.predict(across), without.predict(new), atol=1e-5)
     assert weight[left_out.support_].all()
+    with pytest.raises(ValueError, match="square matrix"):  # also of queries whose rows do not lie together
+        KernelRankSVM("precomputed").fit(np.hstack([K, K[:, :2]]), y, np.random.default_rng(0).permutation(qid))
     with pytest.raises(ValueError, match="square matrix"):
         KernelRankSVM("precomputed").fit(K[:, :-1], y, qid)
     with pytest.raises(ValueError, match="symmetric"):

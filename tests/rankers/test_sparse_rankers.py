@@ -240,7 +240,7 @@ def test_paths_of_a_number_of_points_begin_where_the_first_feature_enters():
     assert len(path) == 12 and counts[0] == 1 and counts[-1] == X.shape[1]
     assert not hr.SparseRankSVM(C=path[0].C / 1.2).fit(X, y, qid).coef_.any()
     assert np.allclose(np.diff(np.log([r.C for r in path]), 2), 0)
-    assert len(hr.TGRank(max_iter=50).fit_path(X[:, :1], y, qid, 3)) == 3
+    assert len(hr.TGRank(max_iter=50).fit_path(X[:, :1], y, qid, np.int64(3))) == 3
     for empty in ([], 0):
         with pytest.raises(ValueError, match="path is empty"):
             hr.SparseRankSVM().fit_path(X, y, qid, empty)

@@ -80,7 +80,7 @@ class FeatureSelectionRanker(SparseRanker):
         sample_weight: PerRow = None, *, group: PerRow = None,
     ) -> "list[FeatureSelectionRanker]":  # fmt: skip
         """One fitted ranker for every number of features, in the order given; the filter runs once."""
-        wanted = [n_features] if isinstance(n_features, int) else n_features
+        wanted = [n_features] if isinstance(n_features, int | np.integer) else n_features
         return self._fit_path(wanted, X, y, qid, sample_weight, group)
 
     def _path_value(self, value):

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.blocks import QueryBlocks
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.export.forms import body_of_map, kernel_kind, map_kind
@@ -25,7 +24,7 @@ from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.linear import PairwiseRanker, solvers_by_loss
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.rankers.sources import PARTS
+from hingerank.rankers.sources import PARTS, RowsSource
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
 WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
@@ -124,7 +123,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         self.gamma_ = gamma
         gram: GramMatrix
         if self._given:
-            gram = GivenGram(self._square(X, source.blocks))
+            gram = GivenGram(self._square(source))
         else:
             kernel = make_kernel(self.kernel, gamma, self.degree, self.coef0)
             gram = Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
@@ -133,15 +132,19 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _sees_spreads(self):
         return not self._given
 
-    def _square(self, X: Matrix, blocks: QueryBlocks | None) -> np.ndarray:
+    def _square(self, source: RowsSource) -> np.ndarray:
         """A precomputed matrix with its columns in the order of its rows, which fit may have put in another one."""
+        X, blocks = source.X, source.blocks
         if self.scale not in (None, "auto") or self.missing != "error" or sp.issparse(X) or self.device != "cpu":
             raise ValueError("kernel='precomputed' takes a dense matrix, no scale, no missing and device='cpu'")
         rows = None if blocks is None else blocks.given
-        if X.shape[1] != len(X) if rows is None else X.shape[1] <= rows.max():
+        height = len(X)
+        if rows is not None and source.weight is not None:  # rows of weight 0 are gone, perhaps the last ones
+            height = max(rows.max() + 1, X.shape[1])
+        if X.shape[1] != height:
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix in fit, one value per pair of rows; X has {X.shape[1]} "
-                f"columns and {len(X) if rows is None else rows.max() + 1} rows"
+                f"columns and {height} rows"
             )
         X = X if rows is None else X[:, rows]
         if not np.allclose(X, X.T, rtol=1e-4, atol=1e-5 * np.abs(X).max(initial=0.0)):

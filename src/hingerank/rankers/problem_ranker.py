@@ -179,8 +179,8 @@ class ProblemRanker(BaseRanker):
         self, values: int | Iterable[object], X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
     ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every value, in the order given, or for as many values as the problem's grid has."""
-        count = values if isinstance(values, int) else 0
-        wanted = [] if isinstance(values, int) else [self._path_value(value) for value in values]
+        count = values if isinstance(values, int | np.integer) else 0
+        wanted = [self._path_value(value) for value in values] if isinstance(values, Iterable) else []
         if not wanted and count < 1:
             raise ValueError(f"the path is empty: give values of {self.path_parameter}, such as [1, 2, 4]")
         leader = self._with(wanted[0] if wanted else getattr(self, self.path_parameter))
