@@ -69,7 +69,7 @@ class Scaler(TransformerMixin, BaseEstimator):
                 f"X has {matrix.shape[1]} features, but the scaler was fitted on {self.n_features_in_}: pass the same "
                 "features"
             )
-        return self._scale(matrix, qid)
+        return self.scale_rows(matrix, qid)
 
     def fit_figures(self, figures: Figures, sample: Matrix) -> Self:
         """Learn from statistics of the columns and a sample of rows, for data larger than memory.
@@ -79,10 +79,6 @@ class Scaler(TransformerMixin, BaseEstimator):
         self.n_features_in_ = sample.shape[1]
         self._learn_figures(figures, sample)
         return self
-
-    def scale_rows(self, X: Matrix, query: ArrayLike | None) -> Matrix:
-        """`transform` for rows that were checked before. `query` has the number of each row's query."""
-        return self._scale(X, query)
 
     def fit_transform(self, X: Matrix, y: object = None, qid: ArrayLike | None = None) -> Matrix:
         """fit(X).transform(X, qid)."""
@@ -101,7 +97,8 @@ class Scaler(TransformerMixin, BaseEstimator):
     def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         self._learn(sample, None)
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+        """`transform` for rows that were checked before."""
         return X
 
 
@@ -122,7 +119,7 @@ class QueryMinMaxScaler(Scaler):
     name = "query-minmax"
     per_query = True
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         return _scale_queries(X, qid, minmax_dense, minmax_csr)
 
 
@@ -136,7 +133,7 @@ class QueryStandardScaler(Scaler):
     name = "query-standard"
     per_query = True
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         return _scale_queries(X, qid, standard_dense, standard_csr)
 
 
@@ -149,7 +146,7 @@ class ColumnScaler(Scaler):
     def factor(self) -> np.ndarray:
         return 1 / self.width_
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             if self.centre_.any():
                 raise DataError(
@@ -255,7 +252,7 @@ class LogScaler(Scaler):
             logs = signed_log(sample)
         self.width_ = _deviation(logs, None)
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             data = (signed_log(X.data) / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
@@ -289,7 +286,7 @@ class QuantileScaler(Scaler):
         low, high = (np.take_along_axis(columns, f(at).astype(np.int64), axis=1) for f in (np.floor, np.ceil))
         self.quantiles_ = np.nan_to_num(low + (high - low) * (at - np.floor(at)))
 
-    def _scale(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
+    def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             X = X.toarray()
         return _by_shards(X, lambda a, b, out: quantile_dense(X, a, b, self.quantiles_, out))

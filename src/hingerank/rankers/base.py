@@ -204,18 +204,11 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             warn_one_query(grades, GIVE_IDS)
         self._forget_fit()
         taken, blocks = kept_rows(blocks, weight)
-        if taken is not None:
-            grades, weight = grades[taken], None if weight is None else weight[taken]
         if isinstance(checked, RowsView) and self.context is not None:
             checked = checked.copied(f"context={self.context!r}")
-        if isinstance(checked, RowsView):
-            checked = checked if taken is None else checked.take(taken)
-            longest = int(blocks.sizes.max(initial=0))
-            self.fingerprint_ = fingerprint(checked, grades, blocks)
-            self.scaler_ = self._scaler_of_view(checked, longest, weight)
-            scaled = checked if self.scaler_ is None else checked.scaled(self.scaler_, blocks.offsets)
-            return TrainingRows(scaled, grades, blocks, weight)
-        checked = checked if taken is None else checked[taken]
+        if taken is not None:
+            grades, weight = grades[taken], None if weight is None else weight[taken]
+            checked = checked.take(taken) if isinstance(checked, RowsView) else checked[taken]
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
 

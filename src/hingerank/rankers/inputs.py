@@ -354,7 +354,17 @@ class PreparedRows:
     _bytes_a_row: Callable[[], int]
 
     def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Matrix:
-        """Training rows without missing values and scaled; how that is done is learnt from them."""
+        """Training rows without missing values and scaled; how that is done is learnt from them.
+
+        The values of mapped rows are checked in the same pass. A DataError is raised if the machine has too little
+        memory for a fit, beside the file.
+        """
+        if isinstance(X, RowsView):
+            check_memory(X, X.shape[0] if blocks is None else int(blocks.sizes.max(initial=0)), self._bytes_a_row())
+            read_ahead(X)
+            figures = look_through(X, weight, names_of_features(self, X.shape[1]))
+            self.scaler_ = self._scaler_of_figures(figures, lambda most: X[evenly(len(X), most)])
+            return X if self.scaler_ is None else X.scaled(self.scaler_, None if blocks is None else blocks.offsets)
         if self.missing != "error":
             self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
@@ -395,16 +405,6 @@ class PreparedRows:
                 "needs qid: one query id per row (for the rows of a single query a list of zeros will do)"
             )
         return self.scaler_
-
-    def _scaler_of_view(self, view: RowsView, longest: int, weight: np.ndarray | None) -> Scaler | None:
-        """The scaler of mapped rows, whose values are checked in the same pass; longest: most rows of a query.
-
-        A DataError is raised if the machine has too little memory for a fit, beside the file.
-        """
-        check_memory(view, longest, self._bytes_a_row())
-        read_ahead(view)
-        figures = look_through(view, weight, names_of_features(self, view.shape[1]))
-        return self._scaler_of_figures(figures, lambda most: view[evenly(len(view), most)])
 
     def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Matrix]) -> Scaler | None:
         """The scaler of columns with these figures; sample(n) gives about n of the rows."""

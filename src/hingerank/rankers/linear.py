@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import fingerprint
-from hingerank.data.rows_view import BYTES_A_ROW, RowsView
+from hingerank.data.rows_view import BYTES_A_ROW
 from hingerank.data.scaling import make_scaler
 from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, check_width
@@ -138,10 +138,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
                 f"scale={self.scale!r} works within queries, so it needs fit(X, y, qid); scale the rows before "
                 "fitting preferences directly, or by columns"
             )
-        if not isinstance(X, RowsView):
-            return self._learnt_rows(X, None)
-        self.scaler_ = self._scaler_of_view(X, X.shape[0], None)
-        return X if self.scaler_ is None else X.scaled(self.scaler_, None)
+        return self._learnt_rows(X, None)
 
     def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Self:
         self._solve(RowsSource(X, preferences))
