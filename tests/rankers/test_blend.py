@@ -291,3 +291,15 @@ def test_a_forged_file_is_refused(data, tmp_path):
         with pytest.raises(hr.ModelFileError, match=words):
             blend.save(tmp_path / "m")
         setattr(blend, name, usual)
+
+
+class Louder(hr.RankSVM):
+    def predict(self, X, qid=None):
+        return 100 * super().predict(X, qid)
+
+
+@pytest.mark.parametrize("queries", [1, 8])
+def test_scales_are_those_of_a_members_own_predict(queries):
+    data = hr.make_letor(queries, 20, n_features=3, seed=2, dtype="float64")
+    loud, plain = hr.Blend([Louder(), hr.RankSVM()]).fit(data).scales_
+    assert loud == pytest.approx(100 * plain)

@@ -172,7 +172,7 @@ class Blend(BaseRanker):
         fitted = [learn(member, X, y, blocks.numbers, weight) for member in members]
         if folds < 2:
             part = np.zeros(len(blocks), np.int64)
-            scores = np.stack([member._scores_of(X, blocks.numbers) for member in fitted], axis=1)
+            scores = np.stack([_scores(member, X, blocks.numbers) for member in fitted], axis=1)
         found = OutOfFold(scores, y, blocks.offsets, weight, part, lists)
         self.n_pairs_ = found.preferences().n_pairs
         self._combine(fitted, found, began)
