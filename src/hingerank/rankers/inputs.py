@@ -67,11 +67,10 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     if sparse.issparse(given) and welcome.sparse:
         given = plain_csr(given)  # before scikit-learn converts it
     _check_kind(given)
-    mapped = is_mapped(given)
-    if not mapped and isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
+    if isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
         options["ensure_all_finite"] = False
     try:
-        if mapped and by_blocks and _stays(given):
+        if by_blocks and _stays(given):
             if names is None:
                 validate_data(ranker, given, reset=reset, skip_check_array=True)
             checked = given if isinstance(given, RowsView) else RowsView(given)
@@ -104,7 +103,7 @@ def _needs_no_check(ranker: Ranker, X: object) -> bool:
 
 def _is_finite(X: np.ndarray) -> bool:
     """Whether X is an array of finite numbers: all cores look, which is faster than scikit-learn's check."""
-    if X.dtype not in (np.float32, np.float64) or X.ndim != 2:
+    if X.dtype not in (np.float32, np.float64) or X.ndim != 2 or is_mapped(X):
         return False
     step = max(1, NUMBERS_PER_SHARD // X.shape[-1])
     return all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
@@ -137,9 +136,9 @@ def _check_kind(X: Matrix) -> None:
 
 
 def _stays(X: Matrix) -> bool:
-    """Whether a mapped X has the form that kernels take and can stay in its file as a RowsView. The first pass over
-    the rows then checks the values."""
-    if X.dtype not in (np.float32, np.float64):
+    """Whether X is in a mapped file, in the form that kernels take, and can stay there as a RowsView. The first pass
+    over the rows then checks the values."""
+    if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
