@@ -265,6 +265,20 @@ def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
     assert np.nanmean(found.measured(found.scores[:, 0], "ndcg@10")[found.part == 0]) == pytest.approx(again.scores[0])
 
 
+def test_a_measure_without_a_value_on_a_fold_is_named(data):
+    one = hr.RankingData.from_arrays(data.X, np.where(data.qid == data.qid[0], data.y, 0.0), data.qid)
+    with pytest.raises(ValueError, match=r"pair_accuracy is not defined for anything that fold \d holds out"):
+        hr.tune("rank-svm", one, measure="pair_accuracy", folds=np.int64(3), params={"C": [0.1], "scale": "standard"})
+
+
+def test_a_ranker_that_cannot_be_blended_is_refused_before_any_fit(data, monkeypatch):
+    from sklearn.linear_model import Ridge
+
+    monkeypatch.setattr(hr.RankSVM, "fit_path", lambda *_, **__: pytest.fail("a fit"))
+    with pytest.raises(ValueError, match="Ridge cannot be blended"):
+        hr.tune(["rank-svm", Ridge()], data, blend=True, folds=2)
+
+
 def test_a_blend_on_validation_rows_and_what_cannot_be_blended(data):
     train, validation = data.split(0.4, seed=0)
     grid = {"C": [0.01, 0.1], "scale": ["standard"]}

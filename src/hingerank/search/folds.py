@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -350,7 +351,7 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
 
 def check_count(folds: object) -> None:
     """Raise a ValueError unless the number of folds is a whole number of at least 2."""
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
+    if isinstance(folds, bool) or not isinstance(folds, Integral) or folds < 2:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 

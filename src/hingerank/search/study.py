@@ -96,6 +96,9 @@ class Study:
             tell_task(f"tuning {self.name}, fold {k + 1} of {len(folds)}")
             hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
             for outcome in folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
+                if outcome.problem is None and np.isnan(outcome.value):
+                    why = f"{folds.measure} is not defined for anything that fold {k + 1} holds out: give fewer folds"
+                    outcome = outcome._replace(problem=why)
                 found[canonical(outcome.setting)].append(outcome)
                 self.problem = self.problem or outcome.problem
                 self._tell(found)

@@ -129,7 +129,7 @@ def tune(
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: pass a format too, as in serve='solr'")
     if blend:
-        check_blend(names, kind == RATINGS, data)
+        _check_blend(names, rankers, kind, data)
     how: Facts = {"validation": validation, "folds": folds, "seed": random_state}
     if kind == RATINGS:
         usual = {ranker._usual_measure() for ranker in rankers}
@@ -226,14 +226,17 @@ def _ranker(item: object, seed: int) -> Ranker:
     return item(**seeded)
 
 
-def check_blend(names: Sequence[str], rated: bool, data: RowsLike) -> None:
+def _check_blend(names: Sequence[str], rankers: Sequence[Ranker], kind: str, data: RowsLike) -> None:
     """Raise a ValueError if rankers cannot be blended."""
     if len(names) < 2:
         raise ValueError(f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend")
-    if rated:
+    if kind == RATINGS:
         raise ValueError(f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend")
     if isinstance(data, RowsInParts):
         raise ValueError("a blend needs the scores of all rows in one place: read the data with hingerank.read")
+    for name, ranker in zip(names, rankers):
+        if not isinstance(ranker, BaseRanker):
+            raise ValueError(f"{name} cannot be blended: it is not a ranker derived from BaseRanker")
 
 
 def blended(studies: Sequence[Study], plan: Plan, seed: int) -> Blend:
@@ -246,15 +249,12 @@ def blended(studies: Sequence[Study], plan: Plan, seed: int) -> Blend:
     seed : of the blend's own folds, if it is fitted again
     """
     parts, target = plan.folds, plan.target
-    assert isinstance(parts, QueryFolds)  # `check_blend` has refused ratings
+    assert isinstance(parts, QueryFolds)  # `_check_blend` has refused ratings
     chosen = [study.best(plan.simplest) for study in studies]
     tried = [(study.ranker, study.served) for study in studies]
     if target is not None:
         chosen = run_together(target, tried, chosen)
     members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
-    for study, member in zip(studies, members):
-        if not isinstance(member, BaseRanker):
-            raise ValueError(f"{study.name} cannot be blended: it is not a ranker derived from BaseRanker")
     found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
     tell_task("tuning a blend, the last fits")
     blend = Blend(members, "auto", folds=max(2, len(parts)), measure=parts.measure, random_state=seed)
