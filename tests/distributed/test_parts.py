@@ -202,6 +202,16 @@ def test_tuning_over_parts(data, folder):
     assert last.fingerprint_["rows"] == data.n_rows
 
 
+def test_ties_are_broken_by_the_document_ids_of_a_part(data, tmp_path):
+    few = np.sign(data.X[:, :2] - np.median(data.X[:, :2], axis=0))
+    rows = hr.RankingData.from_arrays(few, data.y, data.qid, docid=np.arange(data.n_rows) % 7)
+    ranker, measure = hr.RankSVM(C=1.0).fit(rows), "ndcg@3:trec"
+    expected = hr.evaluate(rows, ranker.predict(rows), measures=measure)
+    hr.write(rows, f"{tmp_path}/rows/")
+    parts = hr.distributed.read(str(tmp_path / "rows"))
+    assert hr.distributed.evaluate(ranker, parts, measure) == pytest.approx(expected, abs=1e-12)
+
+
 def test_folds_of_parts_share_no_query(folder):
     spread = hr.distributed.read(folder, parts=3)
     held, rest = spread.fold(1, 4, True), spread.fold(1, 4, False)

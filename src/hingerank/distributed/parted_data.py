@@ -217,7 +217,7 @@ def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) ->
     from hingerank.metrics import evaluate  # a fit needs no measures
 
     data = part.data
-    return [evaluate(data.y, ranker.predict(data), data.qid, measures, per_query=True) for ranker in rankers]
+    return [evaluate(data, ranker.predict(data), measures=measures, per_query=True) for ranker in rankers]
 
 
 def lightened(ranker: Ranker) -> Ranker:
