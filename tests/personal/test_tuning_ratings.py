@@ -1,7 +1,10 @@
 """`tune` for ratings: folds inside users or by items, C in its own units, several rankers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data.files import DataError
@@ -37,6 +40,21 @@ def test_several_rankers_and_a_validation_set(data):
         hr.tune("joint", train, params={"depth": 3})
     with pytest.raises(ValueError, match="with_features"):
         hr.tune("joint", ratings_from([1, 1], [1, 2], [1, 2]))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_validation_has_the_items_of_the_data(data, form):
+    """Items are rows of item_features, so those of another table would be judged by the features of other items."""
+    train, held = (replace(part, item_features=form(data.item_features)) for part in data.split(0.3, seed=2))
+    assert hr.tune("joint", train, validation=held, params={"C": 0.01}).tuning_.folds == 1
+    for other in (data.item_features[::-1], np.vstack([data.item_features, data.item_features])):
+        with pytest.raises(DataError, match="other item features than the data"):
+            hr.tune("joint", train, validation=replace(held, item_features=form(other)), params={"C": 0.01})
+
+
+def test_what_is_held_out_of_ratings_is_not_asked_of_rows():
+    with pytest.raises(ValueError, match="hold_out='items' is only for ratings"):
+        hr.tune("rank-svm", hr.make_letor(6, seed=0), hold_out="items")
 
 
 def test_ratings_read_from_files_have_features(data):

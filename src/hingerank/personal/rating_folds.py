@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
@@ -66,6 +67,11 @@ class RatingFolds:
             raise DataError(
                 f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}: use the same"
             )
+        if not _are_equal(other, self.X):
+            raise DataError(
+                "validation has other item features than the data, but its items are rows of them too: give both the "
+                "same ones, as parts of one set of ratings have (ratings.take)"
+            )
         self.parts = [(rated, _known(rated, held))]
         self.everything = tuple(np.concatenate(both) for both in zip(rated, held))
 
@@ -104,6 +110,13 @@ class RatingFolds:
                 return found.means[name]
             scores = ranker.predict(users, self.X[items])
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
+
+
+def _are_equal(X: Any, Y: Any) -> bool:
+    if X is Y or X.shape != Y.shape:
+        return X is Y
+    apart = X != Y
+    return (apart.nnz if sp.issparse(apart) else np.count_nonzero(apart)) == 0
 
 
 def _weighing(rated: Columns) -> dict[str, Any]:

@@ -125,6 +125,8 @@ def tune(
     rankers = [_ranker(item, random_state) for item in several]
     names = names_of_rankers(rankers)
     kind = _kind(names, rankers, data, clicks, sample_weight)
+    if hold_out != "ratings" and kind != RATINGS:
+        raise ValueError(f"hold_out={hold_out!r} is only for ratings, as folds of rows hold out queries: leave it out")
     target = None if serve is None else target_name(serve, kind == RATINGS)
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: pass a format too, as in serve='solr'")
