@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -215,7 +214,12 @@ def method_from_name(
         return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
     ranker = ranker_class(name)
     given = present_names(ranker, given, warn=True)
-    stages, start = resolved(ranker, given, partial(scales_of, fold), partial(natural_of, fold, ranker))
+    if fold is None:
+        stages, start = resolved(ranker, given)
+    else:
+        stages, start = resolved(
+            ranker, given, lambda: [*scales_for(_train(fold).X)], lambda: _natural_C(ranker, _train(fold))
+        )
     fixed, several = _split(given)
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
     grown = Staged(stages, start, limits=limits_of(ranker)) if not several else None
@@ -248,16 +252,8 @@ def _baseline(called: str, name: str, given: Stage, search: str, trials: int) ->
     return Method(called, BaselineRows, make_search([space], search, trials), {"name": name, **fixed})
 
 
-def scales_of(fold: object) -> Values:
-    """The scalings that suit a fold's training rows."""
-    return [] if fold is None else [*scales_for(_train(fold).X)]
-
-
-def natural_of(fold: object, ranker: Ranker) -> float | None:
-    """The default C of a personal ranker for a fold's training rows."""
-    if fold is None:
-        return None
-    data = _train(fold)
+def _natural_C(ranker: Ranker, data: Any) -> float:
+    """The default C of a personal ranker for these rows."""
     if isinstance(data, ListRows):
         return ranker().natural_C(data.catalogue, data.qid, data.items, data.y)
     return ranker().natural_C(data.X, data.qid, np.arange(data.n_rows), data.y)
