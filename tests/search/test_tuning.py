@@ -271,6 +271,24 @@ def test_a_measure_without_a_value_on_a_fold_is_named(data):
         hr.tune("rank-svm", one, measure="pair_accuracy", folds=np.int64(3), params={"C": [0.1], "scale": "standard"})
 
 
+class Broken(hr.RankSVM):
+    def fit(self, *_, **__):
+        raise ValueError("it is broken")
+
+
+def test_a_blend_tells_of_a_ranker_that_could_not_be_fitted(data):
+    grid = {"C": [0.1], "scale": ["standard"]}
+    blend = hr.tune([Broken(), "rank-svm", "ranknet"], data, folds=2, params=grid, widen=False, blend=True)
+    assert [*blend.tuning_.members] == ["rank-svm", "ranknet"]
+    assert {t.problem for t in blend.tuning_.trials if t.ranker == "Broken"} == {"it is broken"}
+
+
+def test_the_error_is_that_of_a_ranker_that_failed(data):
+    """The first ranker has no setting for the target, so nothing went wrong with it."""
+    with pytest.raises(ValueError, match="could be fitted; the first error is: it is broken"):
+        hr.tune(["fourier-rank-svm", Broken()], data, folds=2, params={"C": [0.1]}, serve="solr")
+
+
 def test_a_ranker_that_cannot_be_blended_is_refused_before_any_fit(data, monkeypatch):
     from sklearn.linear_model import Ridge
 

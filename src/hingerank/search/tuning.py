@@ -160,8 +160,12 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
     """The best ranker with its best setting, or a blend of all, fitted on everything."""
     worked = [study for study in studies if study.served]
     if not worked:
-        names = ", ".join(study.name for study in studies)
-        raise ValueError(f"no setting of {names} could be fitted; the first error is: {studies[0].problem}")
+        names, problem = (
+            ", ".join(study.name for study in studies),
+            next((s.problem for s in studies if s.problem), None),
+        )
+        raise ValueError(f"no setting of {names} could be fitted; the first error is: {problem}")
+    trials = [trial for study in studies for trial in study.trials.values()]
     if plan.blend:
         if len(worked) < 2:
             failed = next(study for study in studies if not study.served)
@@ -169,7 +173,7 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
                 f"only {worked[0].name} could be fitted, and a blend needs two rankers or more; the first error of "
                 f"{failed.name} is: {failed.problem}"
             )
-        return blended(worked, plan, seed)
+        return _blended(worked, plan, trials, seed)
     winner, chosen = _winner(worked)
     more: Facts = {}
     if plan.target is None and chosen.setting.get("context") is not None:  # which no export carries
@@ -182,7 +186,6 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakFitWarning)  # validation has chosen this setting
         found = plan.folds.fit(clone(winner.ranker).set_params(**chosen.setting))
-    trials = [trial for study in studies for trial in study.trials.values()]
     found.tuning_ = Tuning(
         plan.folds.measure, len(plan.folds), winner.name, chosen.setting, trials, 0.0, winner.widened, **more
     )
@@ -241,15 +244,8 @@ def _check_blend(names: Sequence[str], rankers: Sequence[Ranker], kind: str, dat
             raise ValueError(f"{name} cannot be blended: it is not a ranker derived from BaseRanker")
 
 
-def blended(studies: Sequence[Study], plan: Plan, seed: int) -> Blend:
-    """A blend of the best setting of each ranker, fitted on everything.
-
-    Parameters
-    ----------
-    studies : the rankers with the settings tried; at least two
-    plan : what the studies share; its folds are of rows
-    seed : of the blend's own folds, if it is fitted again
-    """
+def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed: int) -> Blend:
+    """A blend of the best setting of each ranker, fitted on everything; it takes its weights from held-out scores."""
     parts, target = plan.folds, plan.target
     assert isinstance(parts, QueryFolds)  # `_check_blend` has refused ratings
     chosen = [study.best(plan.simplest) for study in studies]
@@ -266,7 +262,6 @@ def blended(studies: Sequence[Study], plan: Plan, seed: int) -> Blend:
     each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
     error = float(each.std(ddof=1) / np.sqrt(len(each)))
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
-    trials = [trial for study in studies for trial in study.trials.values()]
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
     advice = blend_stays_here(tried, chosen) if target is None else ""
     blend.tuning_ = Tuning(
