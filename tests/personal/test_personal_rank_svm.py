@@ -12,7 +12,7 @@ from hingerank.personal.alternating import LocalUsers, alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FactorObjective, count_right
+from hingerank.personal.problem import FactorObjective, count_right, half_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -59,15 +59,15 @@ class TestObjective:
         def value(U):
             return plain_value(X, U, V, 0.7, coded, i, j)
 
-        assert objective.value(U, V) == pytest.approx(value(U), rel=1e-12)
-        here = objective.improve_users(U, V.copy(), most=0)
+        assert objective.value(U, V) + half_square(U) == pytest.approx(value(U), rel=1e-12)
+        here = objective.step(U, V.copy(), 0).improved(U, 0.7)
         assert here.value == pytest.approx(value(U), rel=1e-12)
         D, h = rng.standard_normal(U.shape), 1e-6
         assert (value(U + h * D) - value(U - h * D)) / (2 * h) == pytest.approx((here.gradient * D).sum(), rel=1e-6)
-        ahead = objective.improve_users(U + h * D, V.copy(), most=0).gradient
-        behind = objective.improve_users(U - h * D, V.copy(), most=0).gradient
+        ahead = objective.step(U + h * D, V.copy(), 0).improved(U + h * D, 0.7).gradient
+        behind = objective.step(U - h * D, V.copy(), 0).improved(U - h * D, 0.7).gradient
         objective.value(U, V)
-        product = objective.curvature(V)(D.ravel())
+        product = (D + 0.7 * objective.curved(D, V)).ravel()
         np.testing.assert_allclose(product, (ahead - behind).ravel() / (2 * h), rtol=1e-5, atol=1e-5)
 
     def test_pairs_are_counted_and_judged(self):
@@ -119,7 +119,7 @@ class TestSolver:
         train = low_rank[0]
         preferences = from_comparisons(train.users, train.winners, train.losers, 200)
         objective = FactorObjective(train.item_features, preferences, 1.0, 3)
-        here = objective.improve_users(fitted.basis_, fitted.user_weights_.copy(), most=0)
+        here = objective.step(fitted.basis_, fitted.user_weights_.copy(), 0).improved(fitted.basis_, objective.C)
         assert here.value == pytest.approx(fitted.objective_, rel=1e-10)
         first = fitted.trace_[0]["value"]
         assert np.linalg.norm(here.gradient) < 1e-4 * first and here.norm < 1e-4 * first
@@ -195,7 +195,9 @@ class TestSolver:
         start = np.random.default_rng(0).standard_normal((6, 2))
         solution = alternating(LocalUsers(objective, np.zeros((preferences.n_users, 2))), start, tol=1e-6, max_iter=500)
         assert solution.certificate.converged
-        assert objective.value(solution.w, solution.extra["V"]) == pytest.approx(solution.value, rel=1e-10)
+        assert objective.value(solution.w, solution.extra["V"]) + half_square(solution.w) == pytest.approx(
+            solution.value, rel=1e-10
+        )
 
 
 class TestLearning:

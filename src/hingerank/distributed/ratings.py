@@ -6,7 +6,7 @@ parts are. Steps that change a part are recorded: a worker that restarts loads i
 with the same bits.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -28,10 +28,8 @@ from hingerank.personal.problem import (
     ItemFeatures,
     Matrix,
     StepSums,
-    UsersImproved,
     columns_in_use,
     count_right,
-    half_square,
     items_in_use,
     start_of_users,
 )
@@ -157,7 +155,10 @@ class PartRatings:
 
 
 class UsersOfPart:
-    """A part's users. The methods are the steps that it can execute. `steps` counts those that changed it so far."""
+    """A part's users. Its methods and those of `users` (`OF_FIT`) are the steps that it can execute.
+
+    `steps` counts those that changed it so far.
+    """
 
     users: LocalUsers
 
@@ -185,30 +186,9 @@ class UsersOfPart:
         objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed, width=width)
         self.users = LocalUsers(objective, start_of_users(self.preferences.n_users, rank, fixed))
 
-    def narrow(self, width: float) -> None:
-        self.users.narrow(width)
-
-    def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
-        return self.users.step(U, turn)
-
-    def step_again(self, U: np.ndarray) -> StepSums:
-        return self.users.step_again(U)
-
-    def origin(self, nothing: np.ndarray) -> float:
-        return self.users.origin(nothing)
-
-    def value(self, U: np.ndarray) -> float:
-        return self.users.objective.users_value(U, self.users.V)
-
-    def curved(self, D: np.ndarray) -> np.ndarray:
-        return self.users.objective.curved(D, self.users.V)
-
     def right(self, U: np.ndarray) -> float:
         judged = self.preferences.judged or self.preferences
         return count_right(ItemFeatures(self.X).times(U), self.users.V, judged)[0]
-
-    def weights(self) -> np.ndarray:
-        return self.users.V
 
     def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(users, items, ratings) of every stride-th user."""
@@ -217,7 +197,8 @@ class UsersOfPart:
         return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
-CHANGES = ("features", "begin", "narrow", "step", "step_again", "value")  # names of steps that change a part
+CHANGES = ("features", "begin", "narrow", "step", "value")  # names of steps that change a part
+OF_FIT = ("narrow", "step", "origin", "value", "curved", "weights")  # names of steps that its `LocalUsers` execute
 Step = tuple[str, tuple[Any, ...]]
 
 
@@ -271,7 +252,7 @@ class PartedPreferences:
     def begin(self, C: float, rank: int, fixed: int, width: float) -> "UsersInParts":
         """The users at the start of a fit."""
         self.tell("begin", C, rank, fixed, width)
-        return UsersInParts(self, C, rank, fixed, width)
+        return UsersInParts(self, C, rank - fixed, width)
 
     def right(self, U: np.ndarray) -> float:
         """The number of pairs in the right order."""
@@ -289,39 +270,28 @@ class PartedPreferences:
 class UsersInParts:
     """The users' part of the objective if V is with the parts; see hingerank.personal.alternating."""
 
-    def __init__(self, rated: PartedPreferences, C: float, rank: int, fixed: int, width: float):
-        self.rated, self.C, self.rank, self.free, self.width = rated, C, rank, rank - fixed, width
+    def __init__(self, rated: PartedPreferences, C: float, free: int, width: float):
+        self.rated, self.C, self.free, self.width = rated, C, free, width
 
     def narrow(self, width: float) -> None:
         self.width = width
         self.rated.tell("narrow", width)
 
-    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
-        return _summed(self.rated.tell("step", U, turn)).improved(U, self.C)
-
-    def improve_again(self, U: np.ndarray) -> UsersImproved:
-        return _summed(self.rated.tell("step_again", U)).improved(U, self.C)
+    def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
+        columns: Any = zip(*self.rated.tell("step", U, turn, again))
+        return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
     def origin(self, nothing: np.ndarray) -> float:
         return float(sum(self.rated.tell("origin", nothing)))
 
     def value(self, U: np.ndarray) -> float:
-        return float(sum(self.rated.tell("value", U))) + half_square(U)
+        return float(sum(self.rated.tell("value", U)))
 
-    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
-        def product(D: np.ndarray) -> np.ndarray:
-            found = self.rated.tell("curved", D.reshape(-1, self.rank))
-            return D + self.C * add_up([part.copy() for part in found]).ravel()
-
-        return product
+    def curved(self, D: np.ndarray) -> np.ndarray:
+        return add_up([part.copy() for part in self.rated.tell("curved", D)])
 
     def weights(self) -> np.ndarray:
         return np.concatenate(self.rated.tell("weights"))
-
-
-def _summed(parts: Sequence[StepSums]) -> StepSums:
-    columns: Any = zip(*parts)
-    return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
 
 def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
@@ -344,6 +314,6 @@ def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Ste
 def _do(users: UsersOfPart, step: Step) -> object:
     name, arguments = step
     with serial_blas():  # one BLAS thread gives the same bits each time
-        answer = getattr(users, name)(*arguments)
+        answer = getattr(users.users if name in OF_FIT else users, name)(*arguments)
     users.steps += name in CHANGES
     return answer

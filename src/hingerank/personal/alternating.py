@@ -46,6 +46,7 @@ SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
 class Users(Protocol):
     """The users' part of f, with their weights V, in this process or elsewhere."""
 
+    C: float
     free: int
     width: float
 
@@ -53,12 +54,11 @@ class Users(Protocol):
         """Set the width over which the kink of the hinge is rounded."""
         ...
 
-    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
-        """Replace the free columns of V by V turn, then take a step for every user with U fixed."""
-        ...
+    def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
+        """Replace the free columns of V by V turn, then take a step for every user with U fixed.
 
-    def improve_again(self, U: np.ndarray) -> UsersImproved:
-        """Undo the last step, and take one from another U."""
+        again: undo the last step instead, and take one from another U.
+        """
         ...
 
     def origin(self, nothing: np.ndarray) -> float:
@@ -66,11 +66,11 @@ class Users(Protocol):
         ...
 
     def value(self, U: np.ndarray) -> float:
-        """Return f; `curvature` is then the one at this U."""
+        """Return f - ½‖U‖²; `curved` is then at this U."""
         ...
 
-    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
-        """D -> (Hessian in U at the last point) D, for the flattened D."""
+    def curved(self, D: np.ndarray) -> np.ndarray:
+        """Return (Hessian of the loss in U at the last point) D."""
         ...
 
     def weights(self) -> np.ndarray:
@@ -82,33 +82,21 @@ class LocalUsers:
     """Users in this process; the first ``objective.free`` columns of V are changed in place."""
 
     def __init__(self, objective: FactorObjective, V: np.ndarray):
-        self.objective, self.V, self.free, self.before = objective, V, objective.free, np.empty_like(V)
-        self.width = objective.packed.width
+        self.objective, self.V, self.before = objective, V, np.empty_like(V)
+        self.C, self.free, self.width = objective.C, objective.free, objective.packed.width
 
     def narrow(self, width: float) -> None:
         self.width = width
         self.objective.narrow(width)
 
-    def improve(self, U: np.ndarray, turn: np.ndarray | None = None) -> UsersImproved:
-        return self.step(U, turn).improved(U, self.objective.C)
-
-    def improve_again(self, U: np.ndarray) -> UsersImproved:
-        return self.step_again(U).improved(U, self.objective.C)
-
-    def step(self, U: np.ndarray, turn: np.ndarray | None) -> StepSums:
-        """Return the sums of `improve`."""
+    def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
         if turn is not None:
             for part in blocks_of(self.V[:, : self.free]):
                 part[:] = part @ turn
-        self.before[:] = self.V
-        return self._step(U)
-
-    def step_again(self, U: np.ndarray) -> StepSums:
-        """Return the sums of `improve_again`."""
-        self.V[:] = self.before
-        return self._step(U)
-
-    def _step(self, U: np.ndarray) -> StepSums:
+        if again:
+            self.V[:] = self.before
+        else:
+            self.before[:] = self.V
         return self.objective.step(U, self.V, HINGE_STEPS if self.width > 0 else STEPS)
 
     def origin(self, nothing: np.ndarray) -> float:
@@ -118,8 +106,8 @@ class LocalUsers:
     def value(self, U: np.ndarray) -> float:
         return self.objective.value(U, self.V)
 
-    def curvature(self) -> Callable[[np.ndarray], np.ndarray]:
-        return self.objective.curvature(self.V)
+    def curved(self, D: np.ndarray) -> np.ndarray:
+        return self.objective.curved(D, self.V)
 
     def weights(self) -> np.ndarray:
         return self.V
@@ -206,23 +194,27 @@ def _users(
 ) -> tuple[np.ndarray, UsersImproved, float, float]:
     """Take the users' step, from an extrapolated U if that helps: (U, result, next multiple, multiple used or 0)."""
     if last is None:
-        return U, users.improve(U, turn), stretch, 0.0
+        return U, users.step(U, turn).improved(U, users.C), stretch, 0.0
     moved = U + stretch * (U - last)
-    improved = users.improve(moved, turn)
+    improved = users.step(moved, turn).improved(moved, users.C)
     if improved.value <= value:
         return moved, improved, stretch * GROW, stretch
-    return U, users.improve_again(U), max(SHRINK * stretch, LEAST), 0.0
+    return U, users.step(U, again=True).improved(U, users.C), max(SHRINK * stretch, LEAST), 0.0
 
 
 def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
     """Take a truncated Newton step in U: (next U, or the same object if none is lower; number of Hessian products)."""
     g = improved.gradient.ravel()
     limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
-    step, used = solve_equations(users.curvature(), g, improved.diagonal.ravel(), *limits)
+
+    def curvature(D: np.ndarray) -> np.ndarray:
+        return D + users.C * users.curved(D.reshape(U.shape)).ravel()
+
+    step, used = solve_equations(curvature, g, improved.diagonal.ravel(), *limits)
     slope, length = float(g @ step), 1.0
     for _ in range(HALVINGS):
         following = U + length * step.reshape(U.shape)
-        if users.value(following) <= improved.value + ARMIJO * length * slope:
+        if users.value(following) + half_square(following) <= improved.value + ARMIJO * length * slope:
             return following, used
         length *= 0.5
     return U, used

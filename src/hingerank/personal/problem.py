@@ -208,12 +208,8 @@ class FactorObjective:
         """Set the width over which the kink of the hinge is rounded."""
         self.packed = packed(self.preferences.known, width)
 
-    def improve_users(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> UsersImproved:
-        """Take Newton steps for every v_u in place, with U fixed, until ‖g_u‖ ≤ 0.3 ‖g_u before‖, at most `most`."""
-        return self.step(U, V, most).improved(U, self.C)
-
     def step(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> StepSums:
-        """Return the sums of `improve_users`."""
+        """Take Newton steps for every v_u in place, with U fixed, until ‖g_u‖ ≤ 0.3 ‖g_u before‖, at most `most`."""
         p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
         mixed = [np.zeros(self.rank) for _ in self.shards]
@@ -230,21 +226,13 @@ class FactorObjective:
         )  # fmt: skip
 
     def value(self, U: np.ndarray, V: np.ndarray) -> float:
-        """Return f(U, V); curvature() is then the one at this point."""
-        return self.users_value(U, V) + half_square(U)
-
-    def users_value(self, U: np.ndarray, V: np.ndarray) -> float:
-        """Return f(U, V) - ½‖U‖², a sum over users."""
+        """Return f(U, V) - ½‖U‖², a sum over users; `curved` is then at this point."""
         p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
         parts = run_shards(
             lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.packed, p.sizes, self.scores, nothing),
             self.shards, self.threads,
         )  # fmt: skip
         return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(V[:, : self.free])
-
-    def curvature(self, V: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the function D -> (Hessian in U at the last point) D, for the flattened D."""
-        return lambda D: D + self.C * self.curved(D.reshape(-1, self.rank), V).ravel()
 
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Return (Hessian of the loss in U at the last point) D."""
