@@ -20,9 +20,7 @@ from hingerank.personal.item_features import (
 )
 from hingerank.personal.rating_sets import open_ratings, read_movielens, words_of_title
 from hingerank.personal.ratings import (
-    comparisons_from,
     ratings_from,
-    read_comparisons,
     read_ratings,
     split_by_item,
     split_by_user,
@@ -99,14 +97,6 @@ class TestFiles:
         with pytest.raises(DataError, match="no such file"):
             read_ratings(tmp_path / "none.csv")
 
-    def test_comparisons(self, tmp_path):
-        path = tmp_path / "clicks.tsv"
-        path.write_text("user\twinner\tloser\tn\na\tx\ty\t2\nb\tz\tx\t1\n")
-        made = read_comparisons(path, weight="n")
-        assert made.item_ids.tolist() == ["x", "y", "z"] and made.weight.tolist() == [2.0, 1.0]
-        assert made.winners.tolist() == [0, 2] and made.losers.tolist() == [1, 0]
-        assert made.take([1]).triples[0].tolist() == ["b"] and "2 comparisons of 3 items by 2 users" in repr(made)
-
 
 class TestFrames:
     @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -118,7 +108,6 @@ class TestFrames:
         assert made.users.tolist() == ["a", "b"] and made.item_ids.tolist() == [10, 20]
         with pytest.raises(DataError, match="no column 'stars'; the columns are: user, item, rating"):
             read_ratings(table, rating="stars")
-        assert read_comparisons(table, winner="item", loser="rating").item_ids.tolist() == [1, 2, 10, 20]
 
     def test_parquet(self, tmp_path):
         pq = pytest.importorskip("pyarrow.parquet")
@@ -139,7 +128,6 @@ class TestItemIds:
             ratings_from([1, 2], ["b", "d"], [1, 2], item_ids=["c", "a", "b"])
         with pytest.raises(DataError, match="twice"):
             ratings_from([1], ["b"], [1], item_ids=["b", "b"])
-        assert comparisons_from([1], ["b"], ["c"], item_ids=["c", "a", "b"]).losers.tolist() == [0]
 
     def test_mixed_ids(self):
         made = ratings_from([1, 2, 1], np.array(["x", 3, 3], object), [1, 2, 3])
@@ -152,8 +140,6 @@ class TestItemIds:
             ratings_from(["a"] * len(ids), ids, range(len(ids)))
         with pytest.raises(DataError, match="users has both '1' and 1"):
             PersonalRankSVM(rank=1).fit(np.eye(4), ids, np.arange(len(ids)), np.arange(len(ids)))
-        with pytest.raises(DataError, match="winners and losers has both '1' and 1"):
-            comparisons_from(["a"], np.array([1], object), np.array(["1"], object))
 
     def test_bad_ratings(self):
         with pytest.raises(DataError, match="finite"):

@@ -148,7 +148,7 @@ class PartRatings:
         try:
             items = rated.item_ids[rated.items]
             if self.item_ids is not None:
-                items = number_items([items], ["items"], self.item_ids)[1][0]
+                items = number_items(items, self.item_ids)[1]
             return UsersOfPart(self.ranker._from_ratings(rated.users, items, rated.ratings, self.n_items), rated, items)
         except DataError as error:
             raise error.at(part.part.path) from None

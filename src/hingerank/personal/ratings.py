@@ -1,9 +1,8 @@
-"""Ratings and comparisons of items by many users, with ids of any type: reading, and splits into train and test."""
+"""Ratings of items by many users, with ids of any type: reading, and splits into train and test."""
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
@@ -77,34 +76,6 @@ class Ratings:
         return self.users, self.items, self.ratings
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparisons:
-    """Comparisons: user users[e] prefers item winners[e] to item losers[e] (rows of item_ids), with weight[e]."""
-
-    users: np.ndarray
-    winners: np.ndarray
-    losers: np.ndarray
-    item_ids: np.ndarray
-    weight: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    def __repr__(self) -> str:
-        n_users = len(set(self.users.tolist()))
-        return f"Comparisons({len(self)} comparisons of {len(self.item_ids)} items by {n_users} users)"
-
-    def take(self, rows: Any) -> "Comparisons":
-        """Return some of the comparisons; the items keep their numbers."""
-        weight = None if self.weight is None else self.weight[rows]
-        return Comparisons(self.users[rows], self.winners[rows], self.losers[rows], self.item_ids, weight)
-
-    @property
-    def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The users, winners and losers, as `fit_pairs` takes them after the item features."""
-        return self.users, self.winners, self.losers
-
-
 def ratings_from(
     users: Any, items: Any, ratings: Any, item_ids: Any = None, *, times: Any = None, duplicates: str = "mean"
 ) -> Ratings:
@@ -129,9 +100,9 @@ def ratings_from(
     """
     values = check_ratings(ratings, len(ratings)).astype(np.float64)
     users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
-    ids, numbers = number_items([items], ["items"], item_ids)
+    ids, numbers = number_items(items, item_ids)
     when = None if times is None else check_times(times, len(values))
-    return without_repeats(Ratings(users, numbers[0], values, ids, times=when), duplicates)
+    return without_repeats(Ratings(users, numbers, values, ids, times=when), duplicates)
 
 
 def check_times(times: Any, n_rows: int) -> np.ndarray:
@@ -179,26 +150,6 @@ def without_repeats(rated: Ratings, duplicates: str) -> Ratings:
     return kept
 
 
-def comparisons_from(users: Any, winners: Any, losers: Any, weight: Any = None, item_ids: Any = None) -> Comparisons:
-    """Make comparisons from columns with ids of any type.
-
-    Parameters
-    ----------
-    users, winners, losers : ids of any type
-    weight : weight of each comparison, default 1
-    item_ids : as in `ratings_from`
-
-    Examples
-    --------
-    >>> comparisons_from([1, 1], ["b", "c"], ["a", "b"]).losers.tolist()
-    [0, 1]
-    """
-    users = check_ids(users, len(users), "users")
-    winners, losers = check_ids(winners, len(users), "winners"), check_ids(losers, len(users), "losers")
-    ids, (i, j) = number_items([winners, losers], ["winners", "losers"], item_ids)
-    return Comparisons(users, i, j, ids, None if weight is None else np.asarray(weight, np.float64))
-
-
 def read_ratings(
     source: Any, user: Column = "user", item: Column = "item", rating: Column = "rating", *,
     time: Column | None = None, delimiter: str | None = None, item_ids: Any = None, duplicates: str = "mean",
@@ -216,33 +167,9 @@ def read_ratings(
     """
     wanted = [user, item, rating] if time is None else [user, item, rating, time]
     users, items, values, *when = columns_of(source, wanted, delimiter, numbers=[2], moments=[3][: len(wanted) - 3])
-    with _about(source):
-        return ratings_from(users, items, values, item_ids, times=when[0] if when else None, duplicates=duplicates)
-
-
-def read_comparisons(
-    source: Any, user: Column = "user", winner: Column = "winner", loser: Column = "loser", *,
-    weight: Column | None = None, delimiter: str | None = None, item_ids: Any = None,
-) -> Comparisons:  # fmt: skip
-    """Read comparisons from a data frame or a file.
-
-    Parameters
-    ----------
-    source, delimiter, item_ids : as in `read_ratings`
-    user, winner, loser, weight : names of columns, or their numbers from 0
-    """
-    wanted = [user, winner, loser] if weight is None else [user, winner, loser, weight]
-    users, winners, losers, *more = columns_of(source, wanted, delimiter, numbers=[3] if weight is not None else [])
-    with _about(source):
-        return comparisons_from(users, winners, losers, more[0] if more else None, item_ids)
-
-
-@contextmanager
-def _about(source: Any) -> Iterator[None]:
-    """Add the name of the file to errors about its contents."""
     try:
-        yield
-    except DataError as error:
+        return ratings_from(users, items, values, item_ids, times=when[0] if when else None, duplicates=duplicates)
+    except DataError as error:  # name the file
         raise (error.at(source) if isinstance(source, str | os.PathLike) else error) from None
 
 
@@ -269,36 +196,25 @@ def columns_of(
     return [table[table.columns[place]].to_numpy() for place in places]
 
 
-def number_items(
-    columns: list[np.ndarray], names: list[str], item_ids: Any = None
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the item ids, and the columns as numbers of items."""
+def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of all items, and the items as numbers of these."""
     if item_ids is None:
-        together = np.concatenate(columns)
-        if together.dtype.kind == "O":
-            check_ids(together, len(together), " and ".join(names))
-            together = np.asarray([str(value) for value in together]) if _mixed(together) else together
-        ids, numbers = np.unique(together, return_inverse=True)
-        cuts = np.cumsum([len(column) for column in columns])[:-1]
-        return ids, [part.astype(np.int64) for part in np.split(numbers.ravel(), cuts)]
+        if items.dtype.kind == "O" and len({type(value) for value in items.tolist()}) > 1:  # cannot be sorted
+            items = np.asarray([str(value) for value in items])
+        ids, numbers = np.unique(items, return_inverse=True)
+        return ids, numbers.ravel().astype(np.int64)
     ids = check_ids(item_ids, len(item_ids), "item_ids")
     if len(set(ids.tolist())) < len(ids):
         raise DataError("item_ids has an id twice: give every item one row")
-    found = [places_of(column.tolist(), ids.tolist()) for column in columns]
-    for name, numbers, column in zip(names, found, columns):
-        if len(numbers) and numbers.min() < 0:
-            row = int(np.argmin(numbers))
-            value = column[row : row + 1].tolist()[0]
-            raise DataError(
-                f"{name} has {value!r} at row {row}, which is not in item_ids: it has no features; add the item, or "
-                "leave out its ratings"
-            )
-    return ids, found
-
-
-def _mixed(values: np.ndarray) -> bool:
-    """Return whether ids of different types cannot be sorted as they are."""
-    return len({type(value) for value in values.tolist()}) > 1
+    numbers = places_of(items.tolist(), ids.tolist())
+    if len(numbers) and numbers.min() < 0:
+        row = int(np.argmin(numbers))
+        item = items[row : row + 1].tolist()[0]
+        raise DataError(
+            f"items has {item!r} at row {row}, which is not in item_ids: it has no features; add the item, or leave out "
+            "its ratings"
+        )
+    return ids, numbers
 
 
 def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
