@@ -29,6 +29,7 @@ from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
 from hingerank.personal.passes import users_right, users_step
 from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, rows_of
 from hingerank.personal.problem import blocks_of, gram
+from hingerank.personal.ratings import places_within
 
 STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of the rounded kink of the hinge
@@ -259,9 +260,7 @@ def held_back(
     if (held > 0).sum() < LEAST_USERS:
         return None
     users, rows = np.repeat(np.arange(len(some)), count), rows_of(begin, some)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    rank = np.empty(len(rows), np.int64)
-    rank[np.lexsort((rng.random(len(rows)), users))] = place  # a random order within each user
+    rank = places_within(users, rng.random(len(rows)))  # a random order within each user
     learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
     return learnt, (p.judged or p).take(some)
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_fractions
-from hingerank.personal.ratings import check_test_size
+from hingerank.personal.ratings import check_test_size, places_within
 
 AT_A_TIME = 1 << 20
 
@@ -75,12 +75,8 @@ class PersonalData:
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
         """Return (train, test): test has a random fraction `test_size` of every user's ratings or comparisons."""
         check_test_size(test_size)
-        order = np.random.default_rng(seed).permutation(len(self))
-        order = order[np.argsort(self.users[order], kind="stable")]
-        counts = np.bincount(self.users)
-        place = np.arange(len(self)) - np.repeat(np.cumsum(counts) - counts, counts)
-        test = np.zeros(len(self), bool)
-        test[order] = place < np.round(test_size * np.repeat(counts, counts))
+        order = np.argsort(np.random.default_rng(seed).permutation(len(self)))
+        test = places_within(self.users, order) < np.round(test_size * np.bincount(self.users))[self.users]
         return self.take(~test), self.take(test)
 
 

@@ -20,7 +20,7 @@ from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, counting
 from hingerank.personal.problem import ItemFeatures, rows_or_mean
-from hingerank.personal.ratings import check_ratings
+from hingerank.personal.ratings import check_ratings, places_within
 from hingerank.personal.top_n import evaluate_top
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
@@ -130,10 +130,7 @@ class ListRanker(EASE):
         """Return the mix with the best lists, judged by ratings held out from both parts."""
         code = number_ids(given[0], len(given[1]), "users")[1]
         rng, count = np.random.default_rng(self.random_state), np.bincount(code)
-        order = np.lexsort((rng.random(len(code)), code))
-        place = np.empty(len(code), np.int64)
-        place[order] = np.arange(len(code)) - np.repeat(np.cumsum(count) - count, count)
-        held = place < (PART_HELD * count)[code].astype(np.int64)
+        held = places_within(code, rng.random(len(code))) < (PART_HELD * count)[code].astype(np.int64)
         relevant = float(np.median(given[2])) if self.relevant is None else self.relevant
         if len(np.unique(code[held & (given[2] >= relevant)])) < LEAST_USERS:
             return USUAL

@@ -236,6 +236,17 @@ def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
     return values
 
 
+def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Return the place of each row among the rows of its code (0, 1, ...), in the order of the last key, then others.
+
+    >>> places_within(np.array([1, 0, 1]), np.array([0.7, 0.3, 0.1])).tolist()
+    [1, 0, 0]
+    """
+    size, place = np.bincount(codes), np.empty(len(codes), np.int64)
+    place[np.lexsort((*keys, codes))] = np.arange(len(codes)) - np.repeat(np.cumsum(size) - size, size)
+    return place
+
+
 def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tuple[Ratings, Ratings]:
     """Return (train, test): test has a random fraction `test_size` of every user's items (Cheng et al. 2018).
 
@@ -248,11 +259,8 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
     seed : seed of the random choice
     """
     check_test_size(test_size)
-    ids, codes = number_ids(ratings.users, len(ratings), "users")
-    size = np.bincount(codes, minlength=len(ids))
-    shuffled = np.lexsort((np.random.default_rng(seed).random(len(ratings)), codes))
-    place = np.empty(len(ratings), np.int64)
-    place[shuffled] = np.arange(len(ratings)) - np.repeat(np.cumsum(size) - size, size)
+    _, codes = number_ids(ratings.users, len(ratings), "users")
+    size, place = np.bincount(codes), places_within(codes, np.random.default_rng(seed).random(len(ratings)))
     test = place < np.minimum(np.round(test_size * size), size - 1)[codes]
     return ratings.take(~test), ratings.take(test)
 
@@ -274,10 +282,7 @@ def split_by_item(
     chosen = np.random.default_rng(seed).permutation(len(rated))[: round(test_size * len(rated))]
     test = np.isin(ratings.items, rated[chosen])
     train, rest = ratings.take(~test), ratings.take(test)
-    if not known_users:
-        return train, rest
-    known = set(train.users.tolist())
-    return train, rest.take(np.fromiter((user in known for user in rest.users.tolist()), bool, len(rest)))
+    return train, _of_known_users(train, rest) if known_users else rest
 
 
 def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ratings]:
@@ -288,20 +293,21 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
     check_test_size(test_size)
     when = _times(ratings)
     cut = np.sort(when)[max(0, len(when) - 1 - round(test_size * len(when)))]
-    train, test = ratings.take(when <= cut), ratings.take(when > cut)
+    train = ratings.take(when <= cut)
+    return train, _of_known_users(train, ratings.take(when > cut))
+
+
+def _of_known_users(train: Ratings, test: Ratings) -> Ratings:
     known = set(train.users.tolist())
-    return train, test.take(np.fromiter((user in known for user in test.users.tolist()), bool, len(test)))
+    return test.take(np.fromiter((user in known for user in test.users.tolist()), bool, len(test)))
 
 
 def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
     """Return (train, test): test has the last `n` ratings of every user with more than n (leave-last-out)."""
     when = _times(ratings)
-    ids, codes = number_ids(ratings.users, len(ratings), "users")
-    order = np.lexsort((np.arange(len(when)), when, codes))
-    size = np.bincount(codes, minlength=len(ids))
-    place = np.empty(len(when), np.int64)
-    place[order] = np.arange(len(when)) - (np.cumsum(size) - size)[codes[order]]
-    test = (place >= size[codes] - n) & (size[codes] > n)
+    _, codes = number_ids(ratings.users, len(ratings), "users")
+    size = np.bincount(codes)[codes]
+    test = (places_within(codes, when) >= size - n) & (size > n)
     return ratings.take(~test), ratings.take(test)
 
 
