@@ -46,19 +46,12 @@ class ItemBaseline(BaseEstimator):
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does: the same for all users, without what each user has seen."""
-        top, scores = whole("top", top), self.predict(None, candidates)
-        order = np.argsort(-scores, kind="stable")
-        seen: dict[Any, set[int]] = {}
-        if exclude is not None:
-            for user, item in zip(np.asarray(exclude[0]).tolist(), np.asarray(exclude[1]).tolist()):
-                seen.setdefault(user, set()).add(item)
-        rows = np.full((len(users), top), -1, np.int64)
-        for line, user in enumerate(np.asarray(users).tolist()):
-            mine = seen.get(user, set())
-            first = order[: top + len(mine)].tolist()
-            best = [item for item in first if item not in mine][:top]
-            rows[line, : len(best)] = best
-        return rows, np.where(rows >= 0, scores[rows], -np.inf)
+        scores, hidden = self.predict(None, candidates), hidden_items(exclude, users, candidates.shape[0])
+
+        def of_block(block: slice) -> np.ndarray:
+            return np.repeat(scores[None], block.stop - block.start, axis=0)
+
+        return top_lists(of_block, len(users), len(scores), whole("top", top), hidden)
 
 
 class Popularity(ItemBaseline):

@@ -246,9 +246,8 @@ def _popularity(
         return np.ones(n_items), np.zeros(len(ids), np.int64)
     known, code = number_ids(seen[0], len(seen[1]), "train users")
     popularity = np.bincount(seen[1], minlength=n_items).astype(np.float64)
-    rows = np.bincount(code, minlength=len(known))
-    number = {user: place for place, user in enumerate(known.tolist())}
-    count = np.array([rows[number[user]] if user in number else 0 for user in ids.tolist()])
+    rows = np.append(np.bincount(code, minlength=len(known)), 0)  # the last entry is for unknown users
+    count = rows[UserIndex(known).numbers(ids)]
     return np.maximum(popularity, 0.5) / len(known), count
 
 
