@@ -211,8 +211,8 @@ def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, n
         row = int(np.argmin(numbers))
         item = items[row : row + 1].tolist()[0]
         raise DataError(
-            f"items has {item!r} at row {row}, which is not in item_ids: it has no features; add the item, or leave out "
-            "its ratings"
+            f"items has {item!r} at row {row}, which is not in item_ids: it has no features; add the item, or leave "
+            "out its ratings"
         )
     return ids, numbers
 
