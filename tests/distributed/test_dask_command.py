@@ -38,7 +38,8 @@ def test_fit_over_workers(tmp_path, client, monkeypatch, local):
     (tmp_path / "parts").mkdir()
     for k, ids in enumerate(np.array_split(data.blocks.ids, 3)):
         hr.write(data.subset(ids.tolist()), tmp_path / "parts" / f"part{k}.parquet")
-    asked = ["fit", str(tmp_path / "parts"), "--dask", "local:2" if local else address]
+    (tmp_path / "parts" / "_SUCCESS").touch()  # as Spark leaves one in a folder of tables
+    asked = ["fit", str(tmp_path / "parts"), "--label", "label", "--dask", "local:2" if local else address]
     asked += ["--tol", "1e-7", "-o", str(tmp_path / "model") + "/"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output

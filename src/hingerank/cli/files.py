@@ -1,8 +1,8 @@
-"""Open a data set in any format, with a progress bar and errors that name options of the command line."""
+"""Open a data set in any format, here or on a Dask cluster, with a progress bar and errors that name options."""
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hingerank.data.ranking_data import RankingData
+    from hingerank.distributed.parted_data import PartedData
     from hingerank.rankers.base import BaseRanker
 
 PLAIN = Rows()
@@ -143,6 +144,43 @@ def refusing_one_query(path: Path) -> Iterator[None]:
                 f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into "
                 f"{path.name}.query, or pass --one-query if all rows belong to one query"
             ) from None
+
+
+@contextmanager
+def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iterator[PartedData]":
+    """Yield the data at `path` in parts, on the cluster "tcp://HOST:PORT" or on "local:N" processes of this machine."""
+    if not path.exists():
+        raise DataError(no_such_file(path))
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ValueError("--dask needs Dask: pip install 'hingerank[dask]'") from None
+    from hingerank.data.checks import whole_decimal
+    from hingerank.distributed.reading import listed, read
+    from hingerank.kernels.threads import thread_count
+
+    kind, _, count = cluster.partition(":")
+    with ExitStack() as stack:
+        if kind == "local":
+            workers = whole_decimal(count) or 0
+            if workers < 1:
+                raise ValueError(f"--dask {cluster}: expected local:N, such as local:4")
+            each = max(1, thread_count() // workers)
+            options: dict[str, Any] = {"threads_per_worker": each, "dashboard_address": None, "silence_logs": 40}
+            address: Any = stack.enter_context(LocalCluster(n_workers=workers, **options))
+        elif "://" in cluster:
+            address = cluster
+        else:
+            raise ValueError(f"--dask {cluster}: expected the scheduler's address, tcp://HOST:PORT, or local:N")
+        try:
+            client = stack.enter_context(Client(address, timeout=10))
+        except OSError as error:
+            raise ValueError(f"--dask {cluster}: no scheduler answers there ({error})") from None
+        kind = kind_to_read(next(iter(listed(path)), path))
+        given = read_options(rows, kind) | ({} if kind == "binary" else {"missing": rows.missing})
+        if kind == "binary" and parts is None:
+            parts = len(client.scheduler_info(n_workers=-1)["workers"])
+        yield read(path, client, parts=parts, **given)
 
 
 def verify_path(path: Path, rows: Rows) -> str:

@@ -170,7 +170,7 @@ def _fit_ratings(
 def _fit_parts(
     name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
 ) -> str:
-    from hingerank.cli.cluster import open_parts
+    from hingerank.cli.files import open_parts
 
     with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
         ranker.fit(spread)
