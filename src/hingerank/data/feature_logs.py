@@ -18,7 +18,6 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import BrokenRecord, json_records, split_lines, whole_text
 
 NAMED = 3  # examples in a warning about what a join leaves out
-LOGGED = {"zero": 0.0, "nan": np.nan}  # what a feature without a value becomes
 Key = tuple[str, str]  # query, document
 Features = tuple[dict[str, float | None], float | None]  # values by name, and the value of all other features
 Row = tuple[str, str, Features]
@@ -70,7 +69,7 @@ def read_feature_log(
     """
     if (judgments is None) == (clicks is None):
         raise DataError("give either judgments or clicks: rows need grades to learn from")
-    if missing not in ("error", *LOGGED):
+    if missing not in ("error", "zero", "nan"):
         raise DataError(f"missing must be 'error', 'zero' or 'nan', not {missing!r}")
     grades = _judged(judgments) if clicks is None else clicked_pairs(clicks)
     rows: dict[tuple[str, str], Features] = {}
@@ -90,7 +89,14 @@ def read_feature_log(
             f"{path} has {len(rows)} logged documents, and none of them has a grade; check that query and document ids "
             f"are the same in both. The log has {list(rows)[:2]}, the grades have {list(grades)[:2]}"
         )
-    X = np.array([[_value(rows[key], name, missing, path, key) for name in names] for key in kept])
+    X = np.array([[rows[key][0].get(name, rows[key][1]) for name in names] for key in kept], np.float64)
+    if missing != "nan" and np.isnan(X).any():
+        row, column = np.argwhere(np.isnan(X))[0].tolist()
+        qid, docid = kept[row]
+        if missing == "error":
+            what = f"{path}: {list(names)[column]} of document {docid!r} of query {qid!r} has no value"
+            raise DataError(what, 'give missing="zero" (the engines use 0 too) or missing="nan"', "missing")
+        X[np.isnan(X)] = 0.0
     y = np.array([grades.get(key, 0.0 if unjudged is None else unjudged) for key in kept], np.float64)
     queries, documents = (np.array([key[place] for key in kept]) for place in (0, 1))
     data = RankingData.from_arrays(X, y, queries, docid=documents, feature_names=list(names), missing="nan")
@@ -129,16 +135,6 @@ def _left_out(
             stacklevel=3,
         )
     return notes
-
-
-def _value(features: Features, name: str, missing: str, path: PathLike, key: Key) -> float:
-    value = features[0].get(name, features[1])
-    if value is not None:
-        return value
-    if missing == "error":
-        what = f"{path}: {name} of document {key[1]!r} of query {key[0]!r} has no value"
-        raise DataError(what, 'give missing="zero" (the engines use 0 too) or missing="nan"', "missing")
-    return LOGGED[missing]
 
 
 class LoggedQuery(NamedTuple):
@@ -240,21 +236,18 @@ def _solr(text: str) -> dict[str, float | None]:
 
 
 def _judged(judgments: object) -> dict[Key, float]:
-    entries = judgments.items() if isinstance(judgments, Mapping) else None
-    lines = _lines(judgments) if entries is None else _lines([(*_two(key), grade) for key, grade in entries])
+    if isinstance(judgments, Mapping):
+        odd = next((key for key in judgments if not isinstance(key, tuple) or len(key) != 2), None)
+        if odd is not None:
+            raise DataError(f"judgments have the key {odd!r:.80}, expected (query, document)")
+        judgments = [(*key, grade) for key, grade in judgments.items()]
     found: dict[Key, float] = {}
-    for place, words in lines:
+    for place, words in _lines(judgments):
         grade = _plain(words[-1]) if len(words) in (3, 4) else None
         if grade is None:
             raise DataError(f"{place}: found {words!r:.80}, expected query, (0,) document and a finite grade")
         found[str(words[0]), str(words[-2])] = grade
     return found
-
-
-def _two(key: object) -> tuple[object, object]:
-    if not isinstance(key, tuple) or len(key) != 2:
-        raise DataError(f"judgments have the key {key!r:.80}, expected (query, document)")
-    return key
 
 
 def clicked_pairs(clicks: object) -> dict[Key, float]:
@@ -268,16 +261,15 @@ def clicked_pairs(clicks: object) -> dict[Key, float]:
     return found
 
 
-def _lines(source: object) -> Iterable[tuple[str, Sequence[object]]]:
+def _lines(source: object) -> Iterator[tuple[str, Sequence[object]]]:
     """The position and the words of each line of a file, or of each entry of a list."""
     if isinstance(source, str | Path):
-        return ((f"{source}, line {number}", words) for number, words in split_lines(source, whole_text(source)))
+        for number, words in split_lines(source, whole_text(source)):
+            yield f"{source}, line {number}", words
+        return
     if not isinstance(source, Iterable):
         raise DataError(f"found {source!r:.40} for judgments or clicks, expected a file or a list of entries")
-    return ((f"entry {number}", _entry(number, entry)) for number, entry in enumerate(source, 1))
-
-
-def _entry(number: int, entry: object) -> list[object]:
-    if isinstance(entry, str) or not isinstance(entry, Iterable):
-        raise DataError(f"entry {number}: found {entry!r:.40}, expected a query, a document (and a grade)")
-    return list(entry)
+    for number, entry in enumerate(source, 1):
+        if isinstance(entry, str) or not isinstance(entry, Iterable):
+            raise DataError(f"entry {number}: found {entry!r:.40}, expected a query, a document (and a grade)")
+        yield f"entry {number}", list(entry)

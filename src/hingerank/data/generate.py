@@ -169,18 +169,13 @@ class _Columns:
         weights[good] = rng.standard_normal(informative) + 0.5
         n_products = max(2, informative // 4) if signal == "nonlinear" else 0
         pairs = good[rng.integers(0, informative, (n_products, 2))].astype(np.int64)
-        pair_weights = rng.choice([-1.0, 1.0], n_products) * _product_size(weights, spread, pairs, density)
+        pair_weights = rng.choice([-1.0, 1.0], n_products)
+        if n_products:  # products with about the variance of the linear part, as if columns were independent
+            variance = spread**2 if density is None else np.full_like(spread, density / 12)
+            products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
+            pair_weights *= float(np.sqrt((weights**2 * variance).sum() / products))
         centre[zero] = spread[zero] = 0.0
         return cls(own, B, centre, spread, weights, pairs, pair_weights)
-
-
-def _product_size(weights: np.ndarray, spread: np.ndarray, pairs: np.ndarray, density: float | None) -> float:
-    """The |c| for which the products have about the variance of the linear part, as if columns were independent."""
-    if not len(pairs):
-        return 1.0
-    variance = spread**2 if density is None else np.full_like(spread, density / 12)
-    products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
-    return float(np.sqrt((weights**2 * variance).sum() / products))
 
 
 def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple:

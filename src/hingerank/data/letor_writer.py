@@ -38,7 +38,6 @@ def write_text(data: RankingData, path: PathLike, *, index_base: int = 1) -> Non
     --------
     >>> from pathlib import Path
     >>> data = RankingData.from_arrays([[0.1, -2.5e-7], [3, 0]], y=[1, 0], qid=["a", "a"])
-    >>> from pathlib import Path
     >>> write_text(data, "small.txt")
     >>> print(Path("small.txt").read_text(), end="")
     1 qid:a 1:0.1 2:-0.00000025
@@ -60,7 +59,11 @@ class _Rows:
 
     def __init__(self, data: RankingData, base: int) -> None:
         X = data.X
-        self.y = _finite(np.ascontiguousarray(data.y, np.float64), "y")
+        self.y = np.ascontiguousarray(data.y, np.float64)
+        bad = np.flatnonzero(~np.isfinite(self.y))
+        if len(bad):
+            what = f"y is {self.y[bad[0]]} at row {bad[0]}"
+            raise DataError(f"{what}, expected finite numbers; replace it to write text")
         self.qid, self.docid, self.base = data.qid, data.docid, base
         self.narrow = X.dtype == np.float32
         self.n_rows, n_features = X.shape
@@ -108,7 +111,8 @@ class _Rows:
         columns = range(self.width) if self.width else self.columns[start:stop].tolist()
         values = ["NULL" if v != v else repr(v) for v in self.values[start:stop].tolist()]
         entries = "".join(f" {c + self.base}:{v}" for c, v in zip(columns, values))
-        return repr(float(self.y[row])).encode() + _text(qid) + entries.encode() + _text(docid) + b"\n"
+        ids = [letters.tobytes().rstrip(b"\0") for letters in (qid, docid)]
+        return repr(float(self.y[row])).encode() + ids[0] + entries.encode() + ids[1] + b"\n"
 
     def _qid_bytes(self, first: int, end: int) -> np.ndarray:
         words = _words(self.qid[first:end])
@@ -148,17 +152,6 @@ def _matrix(words: np.ndarray) -> np.ndarray:
     if (np.count_nonzero(matrix, axis=1) != np.strings.str_len(encoded)).any():
         raise DataError("an id with a zero character (\\0) cannot be written; remove the character from the id")
     return matrix
-
-
-def _text(letters: np.ndarray) -> bytes:
-    return letters.tobytes().rstrip(b"\0")
-
-
-def _finite(array: np.ndarray, name: str) -> np.ndarray:
-    bad = np.flatnonzero(~np.isfinite(array))
-    if len(bad):
-        raise DataError(f"{name} is {array[bad[0]]} at row {bad[0]}, expected finite numbers; replace it to write text")
-    return array
 
 
 def _canonical(X: Matrix, base: int) -> Matrix:

@@ -1,6 +1,6 @@
 """RankingData: feature rows, grades and queries in one object. Rows stay in their original order."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -231,7 +231,7 @@ class RankingData:
         if not isinstance(other, RankingData):
             return NotImplemented
         return (
-            _tuple(self.feature_names) == _tuple(other.feature_names)
+            list(self.feature_names or ()) == list(other.feature_names or ())
             and _same_matrix(self.X, other.X)
             and np.array_equal(self.y, other.y, equal_nan=True)
             and np.array_equal(self.qid, other.qid)
@@ -250,14 +250,12 @@ class RankingData:
         else:
             part = rows
         docid = None if self.docid is None else self.docid[part]
-        return replace(self, X=self._rows(rows, part), y=self.y[part], qid=self.qid[part], docid=docid)
-
-    def _rows(self, rows: np.ndarray, part: slice | np.ndarray) -> Matrix:
-        """X at these rows. Large memory-mapped data are not copied: the result is a view."""
         if isinstance(self.X, RowsView):
-            return self.X.take(rows)
-        view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
-        return self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view
+            X: Matrix = self.X.take(rows)
+        else:
+            view = RowsView(self.X, rows) if part is rows and is_mapped(self.X) else None
+            X = self.X[part] if view is None or view.nbytes <= rows_view.MOST_COPIED else view  # no large copies
+        return replace(self, X=X, y=self.y[part], qid=self.qid[part], docid=docid)
 
     def subset(self, queries: Any = None, *, rows: ArrayLike | None = None) -> "RankingData":
         """The rows of some queries (a list of their ids), or the rows at which a boolean mask is true, in row order."""
@@ -268,7 +266,15 @@ class RankingData:
             if chosen.dtype != bool or chosen.shape != (self.n_rows,):
                 raise DataError(f"rows is {chosen.dtype} of shape {chosen.shape}, expected {self.n_rows} booleans")
             return self.take(np.flatnonzero(chosen))
-        return self._take_queries(self._query_numbers(queries))
+        known = {value: q for q, value in enumerate(self.blocks.ids.tolist())}
+        wanted = queries.tolist() if isinstance(queries, np.ndarray) else list(queries)
+        unknown = [i for i in wanted if i not in known]
+        if unknown:
+            raise DataError(
+                f"query {unknown[0]!r} is not in the data ({len(unknown)} unknown); its {self.n_queries} queries start "
+                f"with {', '.join(map(repr, self.blocks.ids[:3].tolist()))}"
+            )
+        return self._take_queries([known[i] for i in wanted])
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
         """Split into (train, test). A random fraction `test_size` of the queries goes to test. Queries stay whole."""
@@ -330,17 +336,6 @@ class RankingData:
         qid = _join([part.qid for part in parts], "qid")
         return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
 
-    def _query_numbers(self, ids: np.ndarray | Iterable[Hashable]) -> list[int]:
-        known = {value: q for q, value in enumerate(self.blocks.ids.tolist())}
-        wanted = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-        unknown = [i for i in wanted if i not in known]
-        if unknown:
-            raise DataError(
-                f"query {unknown[0]!r} is not in the data ({len(unknown)} unknown); its {self.n_queries} queries start "
-                f"with {', '.join(map(repr, self.blocks.ids[:3].tolist()))}"
-            )
-        return [known[i] for i in wanted]
-
     def _take_queries(self, numbers: np.ndarray | list[int]) -> "RankingData":
         """The rows of whole queries, given by their numbers in `blocks`. The order of rows does not change."""
         return self.take(self._rows_of(numbers))
@@ -364,10 +359,6 @@ def turns(parts: Sequence[Part]) -> list[tuple[list[Part], Part, Part]]:
 def rotate(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     """[training rows, validation rows, test rows] of each fold, by LETOR's rule. `parts` are the rows of each part."""
     return [[np.sort(np.concatenate(train)), validation, test] for train, validation, test in turns(parts)]
-
-
-def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
 
 
 def _same_ids(a: np.ndarray | None, b: np.ndarray | None) -> bool:
