@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hingerank as hr
 from hingerank.cli import main
 from hingerank.cli.app import PANELS
 
@@ -173,6 +174,21 @@ def test_convert_there_and_back_keeps_every_row(call, name):
     assert status == 1 and "--force" in err
     assert call("convert", "data.txt", name, "--force", "--dtype", "float32")[0] == 0
     assert not [path for path in Path().iterdir() if path.name.startswith(".")]
+
+
+def test_options_of_reading_hold_for_binary_folders_and_logs(call):
+    Path("data.txt").write_text("1 qid:1 1:NaN 2:0.1\n0 qid:1 1:3\n")
+    assert call("convert", "data.txt", "data/", "--missing", "nan")[0] == 0
+    assert call("convert", "data/", "data.csv", "--missing", "zero")[0] == 0
+    assert hr.read("data.csv").X.tolist() == [[0, 0.1], [3, 0]]
+    assert call("convert", "data/", "narrow/", "--dtype", "float32")[0] == 0
+    assert hr.read("narrow").X.dtype == np.float32
+    Path("log.json").write_text('{"qid": "q", "response": {"docs": [{"id": "d", "[features]": "a=0.5"}]}}')
+    Path("qrels.txt").write_text("q 0 d 1\n")
+    assert call("convert", "log.json", "log/", "--judgments", "qrels.txt", "--dtype", "float32")[0] == 0
+    assert hr.read("log").X.dtype == np.float32
+    status, _, err = call("convert", "log.json", "log.csv", "--judgments", "qrels.txt", "--label", "grade")
+    assert status == 1 and "--label names a column of a table" in err
 
 
 def test_fit_rank_evaluate(call):

@@ -1,5 +1,6 @@
 """The commands `info`, `convert` and `fetch`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,12 +96,10 @@ def convert(
         raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
-    if log.judgments is not None or log.clicks is not None:
-        data = _joined(source, log, rows.missing)
-        write(data, target)
-    elif log.given():
+    logged = log.judgments is not None or log.clicks is not None
+    if log.given() and not logged:
         raise ValueError(f"{next(iter(log.given()))} is for feature logs: give --judgments or --clicks")
-    elif kind == "binary" and source.is_file() and kind_to_read(source) == "text":
+    if kind == "binary" and source.is_file() and kind_to_read(source) == "text" and not logged:
         about = read_options(rows, "text")
         what = refusing_one_query(source)
         with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
@@ -108,7 +107,9 @@ def convert(
             save_binary(pieces, place, overwrite=force)  # in pieces, because the text may be larger than memory
         data = load_binary(place, verify=False)  # it was just written, so it needs no check
     else:
-        data = open_data(source, rows, dtype=dtype)
+        data = _joined(source, log, rows) if logged else open_data(source, rows, dtype=dtype)
+        if dtype == "float32":  # also of binary folders and logs, which are read as they are
+            data = replace(data, X=data.X.astype(dtype, copy=False))
         with working(f"writing {target}"):
             write(data, target)
     if json:
@@ -124,14 +125,14 @@ def known_sets() -> list[str]:
     return sorted(PUBLIC_SETS)
 
 
-def _joined(source: Path, log: LogOptions, missing: str) -> "RankingData":
-    from hingerank.cli.files import in_command_words
+def _joined(source: Path, log: LogOptions, rows: Rows) -> "RankingData":
+    from hingerank.cli.files import in_command_words, read_options
     from hingerank.data.feature_logs import read_feature_log
 
+    read_options(rows, "text")  # columns of tables cannot be named
+    about = {"clicks": log.clicks, "query": log.query, "document": log.document, "missing": rows.missing}
     with in_command_words(), working(f"reading {source}"):
-        return read_feature_log(
-            source, log.judgments, clicks=log.clicks, query=log.query, document=log.document, missing=missing
-        )
+        return read_feature_log(source, log.judgments, **about)
 
 
 @command

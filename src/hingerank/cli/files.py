@@ -112,14 +112,18 @@ def in_command_words() -> Iterator[None]:
 
 def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: Any) -> tuple["RankingData", bool]:
     """Return the data, and whether it is text: its number of features may be too small."""
+    from hingerank.data.blocks import check_matrix
     from hingerank.data.read_write import read
 
     kind = kind_to_read(path)
     options |= read_options(rows, kind)
     options |= {} if kind == "binary" else {"missing": rows.missing, "dtype": dtype}
     with refusing_one_query(path):
-        if kind in ("binary", "table"):
+        if kind == "table":
             return read(path, **options), False
+        if kind == "binary":
+            data = read(path)
+            return replace(data, X=check_matrix(data.X, "zero")) if rows.missing == "zero" else data, False
         options["index_base"] = index_base
         if kind != "text":
             return read(path, **options), True
