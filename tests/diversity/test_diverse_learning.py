@@ -9,11 +9,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from hingerank.data.files import DataError
-from hingerank.diversity.bilinear import BilinearForm
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
 from hingerank.diversity.learning import PAMM, RLTR, fit_likelihood, ideal_orders, margins
-from hingerank.diversity.likelihoods import DiverseScore, ordered_query
+from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, ordered_query
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds

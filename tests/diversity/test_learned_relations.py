@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from hingerank.data.files import DataError
-from hingerank.diversity.bilinear import BilinearForm, chosen_means
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.learning import PAMM, RLTR, margins
-from hingerank.diversity.likelihoods import DiverseScore, ordered_query
+from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, OrderedQuery, ordered_query
 from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.selection import aggregate_kinds
@@ -169,5 +168,6 @@ def test_ranks_that_are_none():
     with pytest.raises(ValueError, match="learned_rank"):
         RLTR(learned_rank=-1).fit(make_diverse(3, 12, seed=1))
     assert BilinearForm(3, 0).matrix(np.zeros(0)).shape == (0, 0)
-    means = chosen_means(np.array([[1.0], [3.0], [5.0]]), np.array([[0, 2, 1]]))
+    vectors, orders, nothing = np.array([[1.0], [3.0], [5.0]]), np.array([[0, 2, 1]]), np.empty(0)
+    means = OrderedQuery(nothing, orders, nothing, nothing, vectors).means
     assert means[0, :, 0].tolist() == [0.0, 1.0, 3.0]

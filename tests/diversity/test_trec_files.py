@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hingerank.data.files import DataError
-from hingerank.diversity.trec import as_run, read_diversity_qrels, read_run, read_topics, write_run
+from hingerank.diversity.trec import as_qrels, as_run, read_diversity_qrels, read_run, read_topics, write_run
 
 TREC_DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data")) / "trec-web-diversity"
 RUN = "1 Q0 a 2 5.0 x\n1 Q0 c 3 5.0 x\n\n1 Q0 b 1 4.5 x\n2 Q0 a 1 -1e3 x\n"
@@ -169,3 +169,23 @@ def test_real_topics_and_judgments():
     assert len(qrels) == 50
     assert min(judged.judgments.min() for judged in qrels.values()) == -2
     assert np.sum([np.count_nonzero(judged.judgments > 0) for judged in qrels.values()]) == 5578 + 2486 + 1174 + 130
+
+
+def test_ids_that_would_break_a_line_are_not_written(tmp_path):
+    for run, name in (
+        ({"7": ["a b"]}, "'a b'"),
+        ({"7": [""]}, "''"),
+        ({"7 8": ["a"]}, "'7 8'"),
+        ({"7": ["a\n"]}, "'a"),
+    ):
+        with pytest.raises(DataError, match=f"the run has the id {name}.*spaces"):
+            write_run(tmp_path / "run.txt", run)
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_and_mappings_that_mean_something_else():
+    with pytest.raises(DataError, match=r"judges document a by 0.5, expected a whole number"):
+        as_qrels([("7", "1", "a", 0.5)])
+    assert as_qrels([("7", "1", "a", np.float64(2))])["7"].judgments.tolist() == [[2]]
+    with pytest.raises(DataError, match="topic 7 of the run is the text 'doc1', expected a list of documents"):
+        as_run({"7": "doc1"})

@@ -132,9 +132,11 @@ def test_topics_without_judgments_are_counted(data):
         topic_rows(unjudged[7:8])
 
 
-@pytest.mark.parametrize("part", ["relevance", "aspects", "words", "relations", "judgments", "docids"])
+@pytest.mark.parametrize("part", ["relevance", "aspects", "words", "relations", "judgments", "docids", "vectors"])
 def test_every_part_of_a_topic_counts_in_the_fingerprint(data, part):
     """Else a run folder would go on with other data."""
+    if part == "vectors":
+        data = data.map(lambda query: query.with_parts(vectors=np.arange(2.0 * query.n).reshape(query.n, 2)))
     query = data[0]
     order = np.arange(query.n)[::-1]
     turned = query.relations.subset(order) if part == "relations" else getattr(query, part)[order]

@@ -158,13 +158,17 @@ def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
     from hingerank.registry import ranker_class, registered_name
 
     if how.model is not None:
+        if how.settings:
+            raise ValueError("--set changes no saved model: give it with --method, where the model is learned")
         ranker = load(how.model)
         if not isinstance(ranker, DiverseRanker):
             raise ValueError(f"{how.model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
         return ranker, read_header(how.model)["metadata"]
     cls = ranker_class(registered_name(how.method))
     if not issubclass(cls, DiverseRanker):
-        raise ValueError(f"{how.method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm or struct-svm-div")
+        raise ValueError(
+            f"{how.method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div"
+        )
     return make_ranker(cls, how.method, dict(map(read_setting, how.settings or []))), {}
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import whole
-from hingerank.diversity.bilinear import BilinearForm, WithLearned
-from hingerank.diversity.likelihoods import DiverseScore, OrderedQuery, ordered_query
+from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, OrderedQuery, WithLearned, ordered_query
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select

@@ -156,6 +156,8 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
         judged = cells.setdefault(str(topic), {}).setdefault(str(docid), {})
         if str(subtopic) in judged:
             raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
+        if int(judgment) != judgment:
+            raise DataError(f"{source}: topic {topic} judges document {docid} by {judgment}, expected a whole number")
         judged[str(subtopic)] = int(judgment)
     return {topic: _topic_judgments(documents) for topic, documents in cells.items()}
 
@@ -253,6 +255,8 @@ def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     if isinstance(documents, Mapping):
         scored = {str(docid): (0, float(score), 0) for docid, score in documents.items()}
         return _ranked(scored, order, f"topic {topic}")
+    if isinstance(documents, str):
+        raise DataError(f"topic {topic} of the run is the text {documents!r}, expected a list of documents")
     docids = [str(docid) for docid in documents]
     if len(set(docids)) < len(docids):
         twice = next(docid for i, docid in enumerate(docids) if docid in docids[:i])
@@ -277,8 +281,12 @@ def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
     target = Path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(target.parent))
+    given = as_run(run)
+    for name in (name for topic, ranked in given.items() for name in (topic, *ranked.docids)):
+        if name.split() != [name]:
+            raise DataError(f"the run has the id {name!r}: in a TREC run ids have no spaces and are not empty")
     with replace_file(target) as file:
-        for topic, ranked in as_run(run).items():
+        for topic, ranked in given.items():
             for rank, (docid, score) in enumerate(zip(ranked.docids, distinct_scores(ranked.scores)), start=1):
                 file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n".encode())
 

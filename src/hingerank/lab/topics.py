@@ -96,6 +96,8 @@ class TopicRows(RankingData):
         for query in self.topics:
             whole.update("\n".join([*map(str, query.docids), *query.rest]).encode())
             arrays = [query.relevance, query.aspects, query.aspect_weights, query.judgments]
+            if query.vectors is not None:
+                arrays.append(query.vectors)
             if query.words is not None:
                 arrays += [query.words.data, query.words.indices, query.words.indptr]
             if query.relations is not None and query.n:
