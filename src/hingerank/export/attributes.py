@@ -30,24 +30,17 @@ from hingerank.features.nystroem import NystroemMap
 Sizes = dict[str, int]
 LARGEST = 1 << 53  # sizes and counts are below this
 _WORDS = {"f": "finite numbers", "i": "whole numbers", "b": "truth values"}
-TRANSFORMERS = {
-    "StandardScaler": "sklearn.preprocessing",
-    "MinMaxScaler": "sklearn.preprocessing",
-    "MaxAbsScaler": "sklearn.preprocessing",
-    "RobustScaler": "sklearn.preprocessing",
-    "Normalizer": "sklearn.preprocessing",
-    "Binarizer": "sklearn.preprocessing",
-    "QuantileTransformer": "sklearn.preprocessing",
-    "PowerTransformer": "sklearn.preprocessing",
-    "SplineTransformer": "sklearn.preprocessing",
-    "PolynomialFeatures": "sklearn.preprocessing",
-    "PCA": "sklearn.decomposition",
-    "TruncatedSVD": "sklearn.decomposition",
-    "RBFSampler": "sklearn.kernel_approximation",
-    "PolynomialCountSketch": "sklearn.kernel_approximation",
-    "VarianceThreshold": "sklearn.feature_selection",
-    "Pipeline": "sklearn.pipeline",
-    "FeatureUnion": "sklearn.pipeline",
+TRANSFORMERS = {  # class -> its module
+    name: f"sklearn.{home}"
+    for home, names in {
+        "preprocessing": "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer Binarizer "
+        "QuantileTransformer PowerTransformer SplineTransformer PolynomialFeatures",
+        "decomposition": "PCA TruncatedSVD",
+        "kernel_approximation": "RBFSampler PolynomialCountSketch",
+        "feature_selection": "VarianceThreshold",
+        "pipeline": "Pipeline FeatureUnion",
+    }.items()
+    for name in names.split()
 }
 
 

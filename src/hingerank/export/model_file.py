@@ -15,11 +15,11 @@ import json
 import math
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import safetensors.numpy
@@ -46,7 +46,6 @@ __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_hea
 
 
 _TAG = "!"
-T = TypeVar("T")
 
 
 class ModelFileError(ValueError):
@@ -144,12 +143,7 @@ class SavedModel:
         """Compute what follows from loaded attributes and is not in the file."""
 
 
-def by_class(function: Callable[[type], T]) -> Callable[[type], T]:
-    """The function, called once for each class and then cached."""
-    return cache(function)
-
-
-@by_class
+@cache
 def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     """The attributes that a class and its bases declare, those of the bases first."""
     found: dict[str, Attribute] = {}
@@ -158,7 +152,7 @@ def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     return found
 
 
-@by_class
+@cache
 def derived(cls: type) -> frozenset[str]:
     """Names of the cached properties that a class derives from its fitted attributes."""
     items = [(name, item) for base in cls.__mro__ for name, item in vars(base).items()]

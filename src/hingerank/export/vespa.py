@@ -1,19 +1,11 @@
-"""A model as a rank profile of Vespa: an expression, or an ONNX model where an expression would be too long.
+"""A model as a rank profile of Vespa: an expression, or an ONNX model where an expression would be too long."""
 
-The evaluator reads ranking expressions as far as exports write them, without running any code:
-
-    comparison = sum [("<" | "<=" | ">" | ">=" | "==") sum]
-    sum        = product {("+" | "-") product}
-    product    = factor {("*" | "/") factor}
-    factor     = "-" factor | "(" comparison ")" | number | "if" "(" comparison "," sum "," sum ")"
-               | ("log" | "fabs" | "isNan") "(" sum ")" | name ["(" word ")"]
-"""
-
+import ast
 import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,18 +16,16 @@ from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.scalings import ScaledWithinQueries, Words
 
-T = TypeVar("T")
 Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
-TOKEN = re.compile(r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?)|([A-Za-z_]\w*)|(<=|>=|==|[-+*/()<>,]))", re.ASCII)
-TESTS: dict[str, Callable[..., Column]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+OPERATORS: dict[type, Callable[..., Column]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
 }  # fmt: skip
-JOINS: dict[str, Callable[..., Column]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+FUNCTIONS: dict[str, tuple[Callable[..., Column], int]] = {  # with the number of their arguments
+    "where": (np.where, 3), "log": (np.log, 1), "fabs": (np.abs, 1),
+    "isNan": (lambda x: np.isnan(x).astype(np.float64), 1),
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Column]] = {
-    "log": np.log, "fabs": np.abs, "isNan": lambda x: np.isnan(x).astype(np.float64),
-}  # fmt: skip
+FEATURE = re.compile(r"\b(?:(?:attribute|normalize_linear)\(\w+\)|[A-Za-z_]\w*)", re.ASCII)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED = ("if", "in", "true", "false")
 PHASES = ("first-phase", "second-phase")
@@ -180,7 +170,10 @@ def _between(column: np.ndarray, qid: np.ndarray) -> np.ndarray:
 
 
 def evaluate(text: str, values: Given) -> Column:
-    """The value of an expression.
+    """The value of an expression, as far as exports write them; nothing is run.
+
+    Such expressions are Python's but for `if`, so its parser reads them: numbers, names, operators, comparisons and the
+    functions `if`, `log`, `fabs` and `isNan`.
 
     Parameters
     ----------
@@ -192,78 +185,38 @@ def evaluate(text: str, values: Given) -> Column:
     >>> float(evaluate("if (attribute(a) < 2, 3 * attribute(a), -1)", {"attribute(a)": 1.5}))
     4.5
     """
-    reader = _Reader(text, values)
+    names: dict[str, str] = {}  # of features, which may be Python's own words -> placeholders
+
+    def placeholder(match: re.Match[str]) -> str:
+        if match[0] in values:
+            return names.setdefault(match[0], f"v{len(names)}")
+        return "where" if match[0] == "if" else match[0]
+
+    try:
+        tree = ast.parse(FEATURE.sub(placeholder, text.strip()), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ExportError(f"the expression cannot be read: {error}") from None
     with np.errstate(all="ignore"):  # both branches of an `if` are evaluated
-        found = reader.comparison()
-    reader.take("")
-    return found
+        return _value(tree, {own: values[name] for name, own in names.items()})
 
 
-class _Reader:
-    """The tokens of an expression, read from left to right."""
-
-    def __init__(self, text: str, values: Given):
-        self.values, self.tokens, end = values, [], 0
-        text = text.rstrip()
-        while end < len(text):
-            match = TOKEN.match(text, end)
-            if match is None:
-                raise ExportError(f"the expression cannot be read at {text[end : end + 40]!r}")
-            self.tokens.append(match[match.lastindex or 0])
-            end = match.end()
-        self.tokens = [*self.tokens, "", ""][::-1]  # two ends: one is taken where an operand is missing
-
-    def take(self, expected: str | None = None) -> str:
-        """The next token, which must be the expected one, if given."""
-        token = self.tokens.pop() if self.tokens else ""
-        if expected is not None and token != expected:
-            raise ExportError(f"the expression has {token or 'its end'!r}, expected {expected or 'its end'!r}")
-        return token
-
-    def comparison(self) -> Column:
-        left = self.sum()
-        return TESTS[self.take()](left, self.sum()) if self.tokens[-1] in TESTS else left
-
-    def sum(self) -> Column:
-        found = self.product()
-        while self.tokens[-1] in ("+", "-"):
-            found = JOINS[self.take()](found, self.product())
-        return found
-
-    def product(self) -> Column:
-        found = self.factor()
-        while self.tokens[-1] in ("*", "/"):
-            found = JOINS[self.take()](found, self.factor())
-        return found
-
-    def factor(self) -> Column:
-        token = self.take()
-        if token == "-":
-            return -self.factor()
-        if token == "(":
-            return self.closed(self.comparison())
-        if token == "if":
-            self.take("(")
-            test = self.comparison()
-            self.take(",")
-            yes = self.sum()
-            self.take(",")
-            return np.where(test, yes, self.closed(self.sum()))
-        if not token:
-            raise ExportError("the expression ends too early")
-        if token[:1].isdigit():
-            return np.float64(token)
-        if token in FUNCTIONS:
-            self.take("(")
-            return FUNCTIONS[token](self.closed(self.sum()))
-        name = token
-        if self.tokens[-1] == "(":
-            self.take()
-            name = self.closed(f"{name}({self.take()})")
-        if name not in self.values:
-            raise ExportError(f"the expression contains the unknown name {name!r}")
-        return self.values[name]
-
-    def closed(self, found: T) -> T:
-        self.take(")")
-        return found
+def _value(node: ast.expr, values: Given) -> Column:
+    """The value of a syntax tree; an ExportError for anything but numbers, features and listed operators."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return np.float64(node.value)
+    if isinstance(node, ast.Name) and node.id in values:
+        return values[node.id]
+    function: Any = None
+    operands: list[ast.expr] = []
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        function, operands = operator.neg, [node.operand]
+    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        function, operands = OPERATORS[type(node.op)], [node.left, node.right]
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
+        function, operands = OPERATORS[type(node.ops[0])], [node.left, *node.comparators]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        function, count = FUNCTIONS.get(node.func.id, (None, 0))
+        operands = node.args if len(node.args) == count else []
+    if not operands:
+        raise ExportError(f"the expression contains {ast.unparse(node)[:40]!r}, which exports do not write")
+    return function(*(_value(part, values) for part in operands))
