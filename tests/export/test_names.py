@@ -110,6 +110,11 @@ def test_names_in_sql_differ_by_more_than_case_and_from_the_keys(tmp_path):
     assert ranker.export(tmp_path / "m.sql", "sql", query="session", key='my "key"', table='a "b" c').files
     with pytest.raises(hr.ExportError, match="key='x1' is the name of a column inside"):
         ranker.export(tmp_path / "m.sql", "sql", key="x1")
+    with pytest.raises(hr.ExportError, match="key='Score' is the name of a column inside"):
+        ranker.export(tmp_path / "m.sql", "sql", key="Score")
+    for table in ("rows_", "Scaled_", "known2_"):  # SQLite would find a circular reference
+        with pytest.raises(hr.ExportError, match=f"table='{table}' is the name of a step inside"):
+            ranker.export(tmp_path / "m.sql", "sql", table=table)
     with pytest.raises(hr.ExportError, match="same column"):
         ranker.export(tmp_path / "m.sql", "sql", key="Qid")
 

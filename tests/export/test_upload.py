@@ -393,6 +393,11 @@ def test_where_there_is_no_upload_to(ranker):
     assert "secret" not in str(found.value)
     with pytest.raises(hr.ExportError, match=r"shift='auto' is computed from scores of rows: .*log="):
         hr.upload(ranker, "solr", "http://localhost:9/solr/x", shift="auto")
+    for features in (["f1"], [{"name": "bm25"}], {"features": [{"name": "bm25"}]}):
+        with pytest.raises(hr.ExportError, match=r"features is an engine's list.*: give a mapping|not an engine's"):
+            hr.upload(ranker, "solr", "http://localhost:9/solr/x", features=features)
+    with pytest.raises(hr.ExportError, match="features must map names"):
+        hr.upload(ranker, "solr", "http://localhost:9/solr/x", features="names.json")
     with pytest.raises(hr.ExportError, match="solr has no option nothing"):
         hr.upload(ranker, "solr", "http://localhost:9200/solr/x", nothing=1)
 

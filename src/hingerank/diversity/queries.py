@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Facts, Given, Matrix
+from hingerank.arrays import Facts, Matrix
 from hingerank.data.checks import decimal, whole
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
@@ -316,7 +316,8 @@ def join_run(
     gaps, queries = Counter[str](), []
     for topic, ranked in as_run(run).items():
         known, rest = _known_documents(topic, ranked.docids[:depth], vectors, texts, incomplete, gaps)
-        lacking = [what for table, what in ((judged, "judgments"), (aspects, "aspects")) if _lacks(table, topic)]
+        tables = {"judgments": judged, "aspects": aspects}
+        lacking = [what for what, table in tables.items() if table is not None and topic not in table]
         if lacking and incomplete == "error":
             raise _incomplete(f"topic {topic} of the run has no {lacking[0]}")
         gaps.update(f"topics without {what}" for what in [*lacking, *([] if known else ["features or texts"])])
@@ -366,10 +367,6 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
 def _width(vectors: Vectors | None) -> int:
     """Return the number of features, from the first document that has any."""
     return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
-
-
-def _lacks(table: Given | None, topic: str) -> bool:
-    return table is not None and topic not in table
 
 
 def _known_documents(

@@ -106,7 +106,8 @@ class Relations:
         """Return the relations between some of the candidates only."""
         if self._tensor is not None:
             return Relations(self._tensor[candidates][:, :, candidates].transpose(0, 2, 1), self.names)
-        return Relations([_subset(part, candidates) for part in self._parts])
+        n = len(candidates)
+        return Relations([Relation(part.name, n, partial(_subset_row, part, candidates)) for part in self._parts])
 
 
 def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
@@ -118,10 +119,6 @@ def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
         i, j, r = np.argwhere(~np.isfinite(tensor))[0]
         raise DataError(f"relation {r} between candidates {i} and {j} is {tensor[i, j, r]}: give finite distances")
     return np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
-
-
-def _subset(part: Relation, candidates: np.ndarray) -> Relation:
-    return Relation(part.name, len(candidates), partial(_subset_row, part, candidates))
 
 
 def _subset_row(part: Relation, candidates: np.ndarray, i: int) -> np.ndarray:

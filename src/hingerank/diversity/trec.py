@@ -131,15 +131,13 @@ def read_diversity_qrels(path: PathLike) -> Qrels:
 
     A document judged twice for the same subtopic is an error, since the two judgments may differ.
     """
-    return group_qrels(_qrels_lines(path), str(path))
-
-
-def _qrels_lines(path: PathLike) -> Iterator[tuple[str, str, str, int]]:
-    for line, fields in read_fields(path, 4, "topic subtopic document judgment"):
-        judgment = whole_decimal(fields[3])
+    rows = []
+    for line, (topic, subtopic, docid, text) in read_fields(path, 4, "topic subtopic document judgment"):
+        judgment = whole_decimal(text)
         if judgment is None:
-            raise DataError(f"{path}, line {line}: judgment is {fields[3][:40]!r}, expected a whole number below 10¹⁸")
-        yield fields[0], fields[1], fields[2], judgment
+            raise DataError(f"{path}, line {line}: judgment is {text[:40]!r}, expected a whole number below 10¹⁸")
+        rows.append((topic, subtopic, docid, judgment))
+    return group_qrels(rows, str(path))
 
 
 def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str = "qrels") -> Qrels:

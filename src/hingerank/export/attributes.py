@@ -287,7 +287,13 @@ def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
     if name == "BSpline":
         return BSpline.construct_fast(params["t"], params["c"], params["k"], params["extrapolate"])
     if name == "TransformerMap":
-        return _decode_map(params["transformer"], state)
+        found = TransformerMap(params["transformer"])
+        if "transformer_" not in state:
+            return found
+        width = state["n_features"]
+        if type(width) is not int or not 0 < width < 1 << 25:
+            raise ValueError(f"a feature map has {width!r} features, expected a positive whole number")
+        return found.place(state["transformer_"], np.zeros((1, width)))
     kinds = {kind.__name__: kind for kind in MAPS}
     if name not in kinds and name not in TRANSFORMERS:
         raise ValueError(f"there is no transformer {name!r} that a model file can hold")
@@ -303,16 +309,6 @@ def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
             raise ValueError(f"{key!r} is not a fitted attribute of {name}")
         setattr(made, key, item)
     return made
-
-
-def _decode_map(transformer: object, state: Facts) -> TransformerMap:
-    found = TransformerMap(transformer)
-    if "transformer_" not in state:
-        return found
-    width = state["n_features"]
-    if type(width) is not int or not 0 < width < 1 << 25:
-        raise ValueError(f"a feature map has {width!r} features, expected a positive whole number")
-    return found.place(state["transformer_"], np.zeros((1, width)))
 
 
 def _fitted_map(made: Any, state: Facts) -> FeatureMap:

@@ -6,7 +6,7 @@ Calls are made by the standard library only; errors name the call and quote the 
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
@@ -195,7 +195,11 @@ class Solr:
         efi = efi or EFI.findall(f"{parameters.get('fl', '')} {parameters.get('rq', '')}")
         asked = {key: value for key, value in parameters.items() if not FORGOTTEN.fullmatch(key)}
         if "q" not in asked:
-            asked = {"q": "*:*" if logged is None else self._these(list(logged.rows)[:most])}
+            asked = {"q": "*:*"}
+            if logged is not None:
+                documents = list(logged.rows)[:most]
+                mark = next(mark for mark in (",", "|", ";", "\x01") if not any(mark in each for each in documents))
+                asked = {"q": f"{{!terms f={self.document} separator='{mark}'}}{mark.join(documents)}"}
         words = " ".join([f"[features store={self.store}", *efi]) + "]"
         asked |= {"fl": f"{self.document},score,{words}", "rows": most, "wt": "json", "indent": "off"}
         asked["rq"] = " ".join([f"{{!ltr model={_quoted(name)} reRankDocs={most}", *efi]) + "}"
@@ -209,10 +213,6 @@ class Solr:
             pairs = (entry.rpartition("=") for entry in row["[features]"].split(",") if entry)
             rows.append(ScoredRow(str(row[self.document]), {n: float(v) for n, _, v in pairs}, float(row["score"])))
         return rows
-
-    def _these(self, documents: Sequence[str]) -> str:
-        mark = next(mark for mark in (",", "|", ";", "\x01") if not any(mark in document for document in documents))
-        return f"{{!terms f={self.document} separator='{mark}'}}{mark.join(documents)}"
 
     def _get(self, path: str) -> Facts:
         return self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})

@@ -205,7 +205,11 @@ def carries(to: str, parts: Parts) -> bool:
     by_query = any(part.scaled.startswith("query-") for part in parts)
     if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and by_query)):
         return False
-    return all(_carries(to, part) and _fills(to, part) for part in parts)
+    as_zeros = to in ZERO_IS_NOTHING  # missing values, which the model may treat otherwise
+    return all(
+        _carries(to, part) and (not as_zeros or part.kind == "trees" or part.filled in ("none", "zero"))
+        for part in parts
+    )
 
 
 def _carries(to: str, part: Outline) -> bool:
@@ -213,11 +217,6 @@ def _carries(to: str, part: Outline) -> bool:
         return False
     chosen = FORMATS[to]
     return part.kind in (chosen.carries if part.folds else chosen.scaled.get(part.scaled, ()))
-
-
-def _fills(to: str, part: Outline) -> bool:
-    """Whether the format treats missing values as the model does."""
-    return part.filled in ("none", "zero") or to not in ZERO_IS_NOTHING or part.kind == "trees"
 
 
 def carriers(parts: Parts) -> list[str]:

@@ -15,7 +15,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
-from hingerank.arrays import Facts, Given, Matrix, Ranker
+from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import PathLike, draft_of, no_such_file
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler, scaler_from_state
@@ -171,10 +171,9 @@ def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
         return float(value) if math.isfinite(value) else {_TAG: "float", "value": str(value)}
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, list):
-        return _encode_items(value, arrays, place)
-    if isinstance(value, tuple):
-        return {_TAG: "tuple", "items": _encode_items(value, arrays, place)}
+    if isinstance(value, list | tuple):
+        items = [encode(item, arrays, f"{place}.{position}") for position, item in enumerate(value)]
+        return items if isinstance(value, list) else {_TAG: "tuple", "items": items}
     if isinstance(value, dict) and any(type(key) is int for key in value):
         if not all(type(key) in (int, str) for key in value):
             raise ModelFileError(f"{place} is a dict with keys other than strings and whole numbers")
@@ -187,12 +186,10 @@ def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
     if isinstance(value, np.ndarray):
         return _encode_array(value, arrays, place)
     if sparse.issparse(value):
-        return _encode_csr(value, arrays, place)
+        value, names = value.tocsr(), ("data", "indices", "indptr")
+        parts = {name: _encode_array(getattr(value, name), arrays, f"{place}.{name}") for name in names}
+        return {_TAG: "csr", "shape": list(value.shape), **parts}
     return _encode_object(value, arrays, place)
-
-
-def _encode_items(values: Sequence[object], arrays: dict[str, np.ndarray], place: str) -> list:
-    return [encode(value, arrays, f"{place}.{position}") for position, value in enumerate(values)]
 
 
 def _encode_dict(value: dict, arrays: dict[str, np.ndarray], place: str) -> Facts:
@@ -218,14 +215,6 @@ def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
     if not np.isfinite(value).all():
         raise ModelFileError(f"{place} contains numbers that are not finite: this model cannot score anything")
     return value
-
-
-def _encode_csr(value: Matrix, arrays: dict[str, np.ndarray], place: str) -> Facts:
-    value = value.tocsr()
-    parts = {
-        part: _encode_array(getattr(value, part), arrays, f"{place}.{part}") for part in ("data", "indices", "indptr")
-    }
-    return {_TAG: "csr", "shape": list(value.shape), **parts}
 
 
 def _encode_object(value: object, arrays: dict[str, np.ndarray], place: str) -> Facts:
@@ -294,7 +283,10 @@ def decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
             raise ModelFileError(f"the array {value['name']!r} is missing")
         return _check_finite(arrays.pop(value["name"]), value["name"])
     if kind == "csr":
-        return _decode_csr(value, arrays)
+        parts = tuple(decode(value[part], arrays) for part in ("data", "indices", "indptr"))
+        matrix = sparse.csr_matrix(parts, shape=tuple(value["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
     if kind == "certificate":
         return Certificate.from_dict(decode(value["entries"], arrays))
     if kind == "scaler":
@@ -306,13 +298,6 @@ def decode(value: object, arrays: dict[str, np.ndarray]) -> Any:
     if kind == "ranker":
         return decode_ranker(value, arrays)
     raise ModelFileError(f"unknown kind of value {kind!r}")
-
-
-def _decode_csr(value: Facts, arrays: dict[str, np.ndarray]) -> Matrix:
-    parts = tuple(decode(value[part], arrays) for part in ("data", "indices", "indptr"))
-    matrix = sparse.csr_matrix(parts, shape=tuple(value["shape"]))
-    matrix.check_format(full_check=True)
-    return matrix
 
 
 def decode_ranker(entry: Facts, arrays: dict[str, np.ndarray]) -> Any:

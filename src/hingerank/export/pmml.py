@@ -33,8 +33,8 @@ def write_pmml(form: Form, about: Facts) -> str:
     names = Names(used)
     target = names.new("score")
     fields = [f"  <DataField name={quoteattr(n)} optype='continuous' dataType='double'/>" for n in (target, *used)]
-    mining = [f"<MiningField name={quoteattr(n)}{_missing(form)}/>" for n in used]
-    given = "".join(mining)
+    invalid = "" if form.kind == "trees" else " invalidValueTreatment='asIs'"
+    given = "".join(f"<MiningField name={quoteattr(n)}{invalid}/>" for n in used)
     schema = f"<MiningSchema><MiningField name={quoteattr(target)} usageType='target'/>{given}</MiningSchema>"
     head = [
         "<?xml version='1.0' encoding='UTF-8'?>",
@@ -113,13 +113,10 @@ def _filled(form: Form, columns: list[int], names: Names) -> tuple[dict[int, str
     fields, derived = {}, []
     for j in columns:
         feature = str(form.names[j if j < d else filled.marked[j - d]])
-        own, gone = (
-            f"<FieldRef field={quoteattr(feature)}/>",
-            words.call("isMissing", f"<FieldRef field={quoteattr(feature)}/>"),
-        )
+        own = f"<FieldRef field={quoteattr(feature)}/>"
         yes, no = (words.number(filled.values[j]), own) if j < d else (words.number(1.0), words.number(0.0))
         fields[j] = names.new(f"filled {feature}" if j < d else f"missing {feature}")
-        derived.append(_derived(fields[j], words.choose(gone, yes, no)))
+        derived.append(_derived(fields[j], words.choose(words.call("isMissing", own), yes, no)))
     return fields, derived
 
 
@@ -135,10 +132,6 @@ def _curve(body: Curves, column: int, field: str) -> str:
     y = np.concatenate(([heights[0] - slope * away], heights, [heights[-1] + slope * away]))
     points = "".join(f"<LinearNorm orig='{float(a)!r}' norm='{float(b)!r}'/>" for a, b in zip(x, y, strict=True))
     return f"<NormContinuous field={quoteattr(field)} outliers='asIs'>{points}</NormContinuous>"
-
-
-def _missing(form: Form) -> str:
-    return "" if form.kind == "trees" else " invalidValueTreatment='asIs'"
 
 
 def _forest(form: Form, schema: str, given: str) -> list[str]:

@@ -18,7 +18,7 @@ from hingerank.export.scalings import ScaledWithinQueries, Words
 
 def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
     """A statement that selects query, key and score of every row of a table whose columns are named as the features."""
-    refuse_names(form, key, query)
+    refuse_names(form, table, key, query)
     keys, forms = [quoted(query), quoted(key)], form.parts
     several = len(forms) > 1
     columns = [{j: f"x{j + 1}" + f"p{k}" * several for j in part.used()} for k, part in enumerate(forms, 1)]
@@ -99,11 +99,15 @@ WORDS = SqlWords()
 number = WORDS.number
 
 
-def refuse_names(form: Form, key: str, query: str) -> None:
+def refuse_names(form: Form, table: str, key: str, query: str) -> None:
     """Raise an ExportError if databases would confuse two columns, or cannot name one."""
     seen: dict[str, str] = {}
+    if re.fullmatch(r"(rows|moved|centred|ranges|scaled|known)[0-9]*_", table.lower()):
+        raise ExportError(
+            f"table={table!r} is the name of a step inside the statement: rename the table, or make a view"
+        )
     for part, name in (("key", key), ("query", query)):
-        if re.fullmatch(r"[abd]?x[0-9]+(p[0-9]+)?", name.lower()):
+        if re.fullmatch(r"[abd]?x[0-9]+(p[0-9]+)?|score", name.lower()):
             raise ExportError(f"{part}={name!r} is the name of a column inside the statement: choose another")
         seen[name.lower()] = f"the {part} column {name!r}"
     if key.lower() == query.lower():

@@ -18,7 +18,7 @@ from hingerank.export.engines import ENGINES, Call, Client, Engine, ScoredRow, U
 from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
 from hingerank.export.formats import ALIASES
 from hingerank.export.forms import ExportError, Form
-from hingerank.export.lucene import entries_of, shift_for
+from hingerank.export.lucene import entries_of, own_list, shift_for
 from hingerank.registry import did_you_mean
 
 QUERIES = 3  # queries of a log that are scored in the engine
@@ -82,7 +82,10 @@ def upload(
     engine = ENGINES[to](Client(url, headers, dry_run), store, document)
     options |= {"store": store or "_DEFAULT_"} if to == "solr" else {}
     logged = [] if log is None else logged_queries(log, query, document, QUERIES)
-    form, mapping = ranker._form(), features or {}
+    mapping, own = own_list(features or {}, to)
+    if own is not None:
+        raise ExportError("features is an engine's list, which upload reads from the engine: give a mapping of names")
+    form = ranker._form()
     if options["shift"] == "auto":
         seen = features_of([row for each in logged for row in each.rows.values()], renamed(form, mapping))
         options["shift"] = shift_for(form, scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None)
