@@ -26,6 +26,8 @@ REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*(?:>=([\d.]+))?(?:.*extra 
 
 def examine() -> Facts:
     """Versions, threads, caches, the GPU, libraries and optional parts, and the problems found."""
+    from hingerank.data.fetching import cache_folder
+
     problems: list[str] = []
     found = {
         "hingerank": __version__,
@@ -34,7 +36,7 @@ def examine() -> Facts:
         "threads": _threads(problems),
         "cores": os.cpu_count(),
         "kernels": _kernels(problems),
-        "data_sets": _data_sets(),
+        "data_sets": str(cache_folder()),
         "gpu": _gpu(),
     }
     wanted = _requirements(problems)
@@ -113,12 +115,6 @@ def _kernels(problems: list[str]) -> Facts:
     top = folder.parents[1] if folder.name == "__pycache__" else folder.parent  # one folder a module, or a room
     files = [path.stat().st_size for path in top.rglob("*.nb[ic]")]
     return {"folder": str(top), "files": len(files), "bytes": sum(files)}
-
-
-def _data_sets() -> str:
-    from hingerank.data.fetching import cache_folder
-
-    return str(cache_folder())
 
 
 def _gpu() -> str:

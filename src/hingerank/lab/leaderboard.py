@@ -19,7 +19,7 @@ from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.methods import Method
 from hingerank.lab.rating_folds import PersonalRows
-from hingerank.lab.results import Results, no_formula
+from hingerank.lab.results import Results, mean_of, no_formula
 from hingerank.lab.statistics import (
     TESTS,
     TestResult,
@@ -267,7 +267,7 @@ def _line(
     pair = (np.array([]), np.array([])) if pair is None else pair
     d = pair[0] - pair[1]
     less, more = bootstrap_interval(d, rounds=1000, seed=seed)
-    effect, outcome = effect_size(*pair), win_tie_loss(*pair)
+    effect = effect_size(*pair)
     tried: dict[str, int] = {}
     for record in results.validations(method):
         tried[record["fold"]] = tried.get(record["fold"], 0) + 1
@@ -278,11 +278,11 @@ def _line(
         mean=results.query_mean(method, measure),
         low=low,
         high=high,
-        fold_mean=_mean(per_fold),
+        fold_mean=mean_of(per_fold),
         spread=_deviation(per_fold),
         seed_spread=_deviation(per_seed),
         means={name: results.query_mean(method, name) for name in results.measures},
-        difference=_mean(d),
+        difference=mean_of(d),
         difference_low=less,
         difference_high=more,
         p=float("nan") if test is None else test.p,
@@ -291,19 +291,13 @@ def _line(
         effect_low=effect.low,
         effect_high=effect.high,
         needed=queries_needed(effect.value),
-        wins=outcome.wins,
-        ties=outcome.ties,
-        losses=outcome.losses,
+        **vars(win_tie_loss(*pair)),
         seconds=float(np.median(seconds)) if seconds else float("nan"),
         tried=max(tried.values(), default=1 if seconds else 0),
         folds=len(per_fold),
         missing=results.missing(method),
         failed=sum(record["method"] == method for record in results.failures()),
     )
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
 
 
 def _deviation(values: np.ndarray) -> float:

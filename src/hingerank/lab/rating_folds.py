@@ -358,14 +358,13 @@ def _same_list(ranker: Ranker, X: Matrix, users: np.ndarray, top: int, seen: Kno
     )[0]
 
 
-def check_list_measures(measures: Sequence[MeasureLike]) -> None:
-    """A ValueError for measures of anything but lists."""
-    for measure in measures:
-        found = parse_list_measure(measure) if isinstance(measure, str) else None
-        if found is None:
-            raise ValueError(
-                f"{measure_name(measure)} judges the order of rated items, and these folds are for lists over all "
-                f"items: use {', '.join(LIST_MEASURES[:2])} and the like, or rating_folds"
-            )
-        if found[1] > LONGEST:
-            raise ValueError(f"{measure}: lists have at most {LONGEST} items here")
+def check_list_measure(measure: MeasureLike) -> None:
+    """A ValueError for a measure of anything but lists."""
+    found = parse_list_measure(measure) if isinstance(measure, str) else None
+    if found is None:
+        raise ValueError(
+            f"{measure_name(measure)} judges the order of rated items, and these folds are for lists over all items: "
+            f"use {', '.join(LIST_MEASURES[:2])} and the like, or rating_folds"
+        )
+    if found[1] > LONGEST:
+        raise ValueError(f"{measure}: lists have at most {LONGEST} items here")

@@ -8,7 +8,7 @@ import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -114,11 +114,11 @@ class Results:
     def seed_means(self, method: str, measure: str) -> np.ndarray:
         """The mean over all test queries under each seed that has every fold."""
         complete = [s for s in self.seeds(method) if len(self.tests(method, s)) == len(self.folds)]
-        return np.array([_mean(_per_query(self.tests(method, s), measure)) for s in complete])
+        return np.array([mean_of(_per_query(self.tests(method, s), measure).values()) for s in complete])
 
     def query_mean(self, method: str, measure: str) -> float:
         """The mean over all test queries that there are; NaN without any."""
-        return _mean(self.per_query(method, measure))
+        return mean_of(self.per_query(method, measure).values())
 
     def per_query(self, method: str, measure: str) -> dict[Hashable, float]:
         """{query: value} over the test queries of all folds for which the measure is defined.
@@ -233,14 +233,15 @@ def _per_query(records: Sequence[Record], measure: str) -> dict[Hashable, float]
     return found | {query: float(np.mean(values)) for query, values in again.items()}
 
 
-def _mean(values: dict[Hashable, float]) -> float:
-    return float(np.mean(list(values.values()))) if values else float("nan")
+def mean_of(values: Iterable[float]) -> float:
+    """The mean; NaN without any values."""
+    known = np.fromiter(values, float)
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def mean_value(record: Record, measure: str) -> float:
     """The mean of a test record's values, without queries for which the measure is not defined."""
-    known = [value for value in record["values"][measure] if value is not None]
-    return float(np.mean(known)) if known else float("nan")
+    return mean_of(value for value in record["values"][measure] if value is not None)
 
 
 def load_results(folder: Path | str) -> Results:

@@ -161,8 +161,7 @@ def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker
         arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
     curves = getattr(ranker, "curves_", None)
     if curves:
-        parts = {"knots": "knots", "heights": "heights"}
-        arrays |= {f"curve_{name}": np.concatenate([getattr(c, part) for c in curves]) for name, part in parts.items()}
+        arrays |= {f"curve_{p}": np.concatenate([getattr(curve, p) for curve in curves]) for p in ("knots", "heights")}
         arrays["curve_starts"] = np.cumsum([0, *(len(curve.knots) for curve in curves)])
         arrays["curve_weights"] = np.array([curve.weight for curve in curves])
     name = f"arrays/{file_name(method)}.{file_name(fold)}.npz"
@@ -254,11 +253,11 @@ def current(header: Record, records: Iterable[Record]) -> list[Record]:
     marks = {name: definition.get(CODE, [None]) for name, definition in header["methods"].items()}
     kinds = {name: _kind(definition) for name, definition in header["methods"].items()}
     found = [record for record in records if record.get(CODE) in marks.get(record["method"], [record.get(CODE)])]
-    return [_present(record, kinds.get(record["method"], "")) for record in found]
-
-
-def _present(record: Record, kind: str) -> Record:
-    return {**record, "setting": present_names(kind, record["setting"])} if kind in RENAMED else record
+    return [
+        {**record, "setting": present_names(kind, record["setting"])} if kind in RENAMED else record
+        for record in found
+        for kind in [kinds.get(record["method"], "")]
+    ]
 
 
 def _kind(definition: Record) -> str:

@@ -17,7 +17,7 @@ from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold, size_text, take_queries
 from hingerank.lab.methods import Method
-from hingerank.lab.rating_folds import LIST_MEASURE, LIST_MEASURES, ListRows, Recommender, check_list_measures
+from hingerank.lab.rating_folds import LIST_MEASURE, LIST_MEASURES, ListRows, Recommender, check_list_measure
 from hingerank.lab.run_folder import Record, plain_id, save_arrays, versions
 from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_depth, is_diversity_measure
 from hingerank.metrics import evaluate, parse_measure
@@ -214,7 +214,7 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
         if found.setdefault(name, measure) is not measure and found[name] != measure:
             raise ValueError(f"two measures are called {name!r}: rename one")
         if isinstance(data, ListRows):
-            check_list_measures([measure])
+            check_list_measure(measure)
         elif isinstance(measure, str) and parse_list_measure(measure) is not None:
             raise ValueError(
                 f"{measure} judges lists over all items, which are made of ratings: give folds of list_folds"

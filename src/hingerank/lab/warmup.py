@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from multiprocessing import get_context
 
 import numpy as np
@@ -53,8 +54,7 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
     apart: in two processes side by side (default: where there are two cores). Each takes the next batch when it is
     free: steps of a batch share kernels, two that follow each other share almost none.
     """
-    names = _wing("rankers")
-    batches = [*_graded(names[:1]), *_personal(), *_rooms(), *_graded(names[1:]), *_diverse()]
+    batches = _batches()
     count, found = sum(map(len, batches)), []
     side_by_side = thread_count() > 1 if apart is None else apart
     for steps in _in_two_processes(batches) if side_by_side else map(_run_all, batches):
@@ -90,31 +90,22 @@ def _run(label: str, action: Callable[[], object]) -> Step:
     return Step(label, time.perf_counter() - started, problem)
 
 
-def _rooms() -> Iterator[list[Named]]:
-    for steps in (FILE_STEPS, ARRAY_STEPS):
-        yield [(label, partial(_call, place)) for label, place in steps.items()]
-
-
-def _graded(names: list[str]) -> Iterator[list[Named]]:
-    for name in names:
-        yield [(f"{name}, {kind}", partial(_fit_graded, name, kind)) for kind in KINDS]
-
-
-def _personal() -> Iterator[list[Named]]:
-    """One batch: all of them rank by the same passes."""
-    names = _wing("personal")
-    yield [(f"{name}, {kind}", partial(_fit_personal, name, kind)) for name in names for kind in KINDS]
-
-
-def _diverse() -> Iterator[list[Named]]:
-    yield [(name, partial(_fit_diverse, name)) for name in _wing("diversity")]
-
-
-def _wing(wing: str) -> list[str]:
-    """The names of the rankers that live in this package of hingerank."""
+def _batches() -> list[list[Named]]:
+    """A batch for each ranker of rows, one for all personal rankers, whose passes are the same, and so on."""
     from hingerank.registry import RANKERS
 
-    return [name for name, place in RANKERS.items() if place.split(".")[1] == wing]
+    def fits(wing: str, fit: Callable[[str, str], None]) -> list[list[Named]]:
+        names = [name for name, place in RANKERS.items() if place.split(".")[1] == wing]
+        return [[(f"{name}, {kind}", partial(fit, name, kind)) for kind in KINDS] for name in names]
+
+    rooms: list[list[Named]] = [
+        [(label, partial(_call, place)) for label, place in steps.items()] for steps in (FILE_STEPS, ARRAY_STEPS)
+    ]
+    diverse: list[Named] = [
+        (name, partial(_fit_diverse, name)) for name, place in RANKERS.items() if ".diversity." in place
+    ]
+    first, *others = fits("rankers", _fit_graded)
+    return [first, list(chain.from_iterable(fits("personal", _fit_personal))), *rooms, *others, diverse]
 
 
 def _fit_graded(name: str, kind: str) -> None:

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 import hingerank
 from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.files import canonical
-from hingerank.data.ranking_data import RankingData
+from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.lab.comparison import compare
 from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
@@ -32,8 +32,7 @@ from hingerank.papers.sets import read_set
 from hingerank.preferences import GradedPreferences
 
 STEPS = 1000  # the paper's T, for both of its algorithms
-MOST_SHOWN = 10
-
+MOST_SHOWN = 10  # features
 STARTS, ROUNDS, NUMBERS = 10, 10_000, {8: "eight", 10: "ten"}
 
 
@@ -56,12 +55,16 @@ def measures_of(study: TableStudy) -> list[str]:
     return [column for column in study.columns.values() if column not in COMPUTED]
 
 
+def folds_of(study: TableStudy, place: Place) -> list[FoldParts]:
+    """The folds of a study: those that were asked for, else its own."""
+    return read_set(study.data, place.find(study.data), study.folds if place.folds is None else place.folds)
+
+
 def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Results:
     """The results of these methods: read if they are stored, else computed."""
-    numbers = place.folds if place.folds is not None else study.folds
-    folds = read_set(study.data, place.find(study.data), numbers)
-    partly = place.folds is not None and place.folds != study.folds
-    name = study.run + "-part" * bool(place.share(study.data)) + "".join(f"-fold{k}" for k in numbers or []) * partly
+    folds, part = folds_of(study, place), "-part" * bool(place.share(study.data))
+    some = place.folds if place.folds is not None and place.folds != study.folds else []
+    name = study.run + part + "".join(f"-fold{k}" for k in some)
     options: Facts = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
     return compare(
         [_there(method, place.device) for method in methods], folds, study.choose, measures_of(study), **options
@@ -157,7 +160,7 @@ def two_parameters(section: Section, place: Place) -> dict[str, Ours]:
 def set_statistics(section: Section, place: Place) -> dict[str, Ours]:
     """Rows, queries and pairs of a set, and the pairs of a query over its rows, averaged over queries."""
     study = section.study
-    folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
+    folds = folds_of(study, place)
     queries: dict[Hashable, tuple[int, int]] = {}
     for part in (part for fold in folds for part in fold):
         sizes, pairs = np.diff(part.blocks.offsets), pairs_of_queries(part)
@@ -227,7 +230,7 @@ def _refits(
 def _refit(
     study: TableStudy, measures: list[str], method: Method, chosen: Sequence[Facts], place: Place, seeds: int
 ) -> list[list[float]]:
-    folds = read_set(study.data, place.find(study.data), place.folds if place.folds is not None else study.folds)
+    folds = folds_of(study, place)
     lines = []
     for seed in range(seeds):
         line = []
@@ -310,7 +313,7 @@ def training_times(section: Section, place: Place) -> dict[str, Ours]:
     fraction of features in use.
     """
     data = section.study.data
-    folds = read_set(data, place.find(data), place.folds if place.folds is not None else section.study.folds)
+    folds = folds_of(section.study, place)
     found: dict[str, Ours] = {}
     for number, fold in enumerate(folds, 1):
         fit = partial(_fit_both, fold.train, section.options["C"])
@@ -371,7 +374,7 @@ def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
 def _alone(section: Section, place: Place) -> np.ndarray:
     """The better NDCG@10 of every feature, sorted descending or ascending."""
     study, measure = section.study, section.options["measure"]
-    tests = [fold.test for fold in read_set(study.data, place.find(study.data), place.folds or study.folds)]
+    tests = [fold.test for fold in folds_of(study, place)]
 
     def mean(j: int, sign: float) -> float:
         values = [

@@ -165,13 +165,12 @@ class Outcome:
         """SVG of the paper's figures and ours, a panel for each column of a section that was run."""
         panels = []
         for place, section in enumerate(self.table.sections):
-            ours, rows = self.sections[place], self.figures(place) if self.sections[place] else []
-            for column in section.columns if rows else []:
-                cells = [cell for row in rows for cell in row if cell.column == column and column != TIME]
+            ours, rows = self.sections[place], self.figures(place)
+            for column in (column for column in section.columns if column != TIME):
+                cells = [cell for row in rows for cell in row if cell.column == column and cell.ours is not None]
                 points = [
-                    PlotPoint(cell.row, cell.paper, cell.ours, (ours[cell.row].spread or {}).get(column))
+                    PlotPoint(cell.row, cell.paper, cell.ours or 0.0, (ours[cell.row].spread or {}).get(column) or 0.0)
                     for cell in cells
-                    if cell.ours is not None
                 ]
                 if points:
                     panels.append(Panel(self.section_title(place), column, points, section.digits))
@@ -185,7 +184,10 @@ class Outcome:
             grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
                       for name, values in (ours.widened or {}).items()]  # fmt: skip
             if found := recipe.edges(ours):
-                edges.setdefault(self._why_at_edge(row, recipe), []).append(f"{row} ({', '.join(found)})")
+                why = f" ({self._why(row)})" if self._why(row) else ""
+                where = "an end of a grid that stays, the paper's own or of all values there are"
+                where = where if recipe.closed else f"the edge of what was tried, in some fold{why}"
+                edges.setdefault(where, []).append(f"{row} ({', '.join(found)})")
         lines: list[str] = []
         if grown:
             lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
@@ -205,12 +207,6 @@ class Outcome:
 
     def _why(self, row: str) -> str:
         return next((why for rows, why in self.table.edges.items() if fnmatchcase(row, rows)), "")
-
-    def _why_at_edge(self, row: str, recipe: Recipe) -> str:
-        if recipe.closed:
-            return "an end of a grid that stays, the paper's own or of all values there are"
-        why = self._why(row)
-        return "the edge of what was tried, in some fold" + (f" ({why})" if why else "")
 
     def _printed(self) -> bool:
         """Whether the paper has a figure for one of ours, on whatever data."""
@@ -360,12 +356,12 @@ def cost(table: PaperTable, saved: Outcome | None = None) -> str:
 
 
 class PlotPoint(NamedTuple):
-    """A row: the paper's figure and ours, None if there is none, and our standard deviation over folds or starts."""
+    """A row: the paper's figure, None if there is none, ours, and its standard deviation over folds or starts."""
 
     row: str
     paper: float | None
-    ours: float | None
-    spread: float | None
+    ours: float
+    spread: float
 
 
 class Panel(NamedTuple):
@@ -384,7 +380,12 @@ def draw(panels: Sequence[Panel]) -> str:
     >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
     (2, 2, True)
     """
-    parts = [*_key()]
+    parts = [
+        _diamond(14, 14),
+        _text(24, 18, "the paper"),
+        f'<circle cx="90" cy="14" r="3.5" fill="{OURS}"/>',
+        _text(100, 18, "ours, with the standard deviation over folds (of “ten starts”: over starts)"),
+    ]
     top = 28
     for section, own in groupby(panels, key=lambda panel: panel.section):
         columns = list(own)
@@ -405,18 +406,9 @@ def draw(panels: Sequence[Panel]) -> str:
     return "\n".join([head + style, paper, *parts, "</svg>", ""])
 
 
-def _key() -> list[str]:
-    """The legend."""
-    return [
-        _diamond(14, 14),
-        _text(24, 18, "the paper"),
-        f'<circle cx="90" cy="14" r="3.5" fill="{OURS}"/>',
-        _text(100, 18, "ours, with the standard deviation over folds (of “ten starts”: over starts)"),
-    ]
-
-
 def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[str]:
-    ends = [end for point in panel.points for end in _ends(point)]
+    ends = [end for p in panel.points for end in (p.ours - p.spread, p.ours + p.spread)]
+    ends += [p.paper for p in panel.points if p.paper is not None]
     low, high = min(ends), max(ends)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     low, high = low - margin, high + margin
@@ -435,20 +427,13 @@ def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[s
         parts.append(_text(x, bottom + 14, f"{value:.{min(panel.digits, 3)}f}", "middle", 8))
     for point in panel.points:
         y = top + ABOVE + rows.index(point.row) * LINE
-        if point.ours is not None and point.spread:
+        if point.spread:
             a, b = across(point.ours - point.spread), across(point.ours + point.spread)
             parts.append(f'<line x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}" stroke="{OURS}"/>')
-        if point.ours is not None:
-            parts.append(f'<circle cx="{across(point.ours):.1f}" cy="{y}" r="3.5" fill="{OURS}"/>')
+        parts.append(f'<circle cx="{across(point.ours):.1f}" cy="{y}" r="3.5" fill="{OURS}"/>')
         if point.paper is not None:
             parts.append(_diamond(across(point.paper), y))
     return parts
-
-
-def _ends(point: PlotPoint) -> list[float]:
-    """The values that must be inside the panel."""
-    around = [] if point.ours is None else [point.ours - (point.spread or 0.0), point.ours + (point.spread or 0.0)]
-    return around + ([] if point.paper is None else [point.paper])
 
 
 def _diamond(x: float, y: float) -> str:

@@ -19,10 +19,9 @@ table: its name, the first cell of the row, and the column. The number of digits
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hingerank.arrays import Given
 from hingerank.data.files import DataError, write_whole
 from hingerank.papers.outcome import Figure, Outcome, compared, figure_text
 from hingerank.papers.sets import KNOWN
@@ -138,12 +137,14 @@ def stored_table(path: Path, outcomes: Mapping[str, Outcome]) -> list[str]:
     if not path.is_file():
         raise DataError(f"there is no {path}, but a page shows this table: run its benchmark, or remove the mark")
     words = json.loads(path.read_text("utf-8"))
-    show = _shown(words)
 
-    def cell(text: str) -> str:
-        return _ASKED.sub(lambda match: show(look_up(match[2], outcomes, bool(match[1]))), text)
+    def show(match: re.Match[str]) -> str:
+        text = f"{look_up(match[2], outcomes, bool(match[1])):.{words.get('digits', 4)}f}"
+        bare = not words.get("zero", True) and text.startswith(("0.", "-0."))
+        return text.replace("0.", ".", 1) if bare else text
 
-    return markdown_lines(words["header"], [[cell(text) for text in row] for row in words["rows"]], words.get("align"))
+    rows = [[_ASKED.sub(show, text) for text in row] for row in words["rows"]]
+    return markdown_lines(words["header"], rows, words.get("align"))
 
 
 def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) -> float:
@@ -157,17 +158,6 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
                     if (figure.row, figure.column) == (row, column) and value is not None:
                         return value
     raise DataError(f"no stored result has {'the paper’s ' * paper}{address}: run `hingerank reproduce {name}`")
-
-
-def _shown(words: Given) -> Callable[[float], str]:
-    """How the table writes a figure: its number of digits, and whether there is a zero before the point."""
-    digits, zero = words.get("digits", 4), words.get("zero", True)
-
-    def show(value: float) -> str:
-        text = f"{value:.{digits}f}"
-        return text if zero else text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
-
-    return show
 
 
 def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
@@ -201,7 +191,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
     for place in range(len(table.sections)):
         if not outcome.sections[place]:
             continue
-        lines += [f"**{outcome.section_title(place)}**", "", *_markdown(*table_lines(outcome, place)), ""]
+        lines += [f"**{outcome.section_title(place)}**", "", *_escaped(*table_lines(outcome, place)), ""]
         if outcome.note(place):
             lines += [outcome.note(place), ""]
     if outcome.not_run():
@@ -219,7 +209,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
 
 def _sets() -> str:
     rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
-    return "\n".join([*_markdown(["set", "in `fetch`", "folder"], rows), ""])
+    return "\n".join([*_escaped(["set", "in `fetch`", "folder"], rows), ""])
 
 
 def _counted(outcome: Outcome, own: bool) -> str:
@@ -241,15 +231,13 @@ def _overview(outcomes: Iterable[Outcome]) -> str:
         for o in outcomes
     ]
     header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
-    return "\n".join([*_markdown(header, rows), ""])
+    return "\n".join([*_escaped(header, rows), ""])
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return markdown_lines(_escaped(header), map(_escaped, rows))
-
-
-def _escaped(cells: Sequence[str]) -> list[str]:
-    return [cell.replace("|", "\\|").replace("*", "\\*") for cell in cells]
+def _escaped(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table of text, in which nothing is markup."""
+    header, *lines = ([cell.replace("|", "\\|").replace("*", "\\*") for cell in row] for row in (header, *rows))
+    return markdown_lines(header, lines)
 
 
 def markdown_lines(

@@ -45,10 +45,7 @@ def plot_basis(
     -------
     matplotlib.figure.Figure
     """
-    if figure is None:
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(9.0, 2.6 * len(functions)))
+    figure = _figure(9.0, 2.6 * len(functions), constrained=False) if figure is None else figure
     table = ranker.basis_table(feature_names, top)
     panels = figure.subplots(len(functions), 2, squeeze=False)
     figure.subplots_adjust(left=0.03, right=0.97, top=1 - 0.3 / figure.get_figheight(), bottom=0.02, wspace=0.06)
@@ -58,10 +55,7 @@ def plot_basis(
             axes.set_axis_off()
             axes.set_title(f"function {number + 1}, {side}", loc="left", fontsize=9, color="0.4")
             _write(axes, table[number][side], heaviest, colour)
-    if file is not None:
-        with draft_of(file) as draft:
-            figure.savefig(draft, format=Path(file).suffix[1:] or "png")
-    return figure
+    return _finish(figure, file)
 
 
 def _write(axes: "Axes", words: Sequence[tuple[str, float]], heaviest: float, colour: str) -> None:
@@ -177,10 +171,10 @@ def _value(ranker: Ranker) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 
-def _figure(width: float, height: float) -> "Figure":
+def _figure(width: float, height: float, constrained: bool = True) -> "Figure":
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
 
 
 def _finish(figure: "Figure", file: Path | str | None) -> "Figure":

@@ -18,6 +18,7 @@ from hingerank.arrays import Facts
 from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, leaderboard, learning_curves, shared_values, winner
 from hingerank.lab.report.examples import read_examples
+from hingerank.lab.report.plain import table as plain_table
 from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
 from hingerank.lab.topics import IN_PAPERS, is_diversity_measure
@@ -33,8 +34,10 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
     """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis,
     curves of features."""
     board = leaderboard(results, baseline=baseline, test=test)
-    header = results.header
+    header, methods = results.header, results.methods
     about = header.get("about", {})
+    # measures that papers on diversity show, and the user's own: the leaderboard has them with their marks
+    more = [m for m in results.measures if m in IN_PAPERS or not (is_diversity_measure(m) or is_measure(m))]
     return plain(
         {
             "title": about.get("title") or about.get("data") or "comparison",
@@ -43,19 +46,19 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             "baseline": board.baseline,
             "test": board.test,
             "measures": results.measures,
-            "more": more_measures(results),
+            "more": more,
             "folds": header["folds"],
-            "lines": _lines(results, board),
+            "lines": _lines(results, board, more),
             "pairs": pairs(results, board),
             "ranks": rank_curves(results),
             "learning": learning_curves(results, board.measure),
             "queries": query_values(results),
             "examples": read_examples(results.folder),
-            "searches": {method: search_curves(results, method) for method in results.methods},
-            "traces": {method: traces(results, method) for method in results.methods},
-            "weights": {method: weights(results, method) for method in results.methods},
-            "shapes": {method: shapes(results, method) for method in results.methods},
-            "basis": {method: basis(results, method) for method in results.methods},
+            "searches": {method: search_curves(results, method) for method in methods},
+            "traces": {method: traces(results, method) for method in methods},
+            "weights": {method: weights(results, method) for method in methods},
+            "shapes": {method: shapes(results, method) for method in methods},
+            "basis": {method: basis(results, method) for method in methods},
             "failures": [
                 {k: r.get(k) for k in ("method", "fold", "kind", "setting", "error")} for r in results.failures()
             ],
@@ -76,7 +79,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
 
 def _winner(results: Results, command: str | None) -> Facts | None:
     """Who won, with which setting, and the commands that make a model of it; None while nobody has a result."""
-    if not any(results.tests(method) for method in results.methods):
+    if not _tested(results):
         return None
     method, setting = winner(results)
     topics = is_diversity_measure(results.header["measure"])
@@ -85,35 +88,24 @@ def _winner(results: Results, command: str | None) -> Facts | None:
     return {"method": method, "setting": setting, "command": keep, "use": use}
 
 
-def more_measures(results: Results) -> list[str]:
-    """Measures that papers on diversity show, and the user's own: the leaderboard has them with their marks."""
-    return [m for m in results.measures if m in IN_PAPERS or not (is_diversity_measure(m) or is_measure(m))]
-
-
-def marks(results: Results, board: Leaderboard) -> dict[str, dict[str, str]]:
-    """{method: {measure: ▲, ▼ or ""}} of `more_measures`, as the leaderboard has for its own."""
-    found: dict[str, dict[str, str]] = {line.method: {} for line in board.lines}
-    for measure in more_measures(results):
+def _lines(results: Results, board: Leaderboard, more: list[str]) -> list[Facts]:
+    """The leaderboard's lines, with what each fold found and the marks (▲, ▼ or "") of more measures."""
+    marks: dict[str, dict[str, str]] = {line.method: {} for line in board.lines}
+    for measure in more:
         for line in leaderboard(results, measure, board.baseline, board.test).lines:
-            found[line.method][measure] = line.mark
+            marks[line.method][measure] = line.mark
+    found = []
+    for entry in board.to_dict():
+        tests = results.tests(entry["method"])
+        of_folds: Facts = {
+            "marks": marks[entry["method"]],
+            "fold_means": {record["fold"]: mean_value(record, board.measure) for record in tests},
+            "settings": {record["fold"]: record["setting"] for record in tests},
+            "certificates": {record["fold"]: record.get("certificate") for record in tests},
+            "predict_seconds": float(np.mean([record["predict_seconds"] for record in tests])) if tests else None,
+        }
+        found.append(entry | of_folds)
     return found
-
-
-def _lines(results: Results, board: Leaderboard) -> list[Facts]:
-    signs = marks(results, board)
-    return [{**_line(results, board, entry), "marks": signs[entry["method"]]} for entry in board.to_dict()]
-
-
-def _line(results: Results, board: Leaderboard, entry: Facts) -> Facts:
-    tests = results.tests(entry["method"])
-    measure = board.measure
-    return {
-        **entry,
-        "fold_means": {record["fold"]: mean_value(record, measure) for record in tests},
-        "settings": {record["fold"]: record["setting"] for record in tests},
-        "certificates": {record["fold"]: record.get("certificate") for record in tests},
-        "predict_seconds": float(np.mean([record["predict_seconds"] for record in tests])) if tests else None,
-    }
 
 
 def pairs(results: Results, board: Leaderboard) -> Facts:
@@ -197,12 +189,11 @@ def search_curves(results: Results, method: str) -> Facts:
             continue
         numeric = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in seen.values())
         order = sorted(seen, key=lambda k: seen[k]) if numeric else list(seen)
-        chosen = [record["setting"].get(name) for record in results.tests(method)]
         curves[name] = {
             "numeric": numeric,
             "values": [seen[key] for key in order],
             "folds": {fold: [best[key].get(fold) for key in order] for fold in results.folds},
-            "chosen": {fold["fold"]: value for fold, value in zip(results.tests(method), chosen)},
+            "chosen": {record["fold"]: record["setting"].get(name) for record in results.tests(method)},
         }
     return curves
 
@@ -347,13 +338,17 @@ def render_page(payload: Facts) -> str:
     """
     script = "\n".join(_resource(name) for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    lines = [
+        [line["method"], "–" if line["mean"] is None else f"{line['mean']:.4f} {line['mark']}"]
+        for line in payload["lines"]
+    ]
     parts = {
         "title": html.escape(payload["title"]),
         "policy": f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:",
         "style": _resource("page.css"),
         "data": script_json(payload),
         "script": script,
-        "leaderboard": _plain_table(payload),
+        "leaderboard": plain_table(["method", payload["measure"]], lines),  # for readers without scripts
     }
     page = _resource("page.html")
     for name, text in parts.items():  # marks cannot occur in what is put in: there every < is escaped
@@ -371,15 +366,3 @@ def script_json(value: object) -> str:
 
 def _resource(name: str) -> str:
     return files("hingerank.lab.report").joinpath(name).read_text("utf-8")
-
-
-def _plain_table(payload: Facts) -> str:
-    """The leaderboard for readers without scripts."""
-    rows = [
-        f"<tr><td>{html.escape(line['method'])}</td><td>"
-        + ("–" if line["mean"] is None else f"{line['mean']:.4f} {html.escape(line['mark'])}")
-        + "</td></tr>"
-        for line in payload["lines"]
-    ]
-    head = f"<tr><th>method</th><th>{html.escape(payload['measure'])}</th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
