@@ -211,36 +211,28 @@ def _emptied(folder: Path) -> Path:
 
 def shop_page(found: Demo) -> str:
     """The page of what the demo found."""
-    parts = [_story(found), _cards(found), _search(found), _curves(found), _rankings(found)]
-    parts += [places_part(found.shop.log, found.places), _why(found), _proof(found), _shipped(found)]
+    parts = [*_summary(found), _search(found), *_learned(found), places_part(found.shop.log, found.places)]
+    parts += [_why(found), *_proof_and_export(found)]
     return whole_page("hingerank demo", "A small shop: from clicks to a ranking", parts)
 
 
-def _story(found: Demo) -> str:
-    log = found.shop.log
-    searches, clicks = len(np.asarray(log.session_names)), float(log.clicks.sum())
-    return (
-        f'<p class="note">{searches:,} searches in a generated shop, {clicks:,.0f} '
-        "clicks, no judgments. The shop puts products of high margin first, and customers mostly see the top of the "
-        "page. hingerank estimated how often each position is seen, corrected the clicks for it, and learned one curve "
-        "per feature.</p>"
+def _summary(found: Demo) -> list[str]:
+    """What the demo did, and three figures."""
+    log, value = found.shop.log, found.values[found.best]
+    story = (
+        f'<p class="note">{len(np.asarray(log.session_names)):,} searches in a generated shop, '
+        f"{float(log.clicks.sum()):,.0f} clicks, no judgments. The shop puts products of high margin first, and "
+        "customers mostly see the top of the page. hingerank estimated how often each position is seen, corrected the "
+        "clicks for it, and learned one curve per feature.</p>"
     )
-
-
-def _cards(found: Demo) -> str:
-    before, after = found.ndcg["today"], found.ndcg[found.best]
-    value = found.values[found.best]
-    cards = [
-        (f"{before:.2f} → {after:.2f}", "NDCG@10 by judgments that training never saw"),
-        (
-            f"{100 * float(value.difference) / value.logged:+.0f} %",
-            f"{value.measure.upper()} by clicks, before any A/B test",
-        ),
-        (f"{found.ranker.certificate_.value:.1g}", "duality gap: how far from the optimum, at most"),
-    ]
-    return (
-        '<div class="panels">' + "".join(f'<div class="card"><b>{a}</b>{escape(b)}</div>' for a, b in cards) + "</div>"
-    )
+    change = f"{100 * float(value.difference) / value.logged:+.0f} %"
+    cards = {
+        f"{found.ndcg['today']:.2f} → {found.ndcg[found.best]:.2f}": "NDCG@10 by judgments that training never saw",
+        change: f"{value.measure.upper()} by clicks, before any A/B test",
+        f"{found.ranker.certificate_.value:.1g}": "duality gap: how far from the optimum, at most",
+    }
+    drawn = "".join(f'<div class="card"><b>{a}</b>{escape(b)}</div>' for a, b in cards.items())
+    return [story, f'<div class="panels">{drawn}</div>']
 
 
 def _search(found: Demo) -> str:
@@ -264,23 +256,23 @@ def _listing(found: Demo, order: np.ndarray) -> str:
     return html_table(["", *SHOWN], ["", *["number"] * len(SHOWN)], lines)
 
 
-def _curves(found: Demo) -> str:
+def _learned(found: Demo) -> list[str]:
+    """The curves of the features, and all rankings beside each other."""
     ranker = found.ranker
     order = np.argsort(-ranker.deviations_, kind="stable")
-    words = (
+    curves = (
         "A score is the sum of these curves. Customers want a fitting title, a good rating and a price near 60. "
         "Margin, which today's ranking pushes, is almost flat. Ticks show where the products are."
     )
-    panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
-    return part("What it learned", words, panels)
-
-
-def _rankings(found: Demo) -> str:
-    words = (
+    rankings = (
         "All were learned from the clicks of some searches and measured on the others. Clicks as they are repeat the "
         "ranking that was shown: margin seems to matter."
     )
-    return part("What the correction does", words, table(*found.table()))
+    panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
+    return [
+        part("What it learned", curves, panels),
+        part("What the correction does", rankings, table(*found.table())),
+    ]
 
 
 def _why(found: Demo) -> str:
@@ -291,20 +283,16 @@ def _why(found: Demo) -> str:
     return heading + bars([columns[0], "first", "second", "contribution"], rows)
 
 
-def _proof(found: Demo) -> str:
-    certificate = found.ranker.certificate_
-    words = (
+def _proof_and_export(found: Demo) -> list[str]:
+    certificate, check = found.ranker.certificate_, found.exported.check or {}
+    proof = (
         "Training minimises a convex function. The certificate bounds how much lower it could be: the "
         f"{certificate.kind} is {certificate.value:.2g}, found in {certificate.n_iter} iterations."
     )
-    return part("Certificate", words)
-
-
-def _shipped(found: Demo) -> str:
-    check = found.exported.check or {}
-    words = (
+    shipped = (
         f"{found.exported.files[0].name} holds the ranker as {found.exported.to.upper()}. It was run by "
         f"{check['consumer']} on {check['rows']:,} products; the largest difference of a score is "
         f"{check['largest_difference']:.1g}. The same steps on files of your own:"
     )
-    return part("Ship it", words, f"<pre>{escape(chr(10).join(found.commands))}</pre>")
+    commands = f"<pre>{escape(chr(10).join(found.commands))}</pre>"
+    return [part("Certificate", proof), part("Ship it", shipped, commands)]

@@ -316,18 +316,13 @@ def learning_curves(results: Results, measure: str | None = None) -> Facts:
     """
     measure = results.header["measure"] if measure is None else measure
     curves: dict[str, list[dict[str, float] | None]] = {}
-    for method in results.methods if len(results.sizes) > 1 else []:
-        curves[method] = [_point(results.at(size), method, measure) for size in results.sizes]
+    for there in map(results.at, results.sizes if len(results.sizes) > 1 else []):
+        for method in results.methods:
+            values = list(there.per_query(method, measure).values())
+            low, high = bootstrap_interval(values, rounds=1000, seed=results.header["seed"])
+            point = None if there.missing(method) else {"mean": mean_of(values), "low": low, "high": high}
+            curves.setdefault(method, []).append(point)
     return {"measure": measure, "sizes": results.sizes, "methods": curves}
-
-
-def _point(results: Results, method: str, measure: str) -> dict[str, float] | None:
-    if results.missing(method):
-        return None
-    low, high = bootstrap_interval(
-        list(results.per_query(method, measure).values()), rounds=1000, seed=results.header["seed"]
-    )
-    return {"mean": results.query_mean(method, measure), "low": low, "high": high}
 
 
 def latex_text(text: str) -> str:

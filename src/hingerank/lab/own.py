@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -92,12 +92,9 @@ def describe_part(value: object) -> Any:
     if isinstance(value, PLAIN):
         return plain(value)
     source = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
-    state = (
-        ""
-        if source is value
-        else f" {canonical({k: describe_part(v) for k, v in getattr(value, '__dict__', {}).items()})}"
-    )
-    return f"{source.__module__}:{source.__qualname__}{state}"
+    home = f"{source.__module__}:{source.__qualname__}"
+    state = {k: describe_part(v) for k, v in getattr(value, "__dict__", {}).items()}
+    return home if source is value else f"{home} {canonical(state)}"
 
 
 def check_values(name: str, values: object) -> None:
@@ -156,7 +153,8 @@ class _Words:
         if isinstance(thing, functools.partial):
             self.add((thing.func, thing.args, thing.keywords))
         elif isinstance(thing, CodeType):
-            self._add_code(thing)
+            self.word(thing.co_code, thing.co_names, thing.co_varnames, thing.co_freevars)
+            self.add(thing.co_consts)
         elif isinstance(thing, type):
             self._add_class(thing)
         elif inspect.ismethod(thing):
@@ -181,8 +179,10 @@ class _Words:
         self.add((function.__defaults__, function.__kwdefaults__, function.__code__))
         names = sorted(set(_names_in(function.__code__)))
         self._add_named(function.__globals__, names)
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        enclosing = {name: held for name, cell in cells for held in _content(cell)}
+        enclosing: dict[str, object] = {}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a variable of an enclosing function that is not set yet
+                enclosing[name] = cell.cell_contents
         self._add_named(enclosing, sorted(enclosing))
 
     def _add_named(self, values: Given, names: list[str]) -> None:
@@ -208,10 +208,6 @@ class _Words:
                 if name not in NO_CODE and _lasting(value):
                     self.add((name, value))
 
-    def _add_code(self, code: CodeType) -> None:
-        self.word(code.co_code, code.co_names, code.co_varnames, code.co_freevars)
-        self.add(code.co_consts)
-
 
 def _lasting(value: object) -> bool:
     """Whether a value is part of a program's text: a constant, a class, a function or what wraps one."""
@@ -219,12 +215,6 @@ def _lasting(value: object) -> bool:
         return all(map(_lasting, value))
     wraps = isinstance(value, staticmethod | classmethod | property | functools.partial)
     return wraps or isinstance(value, CONSTANTS) or callable(value)
-
-
-def _content(cell: CellType) -> Iterator[object]:
-    """What a variable of an enclosing function holds; nothing before it is set."""
-    with contextlib.suppress(ValueError):
-        yield cell.cell_contents
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

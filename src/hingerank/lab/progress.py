@@ -91,7 +91,7 @@ class LiveBoard:
         names = ("method", "fold", "seed", "size")
         tests = {tuple(map(r.get, names)): r for r in progress.results.records if r["kind"] == "test"}
         fresh = [] if self._seen is None else [key for key in tests if key not in self._seen]
-        if self._seen is None and tests:
+        if self._seen is None and progress.done:
             self._say(f"continuing: {progress.done} of {progress.total} results are there")
         self._seen = set(tests)
         for key in fresh:

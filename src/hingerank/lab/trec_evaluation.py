@@ -142,7 +142,7 @@ def evaluate_run(
 def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Measure]) -> RankedLists:
     """The topics' rankings, beside all that is known of each topic, and beside what is both ranked and judged."""
     retrieved = [ranked[topic].docids for topic in topics]
-    missing = [_without(judged[topic], set(docids)) for topic, docids in zip(topics, retrieved)]
+    missing = [[d for d in judged[topic] if d not in there] for topic, there in zip(topics, map(set, retrieved))]
     rows = [(topic, d) for topic, *both in zip(topics, retrieved, missing) for d in chain(*both)]
     known_grades = np.array([judged[topic].get(d, 0.0) for topic, d in rows])
     check_measurable(wanted, known_grades, lambda row: "of document {1} in topic {0}".format(*rows[row]))
@@ -163,10 +163,6 @@ def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Mea
         paired=RankedLists(grades[graded], scores[graded], _borders(paired_sizes)),
         top_grade=max(chain.from_iterable(of.values() for of in judged.values()), default=0.0),
     )
-
-
-def _without(documents: dict[str, float], placed: set[str]) -> list[str]:
-    return [document for document in documents if document not in placed]
 
 
 def _borders(sizes: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
-from hingerank.lab.progress import describe_time
 from hingerank.lab.run_folder import versions
 from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
 from hingerank.papers.sets import MissingSet
+from hingerank.watching import describe_time
 
 LABELS, WIDTH, LINE, ABOVE, BELOW = 190, 170, 15, 34, 24  # pixels: row names, panel, row, title, axis
 PANELS = 4  # side by side

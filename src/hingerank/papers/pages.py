@@ -162,13 +162,9 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
 
 def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
     """Write one Markdown page with all outcomes; pictures: the folder beside it that contains theirs."""
-    parts = [
-        INTRODUCTION,
-        _sets(),
-        "## The tables\n",
-        _overview(outcomes),
-        *(_chapter(outcome, pictures) for outcome in outcomes),
-    ]
+    sets = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
+    parts = [INTRODUCTION, *_escaped(["set", "in `fetch`", "folder"], sets), "", "## The tables\n", _overview(outcomes)]
+    parts += [_chapter(outcome, pictures) for outcome in outcomes]
     write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
 
 
@@ -207,29 +203,12 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
     return "\n".join(lines)
 
 
-def _sets() -> str:
-    rows = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
-    return "\n".join([*_escaped(["set", "in `fetch`", "folder"], rows), ""])
-
-
-def _counted(outcome: Outcome, own: bool) -> str:
-    """The cell of the overview for the paper's own methods, or for its baselines."""
-    close, total = outcome.counts(own)
-    return f"{close} of {total}" if total else "–"
-
-
 def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = [
-        [
-            f"[{o.table.name}](#{o.table.name})",
-            o.table.cited,
-            o.title,
-            _counted(o, True),
-            _counted(o, False),
-            o.within() if o.counts()[1] else o.agreement(),
-        ]
-        for o in outcomes
-    ]
+    rows = []
+    for o in outcomes:
+        counts = [f"{close} of {total}" if total else "–" for close, total in (o.counts(own) for own in (True, False))]
+        agreed = o.within() if o.counts()[1] else o.agreement()
+        rows.append([f"[{o.table.name}](#{o.table.name})", o.table.cited, o.title, *counts, agreed])
     header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
     return "\n".join([*_escaped(header, rows), ""])
 
