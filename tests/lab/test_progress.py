@@ -59,6 +59,15 @@ def test_lines_where_there_is_no_terminal(data, rankers, tmp_path):
     assert again == ["continuing: 12 of 12 results are there"]
 
 
+def test_only_results_of_the_methods_that_run_are_there(data, rankers, tmp_path):
+    run(data, rankers, False, tmp_path)
+    console = Console(file=io.StringIO(), force_terminal=False, width=90)
+    with LiveBoard(console) as board:
+        more = [Method("another", rankers.Column)]
+        compare(more, query_folds(data, 3), workers=1, measures=["map"], progress=board, folder=tmp_path)
+    assert "continuing" not in console.file.getvalue()
+
+
 def test_a_block_on_a_terminal(data, rankers, tmp_path):
     said = run(data, rankers, True, tmp_path)
     assert "12 of 12 results" in said and "[b]first" in said and "9/9" in said
