@@ -47,6 +47,12 @@ def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
     assert "propensities (all-pairs), phone" in out
 
 
+def test_regression_takes_a_table_of_features_without_grades(call, tmp_path):
+    (tmp_path / "f.csv").write_text("query,docid,x\n" + "".join(f"red shoes,d{d},{d}\n" for d in range(4)))
+    out = call("clicks propensities log.csv --query text --method regression-em --features f.csv")
+    assert "propensities (regression-em)" in out
+
+
 def test_judgments_for_other_programs(call, tmp_path):
     out = call("clicks judgments log.csv --query text --model sdbn --to opensearch -o import.json")
     assert "perplexity" in out and "import.json" in out
@@ -67,6 +73,9 @@ def test_mistakes(call):
         ("clicks info log.csv --query text --action click=x", "--action click=x is not of the form NAME=WEIGHT"),
         ("clicks propensities log.csv --query text --method regression-em", "give --features"),
         ("clicks info none.csv", "none.csv: there is no such file"),
-        ("clicks propensities log.csv --query text --by-context", "the log has no contexts"),
+        ("clicks propensities log.csv --query text --by-context", "with --context"),
+        ("clicks judgments log.csv --query text --counted", "column of lists with --session"),
+        ("clicks judgments log.csv --query text --least-showings 1e6", "--least-showings 1e+06 is too high"),
+        ("clicks info log.csv --query text --action buy", "--action needs a column with names of actions"),
     ]:
         assert words in call(line, 1)

@@ -102,7 +102,7 @@ def test_report(files, capsys):
         "<svg",
     ):
         assert word in text
-    run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page, "--force")  # by EM
+    run("report", files / "log.csv", "--features", files / "features.parquet", "-o", page, "--force")  # by all-pairs
     assert "95 % interval" in page.read_text() and "What rankings are worth" not in page.read_text()
     assert "<script" not in page.read_text()
 
@@ -127,6 +127,18 @@ def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
         ),
         (["fit", "log.csv", "--features", "features.parquet", "--model", "lightgbm", "-o", "x"], "learn from clicks"),
         (["fit", "features.parquet", "--correction", "naive", "-o", "x"], "--correction is for a click log"),
+        (
+            ["fit", "log.csv", "--features", "features.parquet", "--propensities", GIVEN, "--clip", "0.2", "-o", "x"],
+            "--clip is for --correction clipped or doubly-robust, not for --correction ips",
+        ),
+        (
+            ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet", "--clip", "0.2"],
+            "--clip is for --estimator clipped or dr, not for --estimator ips",
+        ),
+        (
+            ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet"],
+            "--estimator ips needs propensities",
+        ),
         (
             ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet", "--preset", "trec"],
             "--preset",

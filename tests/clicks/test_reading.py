@@ -138,6 +138,8 @@ def test_actions_weigh_and_the_largest_counts(tmp_path):
     assert log.notes["events of action 'hover': not counted"] == 1
     assert counts(hr.read_clicks(path, actions={"purchase": 2}))["hats", "x", 1] == (1, 0)
     table = frame().assign(clicked=["view", "click", "view", "view", "buy", "view", "click", "click"])
+    with pytest.raises(hr.DataError, match="actions needs a column with names of actions, and 'n' holds numbers"):
+        hr.read_clicks(table.assign(n=1), clicked="n", actions={"buy": 3})
     log = hr.read_clicks(table, actions={"click": 1, "buy": 3})
     assert counts(log)["shoes", "a", 2] == (1, 3)
     assert log.notes["rows of action 'view': shown, not clicked"] == 4

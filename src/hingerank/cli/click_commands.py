@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hingerank.cli.groups import JSON
+from hingerank.cli.click_fits import open_features
+from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import print_json, print_table, working
 from hingerank.registry import did_you_mean
@@ -135,12 +136,13 @@ def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
 
 
 def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None, json: bool) -> None:
-    from hingerank.cli.files import open_data
-    from hingerank.clicks.propensities import propensities
+    from hingerank.clicks.propensities import place_name, propensities
 
     if options.method == "regression-em" and options.features is None:
         raise ValueError("--method regression-em needs the features of the documents: give --features")
-    rows = None if options.features is None else open_data(options.features)
+    if options.by_context and log.context is None:
+        raise ValueError("the log has no contexts: name their column or field with --context")
+    rows = None if options.features is None else open_features(options.features, Rows())
     with working("estimating"):
         found = propensities(log, options.method, data=rows, by_context=options.by_context)
         stored = found.to_dict(options.level)
@@ -156,7 +158,7 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
     for context, values, low, high in zip(contexts, several, *bounds):
         rows_shown = [
-            [place, *(_digits(v) for v in (value, below, above)), _caution(found, _name(place, context))]
+            [place, *(_digits(v) for v in (value, below, above)), _caution(found, place_name(place, context))]
             for place, value, below, above in zip(stored["places"], values, low, high)
         ]
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
@@ -171,10 +173,6 @@ def _caution(found: "Propensities", place: str) -> str:
     )
 
 
-def _name(place: int, context: object) -> str:
-    return f"{place}" if context is None else f"{place} ({context})"
-
-
 def _digits(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
@@ -184,6 +182,8 @@ def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, j
     from hingerank.clicks.models import click_model
     from hingerank.data.tables import write_table
 
+    if log.session is None:
+        raise ValueError("click models are of whole lists: name the column of lists with --session, without --counted")
     with working("fitting"):
         model = click_model(log, options.model)
         found = judgments(model, options.grades, options.least_showings)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hingerank.clicks.log import ClickData, ClickLog
     from hingerank.clicks.propensities import Propensities
     from hingerank.clicks.value import ClickValue, ClickValues
+    from hingerank.data.ranking_data import RankingData
 
 
 class ClickOptions(
@@ -26,6 +27,11 @@ class ClickOptions(
         "A file that hingerank clicks propensities wrote, or numbers, position 1 first. Default: the log's.",
     )
     clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
+
+    def check_clip(self, option: str, chosen: str, robust: str) -> None:
+        """Refuse --clip for estimates that raise no propensities: others than "clipped" and the doubly robust one."""
+        if self.clip is not None and chosen not in ("clipped", robust):
+            raise ValueError(f"--clip is for {option} clipped or {robust}, not for {option} {chosen}")
 
     def given_propensities(self, log: "ClickLog") -> "Propensities | list[float] | None":
         """Return the value of --propensities as the library takes it."""
@@ -55,6 +61,7 @@ class ClickTraining(ClickOptions):
         """Return the keyword arguments of `fit_clicks`."""
         from hingerank.export.model_file import load
 
+        self.check_clip("--correction", self.correction, "doubly-robust")
         return {
             "propensities": self.given_propensities(log),
             "correction": self.correction,
@@ -78,15 +85,19 @@ def is_log(rows: Rows) -> bool:
 def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
     """Return the log, and its clicks joined with the features that --features names."""
     from hingerank.clicks.reading import read_clicks
-    from hingerank.data.files import kind_to_read
 
-    features = Path(str(rows.features))
-    table = kind_to_read(features) == "table"
-    named = Rows(missing=rows.missing, qid=rows.qid, docid=rows.docid, label="" if table else None)
-    found = open_data(features, named)
+    features = open_features(Path(str(rows.features)), rows)
     with working(f"reading {data.name}"):
         log = read_clicks(data)
-        return log, log.join(found)
+        return log, log.join(features)
+
+
+def open_features(path: Path, rows: Rows) -> "RankingData":
+    """Return rows with features of documents. A table of them needs no column of grades."""
+    from hingerank.data.files import kind_to_read
+
+    named = Rows(missing=rows.missing, qid=rows.qid, docid=rows.docid, label="" if kind_to_read(path) == "table" else None)
+    return open_data(path, named)
 
 
 def fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
@@ -111,6 +122,7 @@ def value_of_models(
     from hingerank.clicks.value import evaluate_clicks
     from hingerank.export.model_file import load
 
+    how.check_clip("--estimator", how.estimator, "dr")
     log, joined = open_clicks(data, rows)
     names = [str(path) for path in models]
     with working("evaluating"):

@@ -33,7 +33,11 @@ KINDS = {  # kind of data -> its name in messages, and how to give such data
     "comparison": ("a comparison", ""),
     "personal model": ("a personal model", ""),
 }
-IN_PYTHON = {"random_state": "--seed", "held_out": "--hold-out"}  # Python argument -> option of another name
+IN_PYTHON = {
+    "random_state": "--seed",
+    "held_out": "--hold-out",
+    "actions": "--action",
+}  # Python argument -> option of another name
 
 
 REQUIRED = MISSING  # the default of an option that must be given

@@ -133,7 +133,9 @@ def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0)
     relevance = model.relevance()
     kept = model.showings_ >= least_showings
     if not kept.any():
-        raise DataError(f"no document was shown {least_showings:g} times: lower least_showings")
+        raise DataError(
+            f"no document was shown {least_showings:g} times: least_showings={least_showings:g} is too high"
+        )
     largest = float(relevance[kept].max())
     grade = np.round(relevance[kept] / (largest if largest > 0 else 1.0) * (n_grades - 1)).astype(np.int64)
     queries, documents = model.query_names_[model.query_[kept]], model.document_names_[model.document_[kept]]

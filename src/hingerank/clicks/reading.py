@@ -275,10 +275,13 @@ def _number(value: object) -> float:
 
 def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float]) -> np.ndarray:
     """Numbers, or the weights of the actions that the column names; an empty one is none."""
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return _numbers(column)
-    texts = ["" if is_missing(value) else str(value).strip() for value in column.to_list()]
+    named = not (column.dtype.is_numeric() or column.dtype == nw.Boolean)
+    texts = ["" if is_missing(value) else str(value).strip() for value in column.to_list()] if named else []
     if all(decimal(text) is not None for text in texts[:100] if text):
+        if actions != CLICK:
+            raise DataError(
+                f"actions needs a column with names of actions, and {column.name!r} holds numbers: leave it out"
+            )
         return _numbers(column)
     if all(text.lower() in ("true", "false", "") for text in texts[:100]):
         return np.array([{"true": 1.0, "false": 0.0}.get(text.lower(), np.nan) for text in texts])

@@ -267,6 +267,11 @@ class WeightedClicks:
 
     def __init__(self, data: ClickedRows, propensities: KnownBias, estimator: str, clip: float | None):
         self.data, rows = data, data.data
+        if propensities is None and data.propensity is None:
+            raise ValueError(
+                f"estimator={estimator!r} needs propensities: give those of hingerank.propensities(log), or numbers, "
+                "that of place 1 first; the log itself has none"
+            )
         alpha, beta = bias_of(data, propensities, estimator)
         least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0
         self.weight = 1.0 / np.maximum(alpha, least)  # of a click, by cell
