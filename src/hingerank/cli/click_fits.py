@@ -96,7 +96,8 @@ def open_features(path: Path, rows: Rows) -> "RankingData":
     """Return rows with features of documents. A table of them needs no column of grades."""
     from hingerank.data.files import kind_to_read
 
-    named = Rows(missing=rows.missing, qid=rows.qid, docid=rows.docid, label="" if kind_to_read(path) == "table" else None)
+    label = "" if kind_to_read(path) == "table" else None
+    named = Rows(missing=rows.missing, qid=rows.qid, docid=rows.docid, label=label)
     return open_data(path, named)
 
 
