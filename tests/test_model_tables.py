@@ -78,7 +78,8 @@ def test_missing_values_need_a_rule(shop, capsys, tmp_path):
     _, path, _ = shop
     names = ["--label", "stars", "--docid", "sku", "--features", "price,bm25"]
     assert main(["fit", str(path), *names, "-o", f"{tmp_path}/other/"]) != 0
-    assert "--set missing=median" in capsys.readouterr().err
+    problem = capsys.readouterr().err
+    assert "column 0 'price'" in problem and "--set missing=median" in problem
     assert main(["tune", str(path), *names, "--set", "missing=zero,median", "-o", f"{tmp_path}/tuned/"]) == 0
 
 

@@ -244,3 +244,11 @@ def test_concatenate_joins_kinds_of_text():
     whole = RankingData.concatenate(other, join_queries=True)
     assert whole == RankingData.concatenate(parts, join_queries=True)
     assert whole.n_queries == len(set(whole.qid.tolist()))
+
+
+def test_the_constructor_takes_arrays_alone():
+    """Rows of a pandas series would be taken by its labels."""
+    X, y, qid = np.eye(3), np.array([0.0, 1, 2]), np.zeros(3)
+    for other in ({"X": X.tolist()}, {"y": y.tolist()}, {"qid": qid.tolist()}):
+        with pytest.raises(DataError, match="from_arrays"):
+            RankingData(**({"X": X, "y": y, "qid": qid} | other))

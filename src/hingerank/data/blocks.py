@@ -271,7 +271,7 @@ MISSING = ("error", "zero", "nan")
 _NOT_FINITE = ("nan", "inf", "+inf", "-inf", "infinity", "-infinity")
 
 
-def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
+def check_matrix(X: Matrix, missing: str = "error", names: Sequence[str] | None = None) -> Matrix:
     """X as a C-ordered array of float32 or float64, or as CSR (see `plain_csr`). Other number types become float64.
 
     Infinite values are an error. An X that already has this form is not copied, and the user's own X is never changed.
@@ -281,6 +281,8 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
     X : array, list of rows, or SciPy matrix
     missing : {"error", "zero", "nan"}
         What NaN means: "error" refuses it, "zero" replaces it by 0, "nan" keeps it.
+    names : sequence of str, optional
+        Names of the columns, for errors.
     """
     if missing not in MISSING:
         raise DataError(f"missing is {missing!r}, expected one of {', '.join(map(repr, MISSING))}")
@@ -288,10 +290,10 @@ def check_matrix(X: Matrix, missing: str = "error") -> Matrix:
     values: Any = matrix.data if sp.issparse(matrix) else matrix
     if all_finite(values):
         return matrix
-    _refuse(matrix, np.isinf(values), "infinite")
+    _refuse(matrix, np.isinf(values), "infinite", names=names)
     if missing == "error":
         remedy = 'pass missing="zero" or missing="nan" to accept it'
-        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, option="missing")
+        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, option="missing", names=names)
     if missing == "zero":
         matrix = matrix.copy()
         np.nan_to_num(matrix.data if sp.issparse(matrix) else matrix, copy=False)

@@ -55,7 +55,7 @@ def columns_from_frame(
     X, names = _matrix(table, _feature_columns(table, features, {label or "label", qid, docid}), dtype)
     n_rows = len(table)
     return (
-        check_matrix(X, missing),
+        check_matrix(X, missing, names),
         np.zeros(n_rows) if label is None else check_grades(table[label].to_numpy(), n_rows),
         np.zeros(n_rows, np.int64) if qid is None else check_ids(table[qid].to_numpy(), n_rows, f"column {qid!r}"),
         None if docid is None else check_ids(table[docid].to_numpy(), n_rows, f"column {docid!r}"),

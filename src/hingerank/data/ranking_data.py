@@ -42,8 +42,8 @@ class FoldParts(NamedTuple):
 class RankingData:
     """Ranking data: feature rows, grades, query ids, document ids and feature names.
 
-    Rows stay in file order; `blocks` has the rows of each query. The constructor does not check its arguments: use
-    `from_arrays` or `from_frame` for data that were not checked before.
+    Rows stay in file order; `blocks` has the rows of each query. The constructor takes arrays and does not check their
+    values: use `from_arrays` or `from_frame` for data that were not checked before.
 
     Parameters
     ----------
@@ -71,6 +71,14 @@ class RankingData:
     feature_names: Sequence[str] | None = None
     index_base: int | None = None
     notes: Mapping[str, int] | None = None
+
+    def __post_init__(self) -> None:
+        plain = isinstance(self.X, np.ndarray | RowsView | StackedRows) or sp.issparse(self.X)
+        if not (plain and isinstance(self.y, np.ndarray) and isinstance(self.qid, np.ndarray)):
+            raise DataError(
+                "RankingData(X, y, qid) takes NumPy arrays or CSR matrices: use RankingData.from_arrays(X, y, qid) for "
+                "lists, series and frames, or RankingData.from_frame(frame) for a table with a column of grades"
+            )
 
     @classmethod
     def from_arrays(
@@ -106,7 +114,7 @@ class RankingData:
         """
         if qid is not None and group is not None:
             raise DataError("give qid or group, not both: group is the number of rows of each query, in row order")
-        matrix = check_matrix(X, missing)
+        matrix = check_matrix(X, missing, feature_names)
         n_rows, n_features = matrix.shape
         if n_rows == 0:
             raise DataError("X has no rows: give at least one")
