@@ -551,3 +551,12 @@ def test_options_at_their_default_fit_everything():
     check_kind("ratings", FitRows())
     with pytest.raises(ValueError, match="--validation is for graded rows, not for ratings of users"):
         check_kind("ratings", FitRows(validation=Path("v.txt")))
+
+
+def test_what_tune_advises_names_options(call):
+    """Only the ranks within a query matter here, and no export carries them."""
+    places = [(q, d % 3, d // 3) for q in range(20) for d in range(9)]
+    rows = (f"{a + b} qid:{q} 1:{a * 10 ** (q % 4)} 2:{b * 10 ** (3 - q % 4)}\n" for q, a, b in places)
+    Path("ranks.txt").write_text("".join(rows))
+    status, out, _ = call("tune ranks.txt --set context=none,rank --set C=0.01 --set scale=standard -o m/")
+    assert status == 0 and "tune with --serve one of" in " ".join(out.split()) and "serve=" not in out

@@ -147,7 +147,7 @@ def tune(
     columns, lines = found.table(out.top)
     shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
     print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
-    print(found)
+    print(str(found).replace(" serve= ", " --serve "))
     for name, setting in found.members.items():
         print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")
     for name, more in found.widened.items():
