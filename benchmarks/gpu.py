@@ -20,7 +20,7 @@ import numpy as np
 import hingerank as hr
 from hingerank.data.generate import make_letor, make_like
 from hingerank.lab.folds import query_folds
-from hingerank.problem import torch_bins, torch_design
+from hingerank.problem import torch_design
 from measuring import keep_table, seconds_of
 
 HEADER = ["fit", "seconds", "of which solving", "data read", "terabytes", "of copy speed"]
@@ -162,7 +162,7 @@ def alone(make, options, data, device) -> list[str]:
 
 def additive_rows(device, share, speed, finish_now) -> list[list[str]]:
     """Of curves: against the bytes of bins and places, and against the cores beside the device."""
-    watches = [Watch(torch_bins.TorchBins, name, finish_now) for name in ("away", "home")]
+    watches = [Watch(torch_design.TorchBins, name, finish_now) for name in ("away", "home")]
     rows = []
     for queries, C in ((5_000, 1e-3), (5_000, 1e-1), (50_000, 1e-4)):
         data = letor(queries, share)
