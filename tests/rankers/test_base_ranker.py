@@ -189,8 +189,10 @@ def test_bad_inputs_say_what_is_wrong():
         ({"eval_group": [[3]]}, "without eval_set"),
         ({"eval_set": [(X, y)], "eval_group": []}, "as long"),
     ]:
+        ranker = Ridge()
         with pytest.raises(ValueError, match=message):
-            Ridge().fit(X, **{"y": y, "qid": None, **arguments})
+            ranker.fit(X, **{"y": y, "qid": None, **arguments})
+        assert "coef_" not in vars(ranker)  # refused before the fit
 
 
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")

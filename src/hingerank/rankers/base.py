@@ -174,11 +174,12 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
         eval_group : rows per query for each pair of eval_set, or None
         """
+        held = evaluation_sets(eval_set, eval_group)
         if isinstance(X, RowsInParts):
             self._fit_parts(X, y, qid, sample_weight, group)
         else:
             self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
-        return self._finish(evaluation_sets(eval_set, eval_group))
+        return self._finish(held)
 
     def _finish(self, held: Sequence[GivenRows] = ()) -> Self:
         """Finish a fit: check the weights, prepare what predictions need, score the held-out sets."""

@@ -70,7 +70,7 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     if isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
         options["ensure_all_finite"] = False
     try:
-        if by_blocks and _stays(given):
+        if by_blocks and is_mapped(given) and _stays(given):
             if names is None:
                 validate_data(ranker, given, reset=reset, skip_check_array=True)
             checked = given if isinstance(given, RowsView) else RowsView(given)
@@ -136,9 +136,9 @@ def _check_kind(X: Matrix) -> None:
 
 
 def _stays(X: Matrix) -> bool:
-    """Whether X is in a mapped file, in the form that kernels take, and can stay there as a RowsView. The first pass
-    over the rows then checks the values."""
-    if not is_mapped(X) or X.dtype not in (np.float32, np.float64):
+    """Whether mapped rows have the form that kernels take and can stay in their file as a RowsView. The first pass over
+    the rows then checks the values."""
+    if X.dtype not in (np.float32, np.float64):
         return False
     return sparse.issparse(X) or isinstance(X, RowsView) or bool(X.ndim == 2 and X.flags.c_contiguous)
 
