@@ -73,6 +73,17 @@ def test_rows_are_not_scaled_before_a_fit_that_would_see_them_as_they_are():
     np.testing.assert_allclose([t.mean for t in found.tuning_.trials], by_hand(Squares), atol=1e-12)
 
 
+def test_tune_gives_query_ids_to_a_predict_that_takes_them():
+    from sklearn.linear_model import Ridge
+
+    class Plain(Ridge):
+        def fit(self, X, y, qid=None):
+            return super().fit(X, y)
+
+    found = hr.tune(Plain(), DATA, folds=2, params={"alpha": [0.1, 1.0]}, widen=False)
+    assert all(trial.problem is None for trial in found.tuning_.trials) and found.predict(DATA.X).shape == DATA.y.shape
+
+
 @pytest.mark.parametrize("by", ["fit", "_fit", "predict"])
 def test_compare_tries_what_the_class_itself_does(by):
     method = Method("turned", turned(hr.RankSVM, by), {"C": CS}, {"scale": "standard", "tol": 1e-2})

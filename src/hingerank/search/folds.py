@@ -5,6 +5,7 @@ user's class that overrides only `fit` or `predict` inherits these shortcuts fro
 are then not used: every setting is fitted and scored by the class's own methods.
 """
 
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -360,7 +361,10 @@ def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.
     first = path[0]
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
-        return [member.predict(X, qid) for member in path]
+        if isinstance(first, BaseRanker):
+            return [member.predict(X, qid) for member in path]
+        ids = {"qid": qid} if "qid" in inspect.signature(first.predict).parameters else {}
+        return [member.predict(X, **ids) for member in path]
     _, qid = grades_and_ids(X, None, qid)
     rows = first._scaled(check_features(first, X, reset=False), qid)
     return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
@@ -377,7 +381,7 @@ class ClickFolds(QueryFolds):
     data : ClickData
     measure : "dcg@10", "average-rank", ... (`hingerank.metrics.places`)
     validation : clicks to choose on instead of folds
-    folds, seed, tol_factor : as in QueryFolds
+    folds, seed, keep_scores : as in QueryFolds
     propensities, correction, clip, around : as in `fit_clicks`
     """
 
@@ -388,7 +392,6 @@ class ClickFolds(QueryFolds):
         validation: object = None,
         folds: int = 5,
         seed: int = 0,
-        tol_factor: float = 10.0,
         keep_scores: bool = False,
         *,
         propensities: Propensities = None,
@@ -402,8 +405,7 @@ class ClickFolds(QueryFolds):
         for each in given:
             refuse_parts(each, "settings are chosen")
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
-        held = rows[1] if validation is not None else None
-        super().__init__(rows[0], measure, held, folds, seed, tol_factor, keep_scores)
+        super().__init__(rows[0], measure, rows[1] if len(rows) > 1 else None, folds, seed, keep_scores=keep_scores)
         self.around = around
         self.shown = dict(zip(given[-1].data.blocks.ids.tolist(), np.asarray(given[-1].lists).tolist()))
 
