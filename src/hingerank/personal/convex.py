@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import squared_hinge
@@ -17,7 +18,7 @@ from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ROWS_PER_BLOCK, rows_or_mean
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_positive
+from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_C_and_tol
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem
 from hingerank.problem.design import RowsDesign
@@ -186,7 +187,7 @@ class ConvexPersonalRanker(PersonalRanker):
         )
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
-        check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        check_C_and_tol(self)
         self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched.preferences)
@@ -328,7 +329,7 @@ class MeanVarianceRanker(SeparateRanker):
         self.shared = shared
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
-        check_positive(self, "shared")
+        positive("shared", self.shared)
         design = MeanAndOwnDesign(X, preferences, self.shared)
         solution = self._newton(design, preferences)
         self.coef_ = design.root * solution.w[: design.cut]

@@ -40,7 +40,7 @@ from hingerank.personal.problem import (
     in_use,
     start_of_users,
 )
-from hingerank.personal.rankers import Watched, accuracies, check_positive
+from hingerank.personal.rankers import Watched, accuracies, check_C_and_tol
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
@@ -263,6 +263,8 @@ class PersonalRankSVM(FactorRanker):
         whether users are in parts with their ratings; clicks: clicks to compare with all items.
         """
         self._check_settings()
+        if self.C is not None:
+            self.C_ = float(self.C)
         if clicks is not None:
             return self._learn_clicks(X, preferences, clicks)
         if self.loss == "squared":
@@ -270,43 +272,37 @@ class PersonalRankSVM(FactorRanker):
         if in_parts:
             return self._learn_parts(X, preferences)
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
-        threads = asked_threads(self.n_jobs)
         with serial_blas():  # passes have their own threads, and one BLAS thread gives repeatable results
             if start is None:
-                U, fixed = self._start(small, fitted.n_users)
-                self.C_ = 1.0 if self.C is None else float(self.C)
+                U = self._start(small, fitted.n_users)
                 if self.C is None:
                     multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, fitted, U)
-                    norm = first_gradient_norm(small.shape[1], FirstGradient(small, fitted).power)
-                    self.C_ = self._over(norm, multiple)
-                V = start_of_users(fitted.n_users, U.shape[1], fixed)
+                    self.C_ = multiple / self._gradient_norm(small, FirstGradient(small, fitted).power)
+                V = start_of_users(fitted.n_users, U.shape[1], int(self.shared))
             else:
-                U, fixed, self.C_ = start[0] if columns is None else start[0][columns], int(self.shared), start[2]
-                V = np.pad(start[1], ((0, 0), (0, fixed)), constant_values=1.0)
+                U, self.C_ = start[0] if columns is None else start[0][columns], start[2]
+                V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
             for draw in draws:
-                objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
-                epoch = alternating(LocalUsers(objective, V), U, tol=0.0, max_iter=PER_DRAW)
+                epoch = self._alternate(small, fitted, U, V, self.C_, tol=0.0, max_iter=PER_DRAW)
                 U, V, fitted = epoch.w, epoch.extra["V"], draw()
-            objective = FactorObjective(small, fitted, self.C_, U.shape[1], threads, fixed, self._width())
-            watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched, threads)
-            solution = alternating(LocalUsers(objective, V), U, watch=lambda U: watch(U, V), **self._limits())
-            self._learn_prior(small, solution.w, solution.extra["V"], fitted, threads)
+            watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched)
+            solution = self._alternate(small, fitted, U, V, self.C_, watch=lambda U: watch(U, V), **self._limits())
+            self._learn_prior(small, solution.w, solution.extra["V"], fitted)
         return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
     def _learn_parts(self, X: Matrix, packed: Any) -> Solution:
         small, columns = packed.features(X)
         with serial_blas():
             rows, some = packed.sample(self, small.shape[0])
-            U, fixed = self._start(small, packed.n_users)
-            self.C_ = 1.0 if self.C is None else float(self.C)
+            U = self._start(small, packed.n_users)
             if self.C is None:
                 multiple, U = self._multiple(small, some, U)
-                self.C_ = self._over(first_gradient_norm(small.shape[1], packed.power), multiple)
-            users = packed.begin(self.C_, U.shape[1], fixed, self._width())
+                self.C_ = multiple / self._gradient_norm(small, packed.power)
+            users = packed.begin(self.C_, U.shape[1], int(self.shared), self._width())
             solution = alternating(
                 users, U, watch=lambda U: accuracies((packed.right(U), packed.n_pairs), None, None), **self._limits()
             )
-            self._learn_prior(small, solution.w, solution.extra["V"][rows], some, asked_threads(self.n_jobs))
+            self._learn_prior(small, solution.w, solution.extra["V"][rows], some)
         return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
 
     def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: Clicks) -> Solution:
@@ -320,22 +316,27 @@ class PersonalRankSVM(FactorRanker):
         small = X if columns is None else X[:, columns]
         with serial_blas():
             problem = AllPairs(small, clicks, weight, threads)
-            U, _ = self._start(small, len(clicks.users))
-            self.C_ = 1.0 if self.C is None else float(self.C)
+            U = self._start(small, len(clicks.users))
             if self.C is None:
                 multiple, U = click_multiple(small, clicks, weight, U, threads)
                 self.C_ = multiple * problem.least_C()
             solution = fit_all_pairs(problem, U, self.C_, **self._limits())
-            self._learn_prior(small, solution.w, solution.extra["V"], drawn, threads)
+            self._learn_prior(small, solution.w, solution.extra["V"], drawn)
         self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
         return self._keep(X.shape[1], columns, solution, np.ones(len(clicks.users), bool))
 
-    def _start(self, X: Matrix, n_users: int) -> tuple[np.ndarray, int]:
-        """Return an initial U with scores of about 1, and how many of its columns all users share."""
+    def _start(self, X: Matrix, n_users: int) -> np.ndarray:
+        """Return an initial U with scores of about 1, and a last column of 0 if all users share one."""
         k = min(int(self.rank), X.shape[1], n_users)
         U = np.random.default_rng(self.random_state).standard_normal((X.shape[1], k))
         typical = np.sqrt(np.mean(ItemFeatures(X).times(U) ** 2))
-        return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared)))), int(self.shared)
+        return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared))))
+
+    def _alternate(self, X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, C: float, **how: Any) -> Solution:
+        """Improve U and V for these preferences; V is changed in place."""
+        threads, fixed = asked_threads(self.n_jobs), int(self.shared)
+        objective = FactorObjective(X, p, C, U.shape[1], threads, fixed, self._width())
+        return alternating(LocalUsers(objective, V), U, **how)
 
     def _limits(self) -> dict[str, Any]:
         seconds = np.inf if self.max_seconds is None else self.max_seconds
@@ -356,12 +357,13 @@ class PersonalRankSVM(FactorRanker):
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
-        multiple, _ = self._multiple(X, preferences, self._start(X, preferences.n_users)[0])
-        return self._over(first_gradient_norm(X.shape[1], FirstGradient(X, preferences).power), multiple)
+        multiple, _ = self._multiple(X, preferences, self._start(X, preferences.n_users))
+        return multiple / self._gradient_norm(X, FirstGradient(X, preferences).power)
 
-    def _over(self, norm: float, multiple: float) -> float:
-        """Return C from ‖∇‖₂ of the squared hinge at 0, which is twice that of the hinge."""
-        return multiple / (norm if self.loss == "squared_hinge" else 0.5 * norm)
+    def _gradient_norm(self, X: Matrix, power: Callable[[np.ndarray], Any]) -> float:
+        """Return ‖∇loss‖₂ at 0, which for the squared hinge, whose power is given, is twice that of the hinge."""
+        norm = first_gradient_norm(X.shape[1], power)
+        return norm if self.loss == "squared_hinge" else 0.5 * norm
 
     def _multiple(self, X: Matrix, fitted: UserPreferences, U: np.ndarray) -> tuple[float, np.ndarray]:
         """Choose the multiple of the smallest useful C by held-out data: (multiple, basis to start from).
@@ -370,16 +372,13 @@ class PersonalRankSVM(FactorRanker):
         parts = held_back(fitted, self._build(fitted, X.shape[0]))
         if parts is None:
             return USUAL_MULTIPLE, U
-        (learnt, whole), fixed, threads = parts, int(self.shared), asked_threads(self.n_jobs)
-        norm = first_gradient_norm(X.shape[1], FirstGradient(X, learnt).power)
-        V, found = start_of_users(learnt.n_users, U.shape[1], fixed), dict[float, np.ndarray]()
-        seen = learnt.judged or learnt
+        (learnt, whole), threads = parts, asked_threads(self.n_jobs)
+        norm, seen = self._gradient_norm(X, FirstGradient(X, learnt).power), learnt.judged or learnt
+        V, found = start_of_users(learnt.n_users, U.shape[1], int(self.shared)), dict[float, np.ndarray]()
 
         def right(multiple: float) -> float:
             nonlocal U, V
-            C = self._over(norm, multiple)
-            objective = FactorObjective(X, learnt, C, U.shape[1], threads, fixed, self._width())
-            reached = alternating(LocalUsers(objective, V), U, tol=self.tol, max_iter=TRIED)
+            reached = self._alternate(X, learnt, U, V, multiple / norm, tol=self.tol, max_iter=TRIED)
             U, V = reached.w, reached.extra["V"]  # the next fit starts here
             P, found[multiple] = ItemFeatures(X).times(U), U
             return count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
@@ -397,9 +396,7 @@ class PersonalRankSVM(FactorRanker):
         """Return the initial width of the rounded kink of the hinge; 0 for the squared hinge."""
         return WIDEST if self.loss == "hinge" else 0.0
 
-    def _learn_prior(
-        self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences, threads: int | None
-    ) -> None:
+    def _learn_prior(self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences) -> None:
         """Compute the prior of new users, and the weight of their ratings relative to it."""
         warm, k = fitted.pairs > 0, U.shape[1] - self.shared
         P, known = ItemFeatures(X).times(U), V[:, :k] if warm.all() or not warm.any() else V[warm, :k]
@@ -413,20 +410,18 @@ class PersonalRankSVM(FactorRanker):
         if len(gone) < LEAST_USERS or not (fitted.pairs[stay] > 0).any():
             return
         left = fitted.take(stay)
-        objective = FactorObjective(X, left, self.C_, U.shape[1], threads, int(self.shared), self._width())
-        without = alternating(LocalUsers(objective, V[stay]), U.copy(), tol=0.0, max_iter=FORGETTING)
+        without = self._alternate(X, left, U.copy(), V[stay], self.C_, tol=0.0, max_iter=FORGETTING)
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
-
         mean, root = spread_of_users(V, P, left.item)
         build = self._build(fitted, len(P))
         self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, build)
 
     def _watch(
-        self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None, threads: int | None
+        self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None
     ) -> Callable[[np.ndarray, np.ndarray], dict[str, float]]:
         """Return a function for the accuracies in the trace: training on `small` features, watched pairs on X."""
-        judged = fitted.judged or fitted
+        judged, threads = fitted.judged or fitted, asked_threads(self.n_jobs)
         order = None if watched is None else UserIndex(fitted.users).known(watched.preferences.users)
 
         def watch(U: np.ndarray, V: np.ndarray) -> dict[str, float]:
@@ -440,7 +435,7 @@ class PersonalRankSVM(FactorRanker):
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
-        check_positive(self, *(["tol"] if self.C is None else ["C", "tol"]))
+        check_C_and_tol(self)
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {self.loss!r}")
         if self.shared not in (True, False):

@@ -446,9 +446,10 @@ def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int
     return both
 
 
-def check_positive(ranker: Any, *names: str) -> None:
-    for name in names:
-        positive(name, getattr(ranker, name))
+def check_C_and_tol(ranker: Any) -> None:
+    if ranker.C is not None:
+        positive("C", ranker.C)
+    positive("tol", ranker.tol)
 
 
 def _rows_without_features(X: Any) -> int:
