@@ -47,7 +47,8 @@ class TestPredictions:
     def test_blocks_of_users(self, monkeypatch, low_rank, fitted):
         X = low_rank[0].item_features
         whole = fitted.top_k(np.arange(60), X, top=3)[0]
-        monkeypatch.setattr("hingerank.personal.rankers.SCORES_AT_ONCE", 450)
+        monkeypatch.setattr("hingerank.personal.top_n.SCORES_AT_ONCE", 450)  # lists
+        monkeypatch.setattr("hingerank.personal.rankers.SCORES_AT_ONCE", 450)  # scores of pairs
         assert np.array_equal(fitted.top_k(np.arange(60), X, top=3)[0], whole)
         np.testing.assert_allclose(
             fitted.predict(np.arange(60), X[:60]), np.diag(X[:60] @ fitted.basis_ @ fitted.user_weights_.T)

@@ -26,13 +26,10 @@ class ItemBaseline(BaseEstimator):
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
         """Count the ratings; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
-        keys = row_keys(item_features)
-        n_items = item_features.shape[0]
-        rows = check_items(items, n_items, "items")
+        number, place, _ = same_rows(item_features)
+        rows = check_items(items, len(place), "items")
         values = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
-        number = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-        code = np.array([number[key] for key in keys])[rows]
-        self.scores_ = dict(zip(number, self._value(code, values, len(number)).tolist()))
+        self.scores_ = dict(zip(number, self._value(place[rows], values, len(number)).tolist()))
         return self
 
     def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
@@ -97,12 +94,10 @@ class KnownItems(BaseEstimator):
 
     def _know(self, item_features: Any, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the number of each user, the number of each item taken, and the first row of each distinct item."""
-        number: dict[bytes, int] = {}
-        place = np.array([number.setdefault(key, len(number)) for key in row_keys(item_features)], np.int64)
+        self._number, place, first = same_rows(item_features)
         rows = check_items(items, len(place), "items")
         self.users_, code = number_ids(users, len(rows), "users")
-        self._number = number
-        return code, place[rows], np.unique(place, return_index=True)[1]
+        return code, place[rows], first
 
     def _numbers(self, features: Any) -> np.ndarray:
         """Return the number of each item, -1 for items that were not in the fit."""
@@ -142,6 +137,13 @@ def row_keys(X: Any) -> list[bytes]:
     X.eliminate_zeros()
     columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
     return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+
+
+def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
+    """Number the distinct rows of X: the number of each key, the number of each row, the first row of each number."""
+    number: dict[bytes, int] = {}
+    place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
+    return number, place, np.unique(place, return_index=True)[1]
 
 
 class ItemKNN(KnownItems):

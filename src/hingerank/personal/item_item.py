@@ -15,7 +15,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.personal.baselines import row_keys
+from hingerank.personal.baselines import row_keys, same_rows
 from hingerank.personal.preferences import check_items, check_weights
 from hingerank.personal.problem import row_products, rows_or_mean
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
@@ -126,12 +126,14 @@ class EASE(PersonalRanker):
         rows = check_items(items, X.shape[0], "items")
         ids, code = number_ids(users, len(rows), "users")
         weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
-        place, first = taken_rows(X, rows)
+        _, number, firsts = same_rows(X)
+        taken, place = np.unique(number[rows], return_inverse=True)
+        first = firsts[taken]
         if len(first) > MOST_ITEMS:
             raise DataError(f"{len(first)} items are too many for a matrix of items (at most {MOST_ITEMS}): use "
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
         values = weight if len(weight) else np.ones(len(rows))
-        T = sp.csr_matrix((values, (code, place[rows])), shape=(len(ids), len(first)))
+        T = sp.csr_matrix((values, (code, place)), shape=(len(ids), len(first)))
         if not len(weight):
             T.data[:] = 1.0
         self.users_, self.history_, self.items_, self.notes_ = ids, T, X[first], {}
@@ -175,7 +177,7 @@ class EASE(PersonalRanker):
 
     @cached_property
     def _numbers_of_rows(self) -> dict[bytes, int]:
-        return {key: number for number, key in enumerate(row_keys(self.items_))}
+        return same_rows(self.items_)[0]
 
     def _item_numbers(self, X: Any) -> np.ndarray:
         """Return the place in weights_ of each row, -1 for items that were not in the fit."""
@@ -214,22 +216,6 @@ class EASE(PersonalRanker):
             part = slice(a, a + step)
             out[part] = row_products(self._place(X[part if rows is None else rows[part]]), self._own(numbers[part]))
         return out
-
-
-def same_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the value of each row, and the first row of each value."""
-    number: dict[bytes, int] = {}
-    place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
-    return place, np.unique(place, return_index=True)[1]
-
-
-def taken_rows(X: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same as `same_rows`, with numbers only for the values of `rows`, -1 for others."""
-    place, first = same_rows(X)
-    taken = np.unique(place[rows])
-    number = np.full(len(first), -1, np.int64)
-    number[taken] = np.arange(len(taken))
-    return number[place], first[taken]
 
 
 @dataclass(frozen=True)

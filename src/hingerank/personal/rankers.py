@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,10 +18,7 @@ from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.named_maps import feature_map
-from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.catalogue import UserIndex, ids_from_plain, plain_ids
-from hingerank.personal.losses import packed
-from hingerank.personal.passes import top_rows, users_right
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
@@ -30,7 +27,7 @@ from hingerank.personal.preferences import (
     from_comparisons,
     from_ratings,
 )
-from hingerank.personal.problem import all_products, column_scales, row_products, scaled
+from hingerank.personal.problem import all_products, column_scales, count_right, row_products, scaled
 from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
@@ -322,14 +319,13 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         Z = np.asarray(place.toarray() if sp.issparse(place) else place, np.float64)
         Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        rows, values = np.empty((len(wanted), top), np.int64), np.empty((len(wanted), top))
-        step = max(1, SCORES_AT_ONCE // max(1, len(Z)))
-        for a in range(0, len(wanted), step):
-            block = wanted[a : a + step]
-            S = np.ascontiguousarray(Z[block] @ Z.T)
-            S[np.arange(len(block)), block] = -np.inf
-            top_rows(S, 0, len(block), rows[a : a + step], values[a : a + step])
-        return rows, values
+
+        def cosines(block: slice) -> np.ndarray:
+            S = np.ascontiguousarray(Z[wanted[block]] @ Z.T)
+            S[np.arange(len(S)), wanted[block]] = -np.inf
+            return S
+
+        return top_lists(cosines, len(wanted), len(Z), top, None)
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
         """Return the fraction of pairs of differently rated items that are ordered correctly; equal scores count half.
@@ -358,12 +354,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
         """Return the numbers of correctly ordered pairs and of all pairs."""
-        numbers = np.repeat(self._numbers(p.users), np.diff(p.start))
-        scores, shards = self._scores(X, numbers, p.item), cut_shards(p.start, 1 << 14)
-        known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
-        item = np.arange(p.n_rows, dtype=np.int32)  # each row is a separate item
-        parts = run_shards(lambda ab: users_right(*rows, *ab, p.start, item, known, p.sizes), shards)
-        return float(sum(parts)), p.n_pairs
+        scores = self._scores(X, np.repeat(self._numbers(p.users), np.diff(p.start)), p.item)
+        rows = replace(p, item=np.arange(p.n_rows, dtype=np.int32))  # each row is a separate item
+        return count_right(scores[:, None], np.ones((p.n_users, 1)), rows)
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix, Ranker
 from hingerank.lab.report.plain import drawing, html_table, part, whole_page
+from hingerank.personal.baselines import same_rows
 from hingerank.personal.catalogue import Catalogue
-from hingerank.personal.item_item import EASE, same_rows
+from hingerank.personal.item_item import EASE
 from hingerank.personal.rankers import PersonalRanker
 
 MOST_FUNCTIONS, MOST_WORDS, MOST_POINTS, EXAMPLES, REASONS = 12, 12, 2000, 6, 4
@@ -238,7 +239,7 @@ def _by_features(ranker: Ranker, catalogue: Catalogue, names: list[str]) -> Call
 def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object], Callable[[int], str]]:
     """Of a user and an item, the items that the user took which raise or lower it most."""
     X = ranker._rows(catalogue.X)
-    _, first = same_rows(X)
+    first = same_rows(X)[2]
     called = {number: catalogue.called(row) for number, row in zip(ranker._item_numbers(X[first]).tolist(), first)}
     weights = ranker._weights_of(X)
 
