@@ -154,7 +154,11 @@ def alternating(
         U, improved, stretch, stretched = _users(users, U, turn, value, last, stretch)
         value, reached, kink = improved.value, improved.reached, improved.kink
         size = float(np.linalg.norm(improved.gradient))
-        promise = max(_promise(improved, size, users.width), before - value)
+        if users.width > 0:  # a bound for the hinge, in U given V and in V given U
+            promise = 0.5 * max(size, improved.norm) ** 2
+        else:
+            promise = 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
+        promise = max(promise, before - value)
         gain = min(reached, max(run.origin - reached, tol * run.origin))
         left = (promise + kink) / gain if gain > 0 else 0.0
         norm = float(np.hypot(size, improved.norm))
@@ -170,7 +174,7 @@ def alternating(
         if stands and not narrower:
             run.status = "stalled"
             break
-        U, last, turn = balance_free(following, improved.spread, came)
+        U, last, turn = balance(following, improved.spread, came)
         if narrower:
             users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
             value, last = np.inf, None  # the objective has changed
@@ -180,13 +184,6 @@ def alternating(
     for part in blocks_of(V):  # in place, because V is the largest array
         part[:] = part[:, order]
     return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V, width=users.width)
-
-
-def _promise(improved: UsersImproved, size: float, width: float) -> float:
-    """Estimate what is left to gain: about ½ gᵀ D⁻¹ g in U; for the hinge a bound, in U given V and in V given U."""
-    if width > 0:
-        return 0.5 * max(size, improved.norm) ** 2
-    return 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
 
 
 def _users(
@@ -241,23 +238,15 @@ def solve_equations(
     return step, most
 
 
-def balance_free(
-    U: np.ndarray, spread: np.ndarray, other: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Apply `balance` to as many of the first columns as VᵀV has; the other columns stay."""
-    free = len(spread)
-    found, same, turn = balance(U[:, :free], spread, other[:, :free])
-    return np.hstack([found, U[:, free:]]), np.hstack([same, other[:, free:]]), turn
-
-
 def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (U M, other M, M⁻ᵀ) such that (U M)ᵀ(U M) = (V M⁻ᵀ)ᵀ(V M⁻ᵀ) is diagonal and decreasing.
 
     Only the small matrices UᵀU = L Lᵀ and VᵀV (`spread`) are needed: if Lᵀ VᵀV L = Q S² Qᵀ then M = L⁻ᵀ Q √S. A lower
     bound on S keeps directions that U or V have almost lost, so M⁻¹ undoes M. None replaces M⁻ᵀ if nothing changes.
-    other: another matrix in the same basis.
+    other: another matrix in the same basis. If VᵀV has fewer columns than U, the last ones of U and `other` stay.
     """
-    A = U.T @ U
+    free = len(spread)
+    A = U[:, :free].T @ U[:, :free]
     size = float(np.trace(A))
     if size == 0.0 or not spread.any():
         return U, other, None
@@ -268,7 +257,8 @@ def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.nd
     if size + float(np.trace(spread)) - 2 * S.sum() <= 1e-9 * size:
         return U, other, None
     M = np.linalg.solve(L.T, Q * np.sqrt(S))
-    return U @ M, other @ M, (L @ Q) / np.sqrt(S)
+    moved, same = (np.hstack([B[:, :free] @ M, B[:, free:]]) for B in (U, other))
+    return moved, same, (L @ Q) / np.sqrt(S)
 
 
 def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:

@@ -213,12 +213,14 @@ class FactorObjective:
         p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
         weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
         mixed = [np.zeros(self.rank) for _ in self.shards]
-        parts, G = self._sums(
-            lambda a, b, *sums: users_step(
+
+        def step(task: tuple[Any, ...]) -> tuple[float, ...]:
+            (a, b), *sums = task
+            return users_step(
                 P, V, a, b, p.start, p.item, self.packed, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
-            ),
-            weights, mixed,
-        )  # fmt: skip
+            )
+
+        parts, G = self._sums(step, weights, mixed)
         (loss, squares, hinge, kink), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
         return StepSums(
             float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
@@ -237,16 +239,17 @@ class FactorObjective:
     def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
         """Return (Hessian of the loss in U at the last point) D."""
         p, Q = self.preferences, self.features.times(D)
-        _, G = self._sums(
-            lambda a, b, G: basis_curvature(Q, V, a, b, p.start, p.item, self.packed, p.sizes, self.scores, G)
-        )
-        return self.features.back(G)
 
-    def _sums(self, kernel: Callable[..., Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
+        def product(task: tuple[Any, ...]) -> None:
+            (a, b), G = task
+            basis_curvature(Q, V, a, b, p.start, p.item, self.packed, p.sizes, self.scores, G)
+
+        return self.features.back(self._sums(product)[1])
+
+    def _sums(self, kernel: Callable[[tuple[Any, ...]], Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
         """Return the kernel's results for all shards, and the sum of what they added to their own G, in shard order."""
         sums = [np.zeros((self.features.shape[0], self.rank)) for _ in self.shards]
-        tasks = [(*ab, *own) for ab, *own in zip(self.shards, sums, *more)]
-        return run_shards(lambda task: kernel(*task), tasks, self.threads), add_up(sums)
+        return run_shards(kernel, list(zip(self.shards, sums, *more)), self.threads), add_up(sums)
 
 
 def first_gradient(p: UserPreferences) -> np.ndarray:
