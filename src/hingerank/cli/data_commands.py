@@ -130,9 +130,10 @@ def _joined(source: Path, log: LogOptions, rows: Rows) -> "RankingData":
     from hingerank.data.feature_logs import read_feature_log
 
     read_options(rows, "text")  # columns of tables cannot be named
-    about = {"clicks": log.clicks, "query": log.query, "document": log.document, "missing": rows.missing}
     with in_command_words(), working(f"reading {source}"):
-        return read_feature_log(source, log.judgments, **about)
+        return read_feature_log(
+            source, log.judgments, clicks=log.clicks, query=log.query, document=log.document, missing=rows.missing
+        )
 
 
 @command

@@ -130,8 +130,8 @@ def read_table_file(
         options["label"] = None
     try:
         data = RankingData.from_frame(table, **options)
-        absent = np.flatnonzero(data.qid == "") if table_kind(path) in ("csv", "tsv") else []
-        if len(absent):
+        absent = np.flatnonzero(data.qid == "")
+        if len(absent) and table_kind(path) in ("csv", "tsv"):  # which write a missing value as nothing
             raise DataError(f"the query id is empty at row {absent[0]}: give every row an id")
         return data
     except DataError as error:

@@ -25,6 +25,7 @@ PATIENCE = 30.0  # seconds to wait for a scheduler or for a worker
 MOST_DEATHS = 3  # number of workers that may die while working on the same parts
 LOST = ("KilledWorker", "CancelledError", "FutureCancelledError", "FuturesCancelledError", "CommClosedError")
 ENDED = ("closed", "closing", "newly-created")
+RESUME = "weights stored by callback=hingerank.distributed.Checkpoint(path) can be passed as init= to a new fit"
 
 
 class DaskRunner(Runner):
@@ -40,6 +41,7 @@ class DaskRunner(Runner):
     def __init__(self, client: Client):
         self.client = client
         self.place: dict[str, str] = {}  # part -> worker
+        self._seen: frozenset[str] = frozenset()  # workers that were alive lately
         self.rounds = self.sent = self.received = self.loads = 0
 
     def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
@@ -51,25 +53,25 @@ class DaskRunner(Runner):
             batches = self._batches(parts, todo)
             futures: Facts = {}
             try:
-                futures = self._submit(parts, batches, content)
-                lost = self._collect(futures, batches, found)
+                for address, of in batches.items():
+                    self.sent += len(content)
+                    what = ([parts[k] for k in of], content, os.getpid())
+                    futures[address] = self.client.submit(_answer, *what, workers=[address], pure=False, retries=0)
+                deaths += self._collect(futures, batches, found)
             except Exception as error:
                 if self.client.status in ENDED or type(error).__name__ in LOST:
-                    raise ClusterError(
-                        f"the scheduler, or one of its tasks, is lost ({error}); {self._advice()}"
-                    ) from error
+                    raise ClusterError(f"the scheduler, or one of its tasks, is lost ({error}); {RESUME}") from error
                 raise
             finally:
                 if self.client.status not in ENDED:
                     for future in futures.values():
                         future.release()
-            deaths += lost
             if deaths > MOST_DEATHS:
                 paths = ", ".join(parts[k].path for k in todo[:3])
                 raise ClusterError(
                     f"{deaths} workers died while working on the parts {paths}: most likely these do not fit in a "
                     "worker's memory (memory_limit of the worker, `dask worker --memory-limit`). Split the data into "
-                    f"more parts, or use workers with more memory; {self._advice()}"
+                    f"more parts, or use workers with more memory; {RESUME}"
                 )
         return [found[k] for k in range(len(parts))]
 
@@ -82,16 +84,11 @@ class DaskRunner(Runner):
             loop: Any = self.client.loop
             loop.add_callback(_tell, self.client, list(parts), sorted(at))
 
-    @staticmethod
-    def _advice() -> str:
-        return "weights stored by callback=hingerank.distributed.Checkpoint(path) can be passed as init= to a new fit"
-
     def _batches(self, parts: Sequence[Part], todo: list[int]) -> dict[str, list[int]]:
         """The parts of each worker. Parts whose worker died go to the workers with the fewest parts."""
         known = {self.place.get(parts[k].key) for k in todo}
         if None in known or not known <= self._seen:
-            workers = self._workers()
-            load = dict.fromkeys(workers, 0)
+            load = dict.fromkeys(self._workers(), 0)
             for address in self.place.values():
                 if address in load:
                     load[address] += 1
@@ -104,8 +101,6 @@ class DaskRunner(Runner):
             batches.setdefault(self.place[parts[k].key], []).append(k)
         return batches
 
-    _seen: frozenset[str] = frozenset()
-
     def _workers(self) -> list[str]:
         """The sorted addresses of the live workers. If there is none, this waits for one."""
         until = time.monotonic() + PATIENCE
@@ -115,26 +110,17 @@ class DaskRunner(Runner):
                 self._seen = frozenset(found)
                 return found
             if time.monotonic() > until:
-                raise ClusterError(f"the cluster had no worker for {PATIENCE:.0f} s; {self._advice()}")
+                raise ClusterError(f"the cluster had no worker for {PATIENCE:.0f} s; {RESUME}")
             time.sleep(LOOK)
 
     def _info(self) -> Facts:
         if self.client.status in ENDED:
-            raise ClusterError(f"the connection to the scheduler is closed; {self._advice()}")
+            raise ClusterError(f"the connection to the scheduler is closed; {RESUME}")
         try:
             self.client.sync(self.client._update_scheduler_info, n_workers=-1)
             return dict(self.client._scheduler_identity["workers"])
         except (OSError, TimeoutError) as error:
-            raise ClusterError(f"the scheduler does not respond ({error}); {self._advice()}") from error
-
-    def _submit(self, parts: Sequence[Part], batches: dict[str, list[int]], content: bytes) -> Facts:
-        self.sent += len(content) * len(batches)
-        return {
-            address: self.client.submit(
-                _answer, [parts[k] for k in of], content, os.getpid(), workers=[address], pure=False, retries=0
-            )
-            for address, of in batches.items()
-        }
+            raise ClusterError(f"the scheduler does not respond ({error}); {RESUME}") from error
 
     def _collect(self, futures: Facts, batches: dict[str, list[int]], found: dict[int, object]) -> int:
         """Collect the results of live workers. Returns how many workers died meanwhile."""
@@ -144,13 +130,17 @@ class DaskRunner(Runner):
                 wait(list(waiting.values()), timeout=LOOK)
             self._check_scheduler()
             done = [address for address, future in waiting.items() if future.done()]
-            for address, answer in zip(done, self.client.gather([waiting.pop(address) for address in done])):
-                self._take(answer, batches[address], found)
+            answered = self.client.gather([waiting.pop(address) for address in done])
+            for address, (content, loads) in zip(done, answered):
+                self.received += len(content)
+                self.loads += loads
+                found.update(zip(batches[address], pickle.loads(content)))
             if waiting:
                 there = self._info()
                 for address in [a for a in waiting if a not in there]:
                     waiting.pop(address).cancel()
-                    self._forget_worker(address)
+                    self._seen = self._seen - {address}
+                    self.place = {key: worker for key, worker in self.place.items() if worker != address}
                     lost += 1
         return lost
 
@@ -159,18 +149,8 @@ class DaskRunner(Runner):
         until = time.monotonic() + 2 * LOOK
         while self.client.status != "running":
             if self.client.status in ENDED or time.monotonic() > until:
-                raise ClusterError(f"the scheduler is lost; {self._advice()}")
+                raise ClusterError(f"the scheduler is lost; {RESUME}")
             time.sleep(0.05)
-
-    def _take(self, answer: tuple[bytes, int], of: list[int], found: dict[int, object]) -> None:
-        content, loads = answer
-        self.received += len(content)
-        self.loads += loads
-        found.update(zip(of, pickle.loads(content)))
-
-    def _forget_worker(self, address: str) -> None:
-        self._seen = self._seen - {address}
-        self.place = {key: worker for key, worker in self.place.items() if worker != address}
 
 
 async def _tell(client: Client, parts: list[Part], addresses: list[str]) -> None:
