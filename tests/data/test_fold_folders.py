@@ -107,3 +107,15 @@ def test_folders_that_do_not_fit(tmp_path):
     (tmp_path / "S1.txt.gz").write_bytes(b"")
     with pytest.raises(hr.DataError, match=r"both S1\.txt and S1\.txt\.gz"):
         read_folds(tmp_path)
+
+
+def test_folds_without_test_files_are_named(tmp_path):
+    """Rows of a fold whose test file is absent would be left out without a word."""
+    for k in (1, 2):
+        (tmp_path / f"Fold{k}").mkdir()
+        (tmp_path / f"Fold{k}" / "train.txt").write_text("1 qid:1 1:2\n")
+    with pytest.raises(hr.DataError, match="the folds have no test files"):
+        hr.read(tmp_path)
+    (tmp_path / "Fold1" / "test.txt").write_text("1 qid:2 1:2\n")
+    with pytest.raises(hr.DataError, match="fold 2 has no test file"):
+        hr.read(tmp_path)

@@ -175,7 +175,11 @@ def fold_files(folder: PathLike) -> list[Path]:
         return [parts[k] for k in sorted(parts)]
     if set(roles) == {0}:  # a single fold
         return [roles[0][role] for role in ROLES if role in roles[0]]
-    return [roles[k]["test"] for k in sorted(roles) if "test" in roles[k]]
+    tests = [roles[k]["test"] for k in sorted(roles) if "test" in roles[k]]
+    lacking = [k for k in sorted(roles) if k and "test" not in roles[k]]
+    if tests and lacking:
+        raise DataError(f"{folder}: fold {lacking[0]} has no test file, and other folds have one; add it")
+    return tests
 
 
 def _text_stem(path: Path) -> str:

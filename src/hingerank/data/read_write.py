@@ -69,6 +69,8 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
         return load_binary(path, **options)
     if kind == "folds":
         return read_text(fold_files(path), **options)
+    if has_folds(path):
+        raise DataError(f"{os.fspath(path)}: the folds have no test files, which together hold every row; name a file")
     raise DataError(
         f"{os.fspath(path)}: this folder has neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
         "train, vali and test files; name a file in it"

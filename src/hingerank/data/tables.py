@@ -303,7 +303,7 @@ def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
 
 def _check_header(path: Path, names: list[str], kind: str) -> None:
     """Raise an error if the first line is data, has another delimiter, or gives two columns the same name."""
-    other = next((mark for mark in ";\t," if mark in names[0]), None)
+    other = next((mark for mark in ";\t," if mark in names[0] and mark != _DELIMITERS[kind]), None)
     if len(names) == 1 and other is not None:
         raise DataError(
             f"{path}: the first line ({names[0][:40]}) separates columns by {other!r}, expected "
