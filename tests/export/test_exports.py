@@ -374,6 +374,8 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
     assert about["users"] == ["ann", "bob", "eve"] and about["items"] == list(range(20)) and len(done.files) == 3
     for k, user in enumerate(about["users"]):
         assert np.abs(V @ U[k] - ranker.predict([user] * 20, X)).max() < 1e-12
+    with pytest.raises(hr.ExportError, match=r"name a folder for them, as in .*/w/"):
+        ranker.export(tmp_path / f"w.{kind}", "vectors", items=X, kind=kind)
     with pytest.raises(hr.ExportError, match="use to='vectors'"):
         ranker.export(tmp_path / "m.py", "python")
 

@@ -154,6 +154,8 @@ def export_vectors(
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
         raise ExportError(f"{path} is a file: vectors go into a folder")
+    if folder.suffix == f".{kind}" and not folder.exists() and not str(path).endswith("/"):
+        raise ExportError(f"vectors are several files: name a folder for them, as in {folder.with_suffix('')}/")
     users, U, V = ranker._vectors(items)
     ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
     if len(ids) != len(V):

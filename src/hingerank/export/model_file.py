@@ -15,11 +15,11 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -46,6 +46,7 @@ __all__ = ["FILE_NAME", "FORMAT", "VERSION", "ModelFileError", "load", "read_hea
 
 
 _TAG = "!"
+T = TypeVar("T")
 
 
 class ModelFileError(ValueError):
@@ -143,7 +144,12 @@ class SavedModel:
         """Compute what follows from loaded attributes and is not in the file."""
 
 
-@cache
+def by_class(function: Callable[[type], T]) -> Callable[[type], T]:
+    """The function, called once for each class and then cached: `cache` with its types."""
+    return cache(function)
+
+
+@by_class
 def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     """The attributes that a class and its bases declare, those of the bases first."""
     found: dict[str, Attribute] = {}
@@ -152,14 +158,14 @@ def saved_attributes(cls: type) -> Mapping[str, Attribute]:
     return found
 
 
-@cache
+@by_class
 def derived(cls: type) -> frozenset[str]:
     """Names of the cached properties that a class derives from its fitted attributes."""
     items = [(name, item) for base in cls.__mro__ for name, item in vars(base).items()]
     return frozenset(name for name, item in items if isinstance(item, cached_property))
 
 
-def encode(value: object, arrays: dict[str, np.ndarray], place: str) -> Any:
+def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
     """`value` as JSON; arrays in it are added to `arrays` under names that begin with `place`."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         value = value.item()

@@ -97,8 +97,9 @@ def _steps(form: "Form") -> list[ScoringStep]:
 
     steps: list[ScoringStep] = [] if form.filled is None else [_bound(filled, *form.filled)]
     if form.scaling is not None:
-        scaled = {"columns": shifted, "log": logarithms, "quantile": among_quantiles}.get(form.scaled, within_query)
-        steps.append(_bound(scaled, *form.scaling))
+        by_columns: dict[str, Callable[..., np.ndarray]]
+        by_columns = {"columns": shifted, "log": logarithms, "quantile": among_quantiles}
+        steps.append(_bound(by_columns.get(form.scaled, within_query), *form.scaling))
     body = form.body
     if isinstance(body, Affine):
         return [*steps, _bound(weighted_sum, *body)]

@@ -202,7 +202,7 @@ def evaluate(text: str, values: Given) -> Column:
 
 def _value(node: ast.expr, values: Given) -> Column:
     """The value of a syntax tree; an ExportError for anything but numbers, features and listed operators."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return np.float64(node.value)
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
