@@ -15,8 +15,9 @@ import hingerank as hr
 from hingerank.data.scaling import SCALERS
 from hingerank.export import code, formats
 from hingerank.export.exporting import written
-from hingerank.export.formats import FORMATS, NO_NEGATIVES
+from hingerank.export.formats import FORMATS
 from hingerank.export.forms import KINDS, largest_below
+from hingerank.export.lucene import LUCENE
 from hingerank.export.scalings import SCALINGS
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
@@ -80,10 +81,10 @@ def equal(ranker, to, folder):
     mapped = to == "vespa" and ranker._form().kind == "mapped"
     if to == "vespa" and ranker._form().scaled == "query-minmax":  # constant columns give one number to all of a query
         found = found - np.array([(found - expected)[q == QUERY].mean() for q in QUERY])
-    if mapped or to in NO_NEGATIVES:
+    if mapped or to in LUCENE:
         rounded = ranker.predict(BEYOND.astype(np.float32).astype(np.float64), QUERY)
         expected = np.clip(found, np.minimum(expected, rounded), np.maximum(expected, rounded))
-    return difference(found, expected) < (0.02 if mapped else 1e-5 if to in NO_NEGATIVES else CLOSE)
+    return difference(found, expected) < (0.02 if mapped else 1e-5 if to in LUCENE else CLOSE)
 
 
 def runs(to):
@@ -137,7 +138,7 @@ def test_every_format_carries_every_scaler_or_names_who_can(tmp_path, body, scal
 @pytest.mark.parametrize("to", FORMATS)
 def test_what_a_format_says_of_scalers_is_what_it_does(to):
     """The table of the documentation: linear models and trees with logarithms and with quantiles."""
-    engines = NO_NEGATIVES
+    engines = LUCENE
     for scale in ("log", "quantile"):
         ranker = fitted(hr.RankSVM(scale=scale, C=0.1))
         if to in engines:

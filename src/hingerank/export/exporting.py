@@ -16,9 +16,9 @@ from hingerank import __version__
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.files import PathLike, draft_of, plain, write_whole
 from hingerank.data.ranking_data import RankingData
-from hingerank.export.formats import FORMATS, KEEPS_SCALING, NO_NEGATIVES, format_name, refusal, run_first
+from hingerank.export.formats import FORMATS, format_name, refusal, run_first
 from hingerank.export.forms import ExportError, Form
-from hingerank.export.lucene import engine_set, own_list, shift_for, store_of, used_names
+from hingerank.export.lucene import LUCENE, engine_set, own_list, shift_for, store_of, used_names
 from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vespa import needs_onnx
 
@@ -124,12 +124,12 @@ def written(
         raise ExportError(why)
     plain_form.refuse_infinities()
     form = renamed(form, features)
-    notes = notes_of(form) + ([SINGLE] if to in NO_NEGATIVES else [])
-    if to in NO_NEGATIVES and not options.get("define"):
+    notes = notes_of(form) + ([SINGLE] if to in LUCENE else [])
+    if to in LUCENE and not options.get("define"):
         notes.append(f"The features are the engine's own, by these names: {', '.join(used_names(form))}.")
     about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features, "listed": listed}
     about["set"] = engine_set(form, to, listed, options)
-    keeps = to in KEEPS_SCALING and form.kind != "trees"
+    keeps = to in LUCENE and form.kind != "trees"
     given = form if keeps else replace(plain_form, names=form.names)
     contents = FORMATS[to].write(given, about, **options)
     return form, notes, [contents] if isinstance(contents, str | bytes) else contents
@@ -290,12 +290,12 @@ def try_export(
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
     found = compare(expected, scores, qid)
-    single = to in NO_NEGATIVES or options.get("precision") == "float" or (to == "vespa" and needs_onnx(form))
+    single = to in LUCENE or options.get("precision") == "float" or (to == "vespa" and needs_onnx(form))
     rounded = scores_by(ranker, X.astype(np.float32).astype(np.float64), qid) + shift if single else expected
     refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
     if data is None:
         return None
-    if found["negative_scores"] and to in NO_NEGATIVES:
+    if found["negative_scores"] and to in LUCENE:
         warnings.warn(
             f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
             f"constant to all scores and keeps their order (here shift={-found['least_score']:.6g} is enough)",

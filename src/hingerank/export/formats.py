@@ -12,7 +12,7 @@ import numpy as np
 
 from hingerank.export import code
 from hingerank.export.forms import ExportError, Form, Outline
-from hingerank.export.lucene import WITH_OWN_FEATURES, run_plugin, run_solr, write_plugin, write_solr
+from hingerank.export.lucene import LUCENE, run_plugin, run_solr, write_plugin, write_solr
 from hingerank.export.onnx_graph import run_onnx, write_onnx
 from hingerank.export.pmml import run_pmml, write_pmml
 from hingerank.export.sql import run_sql, sqlite_can, write_sql
@@ -25,10 +25,7 @@ WORDS = {
     "sum": "a sum of models",
 }  # fmt: skip
 SCALED = "features that are scaled within each query"
-KEEPS_SCALING = ("solr", "elasticsearch", "opensearch")  # their normalizers do the scaling
 SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # formats that add the scores of several forms
-NO_NEGATIVES = WITH_OWN_FEATURES  # Lucene forbids negative scores
-ZERO_IS_NOTHING = WITH_OWN_FEATURES  # a feature without a value is 0 there, except in trees
 
 
 class Consumer(NamedTuple):
@@ -205,9 +202,8 @@ def carries(to: str, parts: Parts) -> bool:
     by_query = any(part.scaled.startswith("query-") for part in parts)
     if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and by_query)):
         return False
-    as_zeros = to in ZERO_IS_NOTHING  # missing values, which the model may treat otherwise
-    return all(
-        _carries(to, part) and (not as_zeros or part.kind == "trees" or part.filled in ("none", "zero"))
+    return all(  # missing values are zeros in some engines, which the model may treat otherwise
+        _carries(to, part) and (to not in LUCENE or part.kind == "trees" or part.filled in ("none", "zero"))
         for part in parts
     )
 
@@ -234,7 +230,7 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
     if len(parts) > 1:
         kinds = " and ".join(sorted({WORDS[str(part.kind)] for part in parts}))
         why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
-        if to in NO_NEGATIVES:
+        if to in LUCENE:
             why += " (it adds up only trees, and a line or a curve is not an exact sum of trees)"
         elif to in SUMMING:
             why += " with features that are scaled as here"

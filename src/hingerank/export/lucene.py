@@ -18,7 +18,9 @@ from hingerank.arrays import Facts, Given
 from hingerank.export.forms import Affine, ExportError, Form, Trees, goes_left, largest_single
 from hingerank.export.scalings import ScaledColumns
 
-WITH_OWN_FEATURES = ("solr", "elasticsearch", "opensearch")
+# these engines have features of their own and normalizers that scale them; they score in single precision, allow no
+# negative scores, and take a feature without a value for 0, except in trees
+LUCENE = ("solr", "elasticsearch", "opensearch")
 SLACK = np.float32(1e-6)  # Solr adds this to every threshold of a tree
 NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
 LINEAR, TREES = "org.apache.solr.ltr.model.LinearModel", "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
@@ -51,7 +53,7 @@ def own_list(features: object, to: str) -> tuple[Given, list[str] | None]:
         if not isinstance(features, Mapping):
             raise ExportError(f"features must map names, or be an engine's list of features, not {features!r:.80}")
         return features, None
-    if to not in WITH_OWN_FEATURES:
+    if to not in LUCENE:
         raise ExportError(f"features is an engine's list of features, and {to} has none: give a mapping of names")
     if not all(isinstance(entry, Mapping) and isinstance(entry.get("name"), str) for entry in entries):
         raise ExportError("features is a list, but not an engine's: each entry of those has a name")
@@ -76,7 +78,7 @@ def store_of(features: object) -> str | None:
 
 def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Given) -> list[str] | None:
     """Names of the features of an engine's set in its order, if known: model/ranklib numbers features by it."""
-    if to not in WITH_OWN_FEATURES or (listed is None and not options.get("define")):
+    if to not in LUCENE or (listed is None and not options.get("define")):
         return None
     return [*(listed or []), *(n for n in used_names(form) if n not in (listed or []))]
 
