@@ -110,6 +110,15 @@ def test_sizes_are_read_and_checked(data, methods):
             compare(methods, query_folds(data, 3), sizes=sizes)
     with pytest.raises(ValueError, match="at least 1"):
         compare(methods, query_folds(data, 3), seeds=0)
+    with pytest.raises(ValueError, match="workers is -1: give the number of processes, at least 1"):
+        compare(methods, query_folds(data, 3), workers=-1)
     rows = [SelectedRows(data, np.arange(k, 160, 3)) for k in range(3)]
     with pytest.raises(ValueError, match="of ratings"):
         compare(methods, [Fold("one", *rows, shared_queries=True)], sizes=[0.5])
+
+
+def test_a_size_that_the_run_lacks_is_an_error(data, methods):
+    results = compare(methods[:1], query_folds(data, 3), workers=1, measures=["map"], sizes=[1 / 3])
+    assert results.at(1 / 3).tests(methods[0].name)  # sizes are stored in six digits
+    with pytest.raises(ValueError, match=r"there is no size 0.5 in this run; it has 0.333333, 1.0"):
+        results.at(0.5)

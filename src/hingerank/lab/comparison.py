@@ -116,6 +116,8 @@ def compare(
         raise ValueError(f"give methods with different names, got {called}")
     if seeds < 1:
         raise ValueError(f"seeds is {seeds}: give the number of fits with different seeds, at least 1")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}: give the number of processes, at least 1, or None for one per core")
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
     rows = folds[0].rows

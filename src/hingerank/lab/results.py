@@ -72,8 +72,11 @@ class Results:
         return list(self.header.get("sizes", [1.0]))
 
     def at(self, size: float) -> "Results":
-        """The results of learning from this fraction of the training queries."""
-        return replace(self, size=size)
+        """The results of learning from this fraction of the training queries, one of `sizes`."""
+        known = round(size, 6)
+        if known not in self.sizes:
+            raise ValueError(f"there is no size {size:g} in this run; it has {', '.join(map(str, self.sizes))}")
+        return replace(self, size=known)
 
     def seeds(self, method: str) -> list[int]:
         """The seeds that a method is fitted with, the run's own first; one for a method without randomness."""

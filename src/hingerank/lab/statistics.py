@@ -96,8 +96,6 @@ def randomisation(first: ArrayLike, second: ArrayLike, rounds: int | None = None
     >>> randomisation([0.9] * 8, [0.1] * 8, rounds=999).p < 0.02
     True
     """
-    if rounds is not None and rounds < 1:
-        raise ValueError(f"rounds is {rounds}: ask for at least one random round")
     d = differences(first, second)
     p, error = _flip(d[:, None], rounds, seed)
     return TestResult(float(d.mean()) if len(d) else 0.0, float(p[0]), len(d), float(error[0]))
@@ -108,6 +106,8 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
 
     How many rounds a column gets depends on that column only, so a test among others is the test alone.
     """
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds is {rounds}: ask for at least one random round")
     n, columns = D.shape
     p, error = np.ones(columns), np.zeros(columns)
     if n < 2:
@@ -201,8 +201,7 @@ def bootstrap_interval(
     >>> low < 0.25 < high
     True
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: give a fraction between 0 and 1, such as 0.95")
+    _check_fraction("confidence", confidence, 0.95)
     v = np.asarray(values, float)
     if len(v) == 0:
         return float("nan"), float("nan")
@@ -212,6 +211,11 @@ def bootstrap_interval(
     rng = np.random.default_rng(seed)
     found = stats.bootstrap((v,), np.mean, method="percentile", vectorized=True, random_state=rng, **how)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def _check_fraction(name: str, value: float, usual: float) -> None:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} is {value}: give a fraction between 0 and 1, such as {usual}")
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,7 @@ def effect_size(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     >>> found.low < 0.8 < found.value < found.high
     True
     """
+    _check_fraction("confidence", confidence, 0.95)
     d = differences(first, second)
     n = len(d)
     if n > 2 and not d.any():
@@ -275,6 +280,8 @@ def queries_needed(effect: float, power: float = 0.8, level: float = 0.05) -> fl
     >>> queries_needed(0.2)
     199.0
     """
+    _check_fraction("power", power, 0.8)
+    _check_fraction("level", level, 0.05)
     if not effect:
         return float("inf")
     z = float(ndtri(1 - level / 2))
