@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from hingerank.cli import main
-from hingerank.cli.app import PANELS
-from hingerank.cli.help import CommandPage, example, wrapped
+from hingerank.cli.app import PANELS, CommandPage, example, wrapped
 from hingerank.cli.model_commands import FitRows
 from hingerank.cli.options import VERBS, check_kind, in_options
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
