@@ -1,6 +1,7 @@
 """The commands `fit`, `rank` and `evaluate`."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 
 from hingerank.cli import personal_commands
 from hingerank.cli.click_fits import ClickMeasuring, ClickTraining, evaluate_clicks_of, fit_clicks, is_log
-from hingerank.cli.files import check_target, data_and_model, keeping_missing, open_data, scored
+from hingerank.cli.files import check_target, data_and_model, keeping_missing, open_data, open_parts, scored
 from hingerank.cli.groups import (
     JSON,
     RANKER_NAMES,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hingerank.data.ranking_data import RankingData
-    from hingerank.rankers.base import BaseRanker
 
 
 class Training(Group, panel="Train"):
@@ -138,17 +138,26 @@ def fit(
     try:
         if kind == "clicks":
             saved = fit_clicks(ranker, data, rows, logged, out.output)
+        elif kind == "ratings":
+            saved = _fit_ratings(name, ranker, data, ratings, out.output)
+        elif kind == "parts":
+            with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
+                ranker.fit(spread)
+            saved = ranker.save(out.output, {"data": data.name})
         else:
-            how = {"ratings": _fit_ratings, "parts": _fit_parts, "rows": _fit_rows}[kind]
-            saved = how(name, ranker, data, rows, cluster, ratings, out.output)
+            rows = keeping_missing(rows, ranker.missing != "error")
+            found, checks = open_data(data, rows), []
+            if rows.validation is not None:
+                checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
+            with working("fitting"):
+                ranker.fit(found, eval_set=checks)
+            saved = ranker.save(out.output, {"data": data.name, "index_base": found.index_base})
     except TypeError as error:  # a parameter has a value of a wrong type
         raise ValueError(f"{name} does not accept these settings: {error}") from error
     _report_fit(name, ranker, saved, out.json)
 
 
-def _fit_ratings(
-    name: str, ranker: Any, data: Path, rows: FitRows, cluster: Cluster, ratings: FitRatings, output: str
-) -> str:
+def _fit_ratings(name: str, ranker: Any, data: Path, ratings: FitRatings, output: str) -> str:
     from hingerank.personal.catalogue import history_of
     from hingerank.personal.factorized import PersonalRankSVM
     from hingerank.personal.item_item import EASE
@@ -165,28 +174,6 @@ def _fit_ratings(
             ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
     history = history_of(rated.users, rated.items, rated.n_items)
     return save_with_items(ranker, output, data, catalogue, history)
-
-
-def _fit_parts(
-    name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
-) -> str:
-    from hingerank.cli.files import open_parts
-
-    with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
-        ranker.fit(spread)
-    return ranker.save(output, {"data": data.name})
-
-
-def _fit_rows(
-    name: str, ranker: "BaseRanker", data: Path, rows: FitRows, cluster: Cluster, ratings: RatingOptions, output: str
-) -> str:
-    how = keeping_missing(rows, ranker.missing != "error")
-    found, checks = open_data(data, how), []
-    if rows.validation is not None:
-        checks = [open_data(rows.validation, how, found.n_features, index_base=found.index_base)]
-    with working("fitting"):
-        ranker.fit(found, eval_set=checks)
-    return ranker.save(output, {"data": data.name, "index_base": found.index_base})
 
 
 def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
@@ -237,16 +224,17 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
         return
     found, scores = scored(ranker, model, data, rows)
     with writing(out.output) as stream:
-        if out.json:
-            lists = [dict(zip(("qid", "documents", "scores"), item)) for item in _ranked(found, scores, out.top)]
-            print_json(lists, stream)
-        elif out.trec_run:
-            ranked = _ranked(found, scores, out.top, falling_docid=True)
-            stream.writelines(line for item in ranked for line in _trec_lines(*item))
-        elif out.top is not None:
-            stream.writelines(line for item in _ranked(found, scores, out.top) for line in _plain_lines(*item))
-        else:
+        if not (out.json or out.trec_run or out.top):
             stream.writelines(f"{score}\n" for score in scores)
+            return
+        ranked = _ranked(found, scores, out.top, falling_docid=out.trec_run)
+        if out.json:
+            print_json([dict(zip(("qid", "documents", "scores"), item)) for item in ranked], stream)
+            return
+        line = _trec_line if out.trec_run else "{}\t{}\t{}\t{}\n".format
+        for query, documents, best in ranked:
+            each = enumerate(zip(documents, best.tolist()), 1)
+            stream.writelines(line(query, place, document, score) for place, (document, score) in each)
 
 
 def _ranked(
@@ -268,17 +256,11 @@ def _ranked(
         yield query, documents[best].tolist(), scores[best]
 
 
-def _plain_lines(query: object, documents: list, scores: "np.ndarray") -> Iterator[str]:
-    for place, (document, score) in enumerate(zip(documents, scores, strict=True), 1):
-        yield f"{query}\t{place}\t{document}\t{score}\n"
-
-
-def _trec_lines(query: object, documents: list, scores: "np.ndarray") -> Iterator[str]:
-    """Yield the lines of a run. Scores have all their digits, so equal scores stay equal for programs that read it."""
-    for place, (document, score) in enumerate(zip(documents, scores.tolist(), strict=True), 1):
-        if len(f"{query} {document}".split()) != 2:
-            raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
-        yield f"{query} Q0 {document} {place} {score!r} hingerank\n"
+def _trec_line(query: object, place: int, document: object, score: float) -> str:
+    """Return a line of a run. Scores have all their digits, so equal scores stay equal for programs that read it."""
+    if len(f"{query} {document}".split()) != 2:
+        raise ValueError(f"a TREC run cannot hold the ids {query!r} and {document!r}: they must be single words")
+    return f"{query} Q0 {document} {place} {score!r} hingerank\n"
 
 
 class Measuring(
@@ -396,8 +378,8 @@ def _evaluate_rows(data: Path, scores: Path, ranker: object, how: Measuring, row
             n, expected = f"{len(given):,} scores", f"one for each of the {found.n_rows:,} rows of {data}"
             raise ValueError(f"{scores} has {n}, expected {expected}, in the same order")
     names, queries = how.measures or ["ndcg@10", "map"], found.blocks.ids.tolist()
-    values = measure_ranking(found.y, given, found.qid, names, per_query=True, preset=how.preset, docid=found.docid)
-    means = measure_ranking(found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
+    measured = partial(measure_ranking, found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
+    means, values = measured(), measured(per_query=True) if how.per_query else {}
     title = f"{found.n_queries:,} queries, {found.n_rows:,} rows"
     counts = {"queries": len(queries), "rows": found.n_rows}
     _print_measures(title, counts, means, "query", queries, values, how, json)
