@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +81,7 @@ class Judgments:
         rows = zip(queries, documents, self.grade.tolist())
         write_whole(path, "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode())
         if topics is not None:
-            lines = (f"{number}\t{_one_line(name)}\n" for name, number in names.items())
+            lines = (f"{number}\t{' '.join(name.split())}\n" for name, number in names.items())
             write_whole(topics, "".join(lines).encode())
 
     def to_opensearch(
@@ -92,21 +91,13 @@ class Judgments:
 
         PUT it to ``_plugins/_search_relevance/judgments``. Ratings are the relevance, with three digits.
         """
-        ratings = [{"query": query, "ratings": found} for query, found in self._by_query()]
+        queries, documents = as_text(self.query).tolist(), as_text(self.document).tolist()
+        by_query: dict[str, list[dict[str, str]]] = {query: [] for query in sorted(queries)}
+        for row in np.argsort(-self.relevance, kind="stable").tolist():
+            by_query[queries[row]].append({"docId": documents[row], "rating": f"{self.relevance[row]:.3f}"})
+        ratings = [{"query": query, "ratings": found} for query, found in by_query.items()]
         body = {"name": name, "description": description, "type": "IMPORT_JUDGMENT", "judgmentRatings": ratings}
         write_whole(path, (json.dumps(body, indent=1, ensure_ascii=False) + "\n").encode())
-
-    def _by_query(self) -> Iterator[tuple[str, list[dict[str, str]]]]:
-        queries, documents = as_text(self.query), as_text(self.document)
-        order = np.argsort(queries.astype(str), kind="stable")
-        starts = np.flatnonzero(np.append(True, queries[order][1:] != queries[order][:-1]))
-        for rows in np.split(order, starts[1:]):
-            best = rows[np.argsort(-self.relevance[rows], kind="stable")]
-            yield queries[rows[0]], [{"docId": documents[row], "rating": f"{self.relevance[row]:.3f}"} for row in best]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0) -> Judgments:

@@ -16,7 +16,7 @@ from hingerank.data.streams import stream_lines
 KEEP = ("showings", "cells")
 _IDS = ("query", "document", "session", "team", "context")
 _COUNTED_BY = ("query", "document", "place", "clicks", "context", "propensities")
-_NUMBERED = ("clicks", "propensities")
+_NUMBERED = {"clicks", "propensities"}
 
 
 class Showings:
@@ -55,48 +55,38 @@ class Showings:
     def add(self, batch: Mapping[str, np.ndarray | None]) -> None:
         """Showings by column: codes of ids, places, clicks; the same columns in every batch."""
         columns = {name: column for name, column in batch.items() if column is not None}
-        n = len(columns["place"])
-        if not n:
+        if not len(columns["place"]):
             return
         if self.keep == "showings":
             self._batches.append(columns)
             return
-        names = [name for name in _COUNTED_BY if name in columns]
-        counted = count_rows([self._coded(name, columns[name]) for name in names], columns.get("weights"))
+        self._counted_by = [name for name in _COUNTED_BY if name in columns]
+        for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
+            distinct, codes = codes_of(columns[name])
+            columns[name] = self.codes(name, distinct.tolist())[codes]
+        counted = count_rows([columns[name] for name in self._counted_by], columns.get("weights"))
         self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
-        self._counted_by = names
 
-    def _coded(self, name: str, column: np.ndarray) -> np.ndarray:
-        """Whole numbers for a column: places and ids are, other numbers are numbered."""
-        if name not in _NUMBERED:
-            return column
-        distinct, codes = codes_of(column)
-        return self.codes(name, distinct.tolist())[codes]
-
-    def _counts(self, distinct: list[np.ndarray], weights: np.ndarray) -> dict[str, np.ndarray]:
-        columns = dict(zip(self._counted_by, distinct))
-        for name in _NUMBERED:
-            if name in columns:
-                columns[name] = np.array(list(self._numbers[name]))[columns[name]]
-        return columns | {"weights": weights}
-
-    def _joined(self) -> dict[str, np.ndarray]:
-        names = self._batches[0]
-        if len(self._batches) == 1:
-            return self._batches[0]
-        return {name: np.concatenate([batch[name] for batch in self._batches]) for name in names}
+    def _columns(self) -> dict[str, np.ndarray]:
+        """All showings, or cells with weights."""
+        if self._cells is None:
+            one, more = self._batches[0], len(self._batches) > 1
+            return {name: np.concatenate([batch[name] for batch in self._batches]) for name in one} if more else one
+        columns = dict(zip(self._counted_by, self._cells[0]))
+        for name in _NUMBERED & columns.keys():
+            columns[name] = np.array(list(self._numbers[name]))[columns[name]]
+        return columns | {"weights": self._cells[1]}
 
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
         if not self._batches and self._cells is None:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
-        columns = self._joined() if self._cells is None else self._counts(*self._cells)
+        columns = self._columns()
         self._batches, self._cells = [], None
         columns["place"] = self._from_one(columns)
         if self.keep == "showings" and "weights" not in columns:
             columns = self._merged(columns)
-
         ids = {name: Coded(columns[name], self._names(name)) for name in _IDS if name in columns}
         return ClickLog(
             queries=ids["query"], documents=ids["document"], places=columns["place"], clicks=columns["clicks"],
@@ -173,20 +163,13 @@ def add_session_lines(showings: Showings, path: Path) -> None:
 
 def _entries(path: Path) -> Iterator[tuple[int, str]]:
     """Number and text of every list of a file; bytes that are not UTF-8 make a list that does not count."""
-    count = 0
-    for _, line in stream_lines(path):
-        for part in line.split(b";"):
-            if part.strip():
-                count += 1
-                yield count, part.decode("utf-8-sig", "surrogateescape") if _is_text(part) else "\x00"
-
-
-def _is_text(part: bytes) -> bool:
-    try:
-        part.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in part
+    parts = (part for _, line in stream_lines(path) for part in line.split(b";") if part.strip())
+    for count, part in enumerate(parts, 1):
+        try:
+            text = part.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = "\0"
+        yield count, "\0" if "\0" in text else text
 
 
 def add_feature_log(showings: Showings, paths: Sequence[Path], clicks: ClickedPairs | None) -> None:

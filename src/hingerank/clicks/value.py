@@ -429,10 +429,7 @@ def policy_value(
     >>> round(float(policy_value(rewards, p, np.tile([0.8, 0.2], 50))), 6)
     0.8
     """
-    r, p, e = (
-        _rounds(values, name)
-        for values, name in ((rewards, "rewards"), (propensities, "propensities"), (target, "target"))
-    )
+    r, p, e = _rounds(rewards, "rewards"), _rounds(propensities, "propensities"), _rounds(target, "target")
     if not len(r) == len(p) == len(e) > 0:
         raise DataError(f"{len(r)} rewards, {len(p)} propensities and {len(e)} target: give one of each for a round")
     if not (p > 0).all() or not (e >= 0).all():
