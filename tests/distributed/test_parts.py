@@ -162,6 +162,9 @@ def test_what_cannot_be_learnt_from_parts_is_said(folder, data):
     fitted = hr.RankSVM().fit(spread)
     with pytest.raises(ValueError, match="leave out y"):
         fitted.score(spread, data.y)
+    for call in (fitted.rank, fitted.explain, lambda X: hr.RankSVM().fit_pairs(X, [0], [1])):
+        with pytest.raises(ValueError, match="not data in parts"):
+            call(spread)
     with pytest.raises(ValueError, match="leave out sample_weight"):
         fitted.score(spread, sample_weight=np.ones(spread.n_rows))
     with pytest.raises(ValueError, match="leave out qid"):

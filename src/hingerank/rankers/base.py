@@ -25,6 +25,7 @@ from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     GivenRows,
     PreparedRows,
+    block_scores,
     check_features,
     check_grades,
     check_weight,
@@ -33,7 +34,7 @@ from hingerank.rankers.inputs import (
     grades_and_ids,
     names_of_features,
 )
-from hingerank.rankers.sources import MEMORY, RowsInParts, block_scores, check_alone
+from hingerank.rankers.sources import MEMORY, RowsInParts, check_alone
 from hingerank.rankers.tuned import Tuning
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate, Solution

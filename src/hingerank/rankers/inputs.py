@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
-from hingerank.data.blocks import QueryBlocks, blocks_from_group, check_unmasked, evenly
+from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
 from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
@@ -20,6 +20,7 @@ from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.sparse import plain_csr
 from hingerank.features.maps import beside_context
 from hingerank.kernels.threads import run_shards
+from hingerank.rankers.sources import RowsInParts
 from hingerank.solvers.run import Solution
 
 LARGEST_WEIGHT = 1e100
@@ -48,6 +49,8 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     """
     if not reset and _needs_no_check(ranker, X):
         return X
+    if isinstance(X, RowsInParts):
+        raise ValueError("rows are expected here, not data in parts: fit, fit_path, predict and score take these")
     welcome = get_tags(ranker).input_tags
     options: Facts = {
         "accept_sparse": "csr" if welcome.sparse else False,
@@ -337,6 +340,24 @@ def fitted(name: str, fit: Callable[[Scaler], Scaler]) -> Scaler:
     if not all(np.isfinite(value).all() for value in learnt):
         raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
     return scaler
+
+
+def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
+    """The scores of mapped rows, a block at a time, in the order given; what is not finite is a DataError."""
+    scaler, names = ranker._scaler_for(qid), names_of_features(ranker, view.shape[1])
+    per_query = scaler is not None and scaler.per_query
+    blocks = blocks_from_qid(qid if per_query else None, view.shape[0])
+    view = view if blocks.order is None else view.take(blocks.order)
+    view = view if scaler is None else view.scaled(scaler, blocks.offsets)
+    raw, out = RowsView(view.X, view.rows), np.empty(len(view))
+
+    def work(block: tuple[int, int]) -> None:
+        a, b = block
+        checks.check_finite(raw.block(a, b), False, names)
+        out[a:b] = ranker._scores(view.block(a, b))
+
+    run_shards(work, [block for shard in view.shards() for block in shard])
+    return blocks.scatter(out)
 
 
 class PreparedRows:

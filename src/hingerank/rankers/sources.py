@@ -11,16 +11,14 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from hingerank.arrays import Facts, Matrix, PerRow, Ranker
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, check_finite, evenly
+from hingerank.arrays import Facts, Matrix, Ranker
+from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
-from hingerank.kernels.threads import run_shards
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
-from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.shapes import ShapeSample
 
 ROWS_FOR_A_MAP = 50_000  # from which a feature map is learnt where the rows are not in memory
@@ -172,21 +170,3 @@ def check_alone(**beside: object) -> None:
     for parameter, value in beside.items():
         if value is not None:
             raise ValueError(f"data in parts bring their grades and queries along: leave out {parameter}")
-
-
-def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
-    """The scores of mapped rows, a block at a time, in the order given; what is not finite is a DataError."""
-    scaler, names = ranker._scaler_for(qid), names_of_features(ranker, view.shape[1])
-    per_query = scaler is not None and scaler.per_query
-    blocks = blocks_from_qid(qid if per_query else None, view.shape[0])
-    view = view if blocks.order is None else view.take(blocks.order)
-    view = view if scaler is None else view.scaled(scaler, blocks.offsets)
-    raw, out = RowsView(view.X, view.rows), np.empty(len(view))
-
-    def work(block: tuple[int, int]) -> None:
-        a, b = block
-        check_finite(raw.block(a, b), False, names)
-        out[a:b] = ranker._scores(view.block(a, b))
-
-    run_shards(work, [block for shard in view.shards() for block in shard])
-    return blocks.scatter(out)
