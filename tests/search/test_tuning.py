@@ -269,6 +269,9 @@ def test_a_measure_without_a_value_on_a_fold_is_named(data):
     one = hr.RankingData.from_arrays(data.X, np.where(data.qid == data.qid[0], data.y, 0.0), data.qid)
     with pytest.raises(ValueError, match=r"pair_accuracy is not defined for anything that fold \d holds out"):
         hr.tune("rank-svm", one, measure="pair_accuracy", folds=np.int64(3), params={"C": [0.1], "scale": "standard"})
+    none = hr.RankingData.from_arrays(data.X, np.zeros(data.n_rows), data.qid)
+    with pytest.raises(ValueError, match="pair_accuracy is not defined for anything that the validation data have"):
+        hr.tune("rank-svm", data, measure="pair_accuracy", validation=none, params={"C": [0.1], "scale": "standard"})
 
 
 class Broken(hr.RankSVM):

@@ -97,8 +97,8 @@ class Study:
             hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
             for outcome in folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
                 if outcome.problem is None and np.isnan(outcome.value):
-                    why = f"{folds.measure} is not defined for anything that fold {k + 1} holds out: give fewer folds"
-                    outcome = outcome._replace(problem=why)
+                    held = f"fold {k + 1} holds out: give fewer folds" if len(folds) > 1 else "the validation data have"
+                    outcome = outcome._replace(problem=f"{folds.measure} is not defined for anything that {held}")
                 found[canonical(outcome.setting)].append(outcome)
                 self.problem = self.problem or outcome.problem
                 self._tell(found)
