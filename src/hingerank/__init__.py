@@ -54,7 +54,7 @@ _HOME = {
     "McRank": "hingerank.rankers.tree_rankers",
     "XGBoostRanker": "hingerank.rankers.tree_rankers",
     "PersonalRankSVM": "hingerank.personal.factorized",
-    "InductiveMatrixCompletion": "hingerank.personal.completion",
+    "InductiveMatrixCompletion": "hingerank.personal.factorized",
     "MeanVarianceRanker": "hingerank.personal.convex",
     "SeparateRanker": "hingerank.personal.convex",
     "JointRanker": "hingerank.personal.convex",

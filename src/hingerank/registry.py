@@ -50,7 +50,7 @@ RANKERS: dict[str, str] = {
     "svm-div": "hingerank.diversity.structural:SVMDiv",
     "struct-svm-div": "hingerank.diversity.structural:StructSVMDiv",
     "personal-rank-svm": "hingerank.personal.factorized:PersonalRankSVM",
-    "matrix-completion": "hingerank.personal.completion:InductiveMatrixCompletion",
+    "matrix-completion": "hingerank.personal.factorized:InductiveMatrixCompletion",
     "mean-variance": "hingerank.personal.convex:MeanVarianceRanker",
     "separate": "hingerank.personal.convex:SeparateRanker",
     "joint": "hingerank.personal.convex:JointRanker",

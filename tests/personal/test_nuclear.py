@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.personal.alternating import nuclear_norm
-from hingerank.personal.completion import InductiveMatrixCompletion
-from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.structures import shrink_singular_values
 
 C = 0.05

@@ -6,9 +6,8 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data.files import DataError
-from hingerank.personal.completion import InductiveMatrixCompletion
 from hingerank.personal.convex import JointRanker, MeanVarianceRanker, SeparateRanker
-from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.personal.generate import make_personal
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

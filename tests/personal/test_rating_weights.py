@@ -5,9 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.personal.completion import InductiveMatrixCompletion
 from hingerank.personal.convex import pair_distances, row_preferences
-from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.personal.preferences import from_comparisons, from_ratings, from_targets
 from hingerank.personal.problem import FactorObjective, first_gradient
 

@@ -14,7 +14,7 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.catalogue import ids_like
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
-from hingerank.personal.preferences import UserPreferences, counting
+from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ItemFeatures
 from hingerank.personal.rankers import PersonalRanker
 
@@ -109,8 +109,7 @@ class FactorRanker(PersonalRanker):
         check_is_fitted(self)
         X = self._rows(item_features)
         if ratings is not None:
-            users, items, ratings, weight = counting(users, items, ratings, sample_weight)
-            preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
+            preferences = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         elif winners is not None and losers is not None:
             preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
         else:

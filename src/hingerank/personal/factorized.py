@@ -1,4 +1,4 @@
-"""PersonalRankSVM: score(u, x) = <Uᵀx, v_u>, a basis of k ranking functions and a mixture of them for every user."""
+"""Factorised rankers: score(u, x) = <Uᵀx, v_u>, a basis of k ranking functions and a mixture of them for every user."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from hingerank.personal.fold_in import (
     spread_of_users,
 )
 from hingerank.personal.losses import UserPairs
-from hingerank.personal.preferences import UserPreferences, counting
+from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
 from hingerank.personal.problem import (
     FactorObjective,
     FirstGradient,
@@ -46,7 +46,6 @@ from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
 
 LOSSES = ("squared_hinge", "hinge", "squared")
-Draw = Callable[[], UserPreferences]
 LEAST_DRAWN, PER_DRAW = 20, 2  # fewest items sampled for a user; epochs until others are sampled
 FORGETTING = 3  # epochs without the users who judge the prior
 TRIED = 5  # largest number of epochs of a fit that tries a C
@@ -183,7 +182,6 @@ class PersonalRankSVM(FactorRanker):
             raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
         positive("per_click", per_click)
         clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
-
         against_all = self.loss == "squared"
         few = against_all and self.prior != "users"  # no pairs are judged: one item per user is enough
 
@@ -225,8 +223,7 @@ class PersonalRankSVM(FactorRanker):
         """
         check_is_fitted(self)
         X = self._rows(item_features)
-        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
-        p = self._from_ratings(users, items, ratings, X.shape[0], weight)
+        p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         if not basis:
             prior = plain_prior(np.zeros(self.basis_.shape[1]), float(self.C_), self.loss == "hinge")
             return self._put(p.users, fold_in(self._place(X), self._shared(X), p, prior), p.pairs > 0)
@@ -248,13 +245,12 @@ class PersonalRankSVM(FactorRanker):
         """
         check_is_fitted(self)
         X = self._rows(item_features)
-        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
-        p = self._from_ratings(users, items, ratings, X.shape[0], weight)
+        p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         V = self.user_weights_[self._users().known(p.users)]
         return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
     def _learn(
-        self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Draw] = (),
+        self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Callable[[], UserPreferences]] = (),
         start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False, clicks: Clicks | None = None,
     ) -> Solution:  # fmt: skip
         """Fit U and V.
@@ -334,8 +330,7 @@ class PersonalRankSVM(FactorRanker):
 
     def _alternate(self, X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, C: float, **how: Any) -> Solution:
         """Improve U and V for these preferences; V is changed in place."""
-        threads, fixed = asked_threads(self.n_jobs), int(self.shared)
-        objective = FactorObjective(X, p, C, U.shape[1], threads, fixed, self._width())
+        objective = FactorObjective(X, p, C, U.shape[1], asked_threads(self.n_jobs), int(self.shared), self._width())
         return alternating(LocalUsers(objective, V), U, **how)
 
     def _limits(self) -> dict[str, Any]:
@@ -353,7 +348,7 @@ class PersonalRankSVM(FactorRanker):
         self.__dict__.pop("coef_", None)
         if self.shared:
             self.coef_ = functions[:, k].copy()
-        self._settle_cold(self.user_weights_, self.has_pairs_)
+        self._settle_cold(self.user_weights_, warm)
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
@@ -366,9 +361,7 @@ class PersonalRankSVM(FactorRanker):
         return norm if self.loss == "squared_hinge" else 0.5 * norm
 
     def _multiple(self, X: Matrix, fitted: UserPreferences, U: np.ndarray) -> tuple[float, np.ndarray]:
-        """Choose the multiple of the smallest useful C by held-out data: (multiple, basis to start from).
-
-        U: where the first fit starts."""
+        """Choose the multiple of the smallest useful C by held-out data, from U: (multiple, basis to start from)."""
         parts = held_back(fitted, self._build(fitted, X.shape[0]))
         if parts is None:
             return USUAL_MULTIPLE, U
@@ -414,8 +407,7 @@ class PersonalRankSVM(FactorRanker):
         P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
         mean, root = spread_of_users(V, P, left.item)
-        build = self._build(fitted, len(P))
-        self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, build)
+        self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._build(fitted, len(P)))
 
     def _watch(
         self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None
@@ -445,3 +437,44 @@ class PersonalRankSVM(FactorRanker):
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")
         if self.cold_users not in ("mean", "zero"):
             raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
+
+
+class InductiveMatrixCompletion(PersonalRankSVM):
+    """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
+    (Jain & Dhillon 2013, with the trace norm).
+
+    The factors of PersonalRankSVM are fitted to the ratings themselves. The mean of a user's ratings is subtracted,
+    because it does not affect the order. A score estimates rating - mean. The model was not designed for comparisons
+    (``fit_pairs``); they are fitted as score differences of 1.
+
+    Parameters
+    ----------
+    C : float, optional
+        Weight of the loss; multiplies its sum over ratings. Default as in PersonalRankSVM.
+    rank, tol, cold_users, prior, scale, features, max_iter, max_seconds : as in PersonalRankSVM
+    n_jobs, random_state, callback : as in PersonalRankSVM
+        Attributes and methods are those of PersonalRankSVM too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> ranker = InductiveMatrixCompletion(rank=1, C=1.0)
+    >>> ranker.fit(X, ["ann", "ann", "bob", "bob"], [0, 1, 0, 1], [5, 2, 1, 4]).rank("ann", X).tolist()
+    [0, 2, 1]
+    """
+
+    def __init__(
+        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", scale="standard", features=None,
+        max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            rank, C, tol, cold_users=cold_users, prior=prior, scale=scale, features=features, max_iter=max_iter,
+            max_seconds=max_seconds, n_jobs=n_jobs, random_state=random_state, callback=callback,
+        )  # fmt: skip
+
+    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
+        return from_targets(users, items, ratings, n_items, weight)
+
+    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -150,7 +150,7 @@ def from_ratings(
     ratings : finite numbers; repeated ratings of an item by a user become their mean, with the weight of the last
     n_items : number of rows of the item features
     pair_weight : "uniform", or "user", which divides the weights of a user's pairs by their sum
-    weight : weight of each rating, default 1; a pair has the product of its two weights
+    weight : weight of each rating, default 1, where 0 is no rating; a pair has the product of its two weights
 
     Examples
     --------
@@ -175,10 +175,10 @@ def from_targets(users: Any, items: Any, ratings: Any, n_items: int, weight: Any
 
 
 def _rated(users: Any, items: Any, ratings: Any, n_items: int, weight: Any) -> Rated:
+    users, items, ratings, counted = counting(users, items, ratings, weight)
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
-    ratings = check_ratings(ratings, len(items))
-    weights = check_weights(weight, len(items), "sample_weight", "rating")
+    ratings, weights = check_ratings(ratings, len(items)), np.empty(0) if counted is None else counted
     begin, order = group(codes, len(ids))
     kept = np.empty(len(ids), np.int64)
     dropped = int(drop_repeats(begin, order, items, n_items, kept))

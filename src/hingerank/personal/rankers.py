@@ -94,11 +94,11 @@ class PersonalRanker(SavedModel, BaseEstimator):
             training rating (the test accuracy of the paper).
         """
         X = self._rows(item_features, reset=True)
-        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
-        preferences = self._from_ratings(users, items, ratings, X.shape[0], weight)
+        preferences = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         watched = None
         if eval_set is not None:
-            joined = joined_ratings((users, items, ratings), eval_set, preferences, X.shape[0], "eval_set")
+            known = counting(users, items, ratings, sample_weight)[:3]
+            joined = joined_ratings(known, eval_set, preferences, X.shape[0], "eval_set")
             if joined.n_users > preferences.n_users:
                 user = joined.users[preferences.n_users :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
