@@ -180,8 +180,11 @@ class ItemKNN(KnownItems):
             S = (columns[:, some].T @ self.T).toarray()
             S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
             S[some - a, some] = 0.0
-            if self.neighbours < n_items:
-                S[np.partition(S, -self.neighbours, axis=1)[:, -self.neighbours, None] > S] = 0.0
+            full = np.flatnonzero(np.count_nonzero(S, axis=1) > self.neighbours)
+            if len(full):
+                most = S[full]
+                most[np.partition(most, -self.neighbours, axis=1)[:, -self.neighbours, None] > most] = 0.0
+                S[full] = most
             parts.append(sp.csr_matrix(S))
         self.similarity = sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))
         return self
