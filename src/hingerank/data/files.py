@@ -254,10 +254,11 @@ def _clear_scratch(place: Path) -> None:
     """Remove what killed processes left in a folder. Files that they were about to replace are put back first."""
     try:
         hidden = [entry for entry in os.scandir(place) if entry.name.startswith(SCRATCH)]
-        found = [Path(entry.path) for entry in hidden if _is_ours(entry.stat(follow_symlinks=False))]
+        owned = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in hidden]
     except OSError:
         return
-    for scratch in found:
+    user = getattr(os, "getuid", lambda: 0)()  # folders of others, and links, are left alone
+    for scratch in [path for path, status in owned if stat.S_ISDIR(status.st_mode) and status.st_uid == user]:
         with suppress(OSError):
             held = _lock_folder(scratch)
             if held is None:
@@ -269,11 +270,6 @@ def _clear_scratch(place: Path) -> None:
                 shutil.rmtree(scratch, ignore_errors=True)
             finally:
                 os.close(held)
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Whether this is a folder, not a link, that belongs to the user of this process."""
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == getattr(os, "getuid", lambda: 0)()
 
 
 @contextmanager

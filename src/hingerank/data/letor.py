@@ -3,9 +3,9 @@
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -119,16 +119,7 @@ def read_pieces(
 
     The text is read twice. The first pass finds what all pieces must have in common: the features, the types of ids,
     and dense or sparse. A query may continue in the next piece. ``save_binary(read_pieces(path), folder)`` makes a
-    folder that can be memory-mapped.
-
-    Parameters
-    ----------
-    path : a file, or several files that are read as one
-    piece_bytes : approximate size of the text in a piece
-    query : as in ``read_text``
-    one_query : as in ``read_text``
-    progress : called with the fraction read so far
-    options : other parameters of ``read_text``
+    folder that can be memory-mapped. The other parameters are those of `read_text`.
     """
     sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
     report = progress or (lambda done: None)
@@ -261,20 +252,12 @@ class Comments:
         return self.whole and self.rows > 1 and 2 * self.runs <= self.rows
 
 
-@dataclass(frozen=True)
-class IdRule:
-    """Where in the text the ids are.
+class IdRule(NamedTuple):
+    """Where in the text the ids are."""
 
-    Attributes
-    ----------
-    qid_from : "line", "comment" (numbers), "comment text", "counts" or "nothing"
-    docids : whether the comments are document ids
-    counted : the query of every row, if qid_from is "counts"
-    """
-
-    qid_from: str
-    docids: bool
-    counted: np.ndarray | None = None
+    qid_from: str  # "line", "comment" (numbers), "comment text", "counts" or "nothing"
+    docids: bool  # whether the comments are document ids
+    counted: np.ndarray | None = None  # the query of every row, if qid_from is "counts"
 
 
 def _choose_rule(

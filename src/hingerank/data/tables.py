@@ -51,18 +51,10 @@ def table_kind(path: PathLike) -> str:
 def read_table(
     path: PathLike, columns: list[str] | None = None, ids: Collection[str] = (), verify: bool = True
 ) -> Frame:
-    """Read a file as a pyarrow table.
+    """Read Parquet, Feather, or CSV (plain or compressed) as a pyarrow table.
 
-    Parameters
-    ----------
-    path : path
-        Parquet, Feather, or CSV, plain or compressed.
-    columns : list of str, optional
-        The columns that are needed. From a Parquet file that has all of them, only these are read.
-    ids : collection of str
-        Columns of ids. In a CSV file they may consist of digits without being numbers: 007 is not 7.
-    verify : bool
-        Compare the checksums in a Parquet or Feather file.
+    If a Parquet file has all of `columns`, only these are read. `ids` are columns of ids, which in a CSV file may
+    consist of digits without being numbers: 007 is not 7. `verify` compares the checksums of Parquet and Feather files.
     """
     with _opened(path) as (path, kind):
         if kind == "parquet":
@@ -101,15 +93,9 @@ def read_batches(
 ) -> Iterator[Frame]:
     """Read a file as several pyarrow tables, of which only one at a time is in memory.
 
-    A Parquet file gives tables of at most `size` rows, and the checksums of its pages are compared. A CSV file gives
-    pieces of some megabytes. If there are several pieces, ids are text. A Feather file is read as a whole first.
-
-    Parameters
-    ----------
-    path : path
-    columns, ids : as in `read_table`
-        From Parquet files, columns of ids that are text are read as dictionaries.
-    size : int
+    A Parquet file gives tables of at most `size` rows, in which ids that are text are dictionaries. The checksums of
+    its pages are compared. A CSV file gives pieces of some megabytes. If there are several, ids are text. A Feather
+    file is read as a whole first. `columns` and `ids` are as in `read_table`.
     """
     with _opened(path) as (path, kind):
         if kind in ("csv", "tsv") and path.stat().st_size > _PIECE:

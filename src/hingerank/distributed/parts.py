@@ -201,13 +201,7 @@ class InThisProcess(Runner):
 
 
 class Lease:
-    """Keeps parts loaded as long as something refers to this object.
-
-    Parameters
-    ----------
-    runner : calls functions of the parts
-    parts : the parts to keep
-    """
+    """Keeps parts loaded as long as something refers to this object."""
 
     def __init__(self, runner: Runner, parts: Sequence[Part]):
         weakref.finalize(self, runner.forget, list(parts)).atexit = False
@@ -236,16 +230,10 @@ def facts_of(part: LoadedPart) -> PartFacts:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """A weight for each row of data in parts. Questions that need weights send them to the parts.
+    """A weight for each row of data in parts. Questions that need weights send them to the parts."""
 
-    Parameters
-    ----------
-    values : one weight for each row, part after part
-    starts : the index of each part's first weight, by the part's key
-    """
-
-    values: np.ndarray
-    starts: dict[str, int]
+    values: np.ndarray  # part after part
+    starts: dict[str, int]  # key of a part -> index of its first weight
 
     def of(self, part: LoadedPart) -> np.ndarray:
         """The weights of a part's rows."""
