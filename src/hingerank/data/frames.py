@@ -67,8 +67,6 @@ def frame_from_columns(
     X: Matrix, y: np.ndarray, qid: np.ndarray, docid: np.ndarray | None, names: Sequence[str], backend: str, layout: str
 ) -> Frame:
     """A table of `backend`; see `RankingData.to_frame`."""
-    if backend not in ("pandas", "polars", "pyarrow"):
-        raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
     columns: Facts = {"qid": _plain_text(qid)}
     if docid is not None:
         columns["docid"] = _plain_text(docid)
@@ -87,8 +85,6 @@ def frame_from_columns(
 
 def frame_from_rows(columns: dict[str, np.ndarray], backend: str) -> Frame:
     """A table of `backend` with these columns."""
-    if backend not in ("pandas", "polars", "pyarrow"):
-        raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
     return _native({name: _plain_text(column) for name, column in columns.items()}, backend)
 
 
@@ -199,12 +195,16 @@ def _with_lists(columns: Facts, X: np.ndarray, backend: str) -> Frame:
         return _native(columns | {LISTS: list(X)}, backend)
     if backend == "polars":
         return _native(columns | {LISTS: X}, backend)
-    pa = need("pyarrow", "to_frame(backend='pyarrow')")
+    table = _native(columns, backend)
+    import pyarrow as pa
+
     lists = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(X).ravel()), X.shape[1])
-    return _native(columns, backend).append_column(LISTS, lists)
+    return table.append_column(LISTS, lists)
 
 
 def _native(columns: Facts, backend: str) -> Frame:
+    if backend not in ("pandas", "polars", "pyarrow"):
+        raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
     module = need(backend, f"to_frame(backend={backend!r})")
     return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
 
