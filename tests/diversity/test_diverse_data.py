@@ -9,6 +9,7 @@ from scipy import sparse
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.diversity import relations as distances
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.learning import RLTR
 from hingerank.diversity.measures import evaluate_diversity
@@ -356,3 +357,19 @@ def test_generator_refuses_nonsense():
     ):
         with pytest.raises(DataError):
             make_diverse(**{"n_queries": 1, **how})
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: distances.aspects_from_clusters(np.eye(3), softness=0), "softness must be a positive number, not 0"),
+        (lambda: distances.aspects_from_clusters(np.eye(3), clusters=0), "clusters must be a positive whole number"),
+        (lambda: distances.aspects_from_scores(np.eye(3), temperature=0), "temperature must be a positive number"),
+        (lambda: distances.aspects_from_subtopics(np.eye(3), noise=2), r"noise is 2, expected a number in \[0, 1\]"),
+        (lambda: distances.euclidean_relation(np.eye(3), scale=-1), "scale must be a positive number, not -1"),
+        (lambda: distances.check_fraction("lam", "x"), r"lam is x, expected a number in \[0, 1\]"),
+    ],
+)
+def test_parameters_that_would_give_no_numbers(make, problem):
+    with pytest.raises(ValueError, match=problem):
+        make()

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.data.checks import whole
+from hingerank.data.checks import positive, whole
 from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, OrderedQuery, WithLearned, ordered_query
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
@@ -288,6 +288,7 @@ class PAMM(LikelihoodRanker):
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
+        positive("margin", self.margin, least=0)
         kept, kinds = self._training_queries(queries)
         score, measure = self._score_of(kept, kinds), parse_diversity_measure(self.measure)
         rng = np.random.default_rng(self.random_state)

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import number_values
+from hingerank.data.checks import positive, real, whole
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
 
@@ -152,6 +153,7 @@ def _cosine_row(V: Matrix, scale: np.ndarray, clip: bool, i: int) -> np.ndarray:
 
 def euclidean_relation(vectors: Matrix, name: str = "euclidean", scale: float | None = None) -> Relation:
     """‖v_i − v_j‖ / scale; scale None is √d, so that vectors with entries in [0, 1] are at most 1 apart."""
+    scale = None if scale is None else positive("scale", scale)
     V, _ = _checked_vectors(vectors, name)
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
     V = (V - V.sum(axis=0) / max(1, len(V))) / (
@@ -291,6 +293,13 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
     raise ValueError(f"how is {how!r}, expected 'minmax' or 'softmax'")
 
 
+def check_fraction(name: str, value: float) -> float:
+    """Return the value; a ValueError unless it is a number in [0, 1]."""
+    if not 0 <= real(value) <= 1:
+        raise ValueError(f"{name} is {value}, expected a number in [0, 1]")
+    return float(value)
+
+
 def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int = 0) -> np.ndarray:
     """Return P(d | a) = 1 if d is relevant to subtopic a: the aspects of a perfect guess of the subtopics.
 
@@ -300,7 +309,7 @@ def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int =
     noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, to study how much the guess matters
     seed : of the noise
     """
-    J = (np.asarray(judgments) > 0).astype(np.float64)
+    J, noise = (np.asarray(judgments) > 0).astype(np.float64), check_fraction("noise", noise)
     return (1 - noise) * J + noise * np.random.default_rng(seed).random(J.shape)
 
 
@@ -314,6 +323,7 @@ def aspects_from_scores(scores: ArrayLike, how: str = "minmax", temperature: flo
     temperature : the scores are divided by it first
     """
     S = np.asarray(scores, np.float64)
+    positive("temperature", temperature)
     if S.ndim != 2:
         raise DataError(f"scores have shape {S.shape}, expected candidates × suggestions")
     return np.column_stack([unit_scores(column / temperature, how) for column in S.T]) if S.shape[1] else S
@@ -331,8 +341,8 @@ def aspects_from_clusters(vectors: Matrix, clusters: int = 8, softness: float = 
     """
     from sklearn.cluster import KMeans
 
-    n = vectors.shape[0]
-    clusters = max(1, min(clusters, n))
+    clusters = max(1, min(whole("clusters", clusters), vectors.shape[0]))
+    positive("softness", softness)
     model = KMeans(clusters, n_init=4, random_state=seed).fit(vectors)
     squared = model.transform(vectors) ** 2
     scale = 2 * softness**2 * max(float(squared.min(axis=1).mean()), 1e-12)

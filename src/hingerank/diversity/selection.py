@@ -13,12 +13,14 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, best_linear, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
-from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
+from hingerank.diversity.relations import Relations, check_fraction, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
 from hingerank.export.model_file import SavedModel, saved_attributes
 from hingerank.rankers.base import Absent
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
+
+COUNTS = ("candidates", "max_iter", "negatives", "orders", "positives", "top")  # parameters of learned rerankers
 
 
 class DiverseRanker(SavedModel, BaseEstimator):
@@ -111,8 +113,11 @@ class DiverseRanker(SavedModel, BaseEstimator):
     def _check_positive(self, *names: str) -> None:
         """Raise a ValueError unless these parameters are positive numbers; None is allowed if it is the default."""
         for name in names:
-            if getattr(self, name) is not None:
-                positive(name, getattr(self, name))
+            value = getattr(self, name)
+            if value is not None:
+                positive(name, value)
+            if name in COUNTS and not isinstance(value, int | np.integer | None):
+                raise ValueError(f"{name} must be a whole number, not {value!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return vars(self).keys() >= {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
@@ -290,10 +295,3 @@ class PM2(DiverseRanker):
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         relevance = np.zeros(query.n) if query.relevance is None else query.relevance
         return pm2_order(relevance, query.aspects, query.aspect_weights, check_fraction("lam", self.lam), top)
-
-
-def check_fraction(name: str, value: float) -> float:
-    """Return the value; a ValueError unless 0 ≤ value ≤ 1."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} is {value}, expected a number in [0, 1]")
-    return float(value)

@@ -10,6 +10,7 @@ over the selections that greedy search reached."""
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -164,6 +165,8 @@ class SVMDiv(DiverseRanker):
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "tol", "max_iter")
+        if not len(self.levels) or any(a >= b for a, b in pairwise(self.shares)):
+            raise ValueError(f"expected levels, got {self.levels}, and shares that increase, got {self.shares}")
         kept = self._to_learn_from(queries)
         risk = SelectionRisk([SetSearch(query, self._coverage(query), self.top) for query in kept])
         solution, d = minimise_risk(risk, self.C, self.tol, self.max_iter), kept[0].n_features
