@@ -99,6 +99,11 @@ def test_another_baseline_and_measure(results):
         leaderboard(results, measure="err")
     with pytest.raises(ValueError, match="randomisation, t, wilcoxon"):
         leaderboard(results, test="anova")
+    with pytest.raises(ValueError, match="no measure 'err' in this run; it has"):
+        board.to_latex(["map", "err"])
+    for wanted in (("bette", "map"), ("better", "err")):
+        with pytest.raises(ValueError, match="in this run; it has"):
+            results.query_mean(*wanted)
 
 
 @pytest.mark.parametrize("seed", range(20))

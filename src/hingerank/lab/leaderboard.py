@@ -19,7 +19,7 @@ from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.methods import Method
 from hingerank.lab.rating_folds import PersonalRows
-from hingerank.lab.results import Results, mean_of, no_formula
+from hingerank.lab.results import Results, check_known, mean_of, no_formula
 from hingerank.lab.statistics import (
     TESTS,
     TestResult,
@@ -152,6 +152,8 @@ class Leaderboard:
         """A tabular for a paper (it needs the package booktabs): means, in bold the best of each column among methods
         with all folds; marks beside the chosen measure."""
         measures = [self.measure] if measures is None else list(measures)
+        for name in measures:
+            check_known("measure", name, self.lines[0].means)
         whole = [line for line in self.lines if not line.missing]
         best = {name: max((line.means[name] for line in whole), default=np.nan) for name in measures}
         rows = [" & ".join(["method", *(latex_text(name) for name in measures)]) + r" \\"]
@@ -226,13 +228,9 @@ def leaderboard(
     """
     measure = results.header["measure"] if measure is None else measure
     baseline = next(iter(results.complete), results.methods[0]) if baseline is None else baseline
-    for kind, name, known in (
-        ("measure", measure, results.measures),
-        ("baseline", baseline, results.methods),
-        ("test", test, TESTS),
-    ):
-        if name not in known:
-            raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(known)}")
+    check_known("measure", measure, results.measures)
+    check_known("baseline", baseline, results.methods)
+    check_known("test", test, TESTS)
     whole = results.complete if baseline in results.complete else []
     pairs = {m: shared_values(results, measure, m, baseline) for m in whole if m != baseline}
     found = paired_tests(test, list(pairs.values()), rounds, results.header["seed"])

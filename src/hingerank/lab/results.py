@@ -73,10 +73,8 @@ class Results:
 
     def at(self, size: float) -> "Results":
         """The results of learning from this fraction of the training queries, one of `sizes`."""
-        known = round(size, 6)
-        if known not in self.sizes:
-            raise ValueError(f"there is no size {size:g} in this run; it has {', '.join(map(str, self.sizes))}")
-        return replace(self, size=known)
+        check_known("size", round(size, 6), self.sizes)
+        return replace(self, size=round(size, 6))
 
     def seeds(self, method: str) -> list[int]:
         """The seeds that a method is fitted with, the run's own first; one for a method without randomness."""
@@ -129,6 +127,8 @@ class Results:
         A query in the test parts of several folds (repeated cross-validation, users of ratings) or fitted under
         several seeds has the mean of its values: it is one query, however often it was tested.
         """
+        check_known("method", method, self.methods)
+        check_known("measure", measure, self.measures)
         return _per_query(self.all_tests(method), measure)
 
     def first_folds(self) -> dict[Hashable, str]:
@@ -217,6 +217,12 @@ def no_formula(cell: object) -> object:
     """
     runs = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) and decimal(cell) is None
     return f"'{cell}" if runs else cell
+
+
+def check_known(kind: str, name: object, known: Iterable[object]) -> None:
+    """A ValueError for a name that a run does not have."""
+    if name not in (known := list(known)):
+        raise ValueError(f"there is no {kind} {name!r} in this run; it has {', '.join(map(str, known))}")
 
 
 def size_of(record: Record) -> float:
