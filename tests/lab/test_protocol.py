@@ -329,3 +329,14 @@ def test_an_option_of_the_choosing_measure_goes_to_the_measures_that_have_it(dat
     settings = measure.split(":")[1:]
     assert all(("gain=linear" in name) == (settings == ["gain=linear"] and "ndcg" in name) for name in results.measures)
     assert all((":trec" in name) == ("trec" in settings) for name in results.measures)
+
+
+def test_what_is_no_method_or_fold_is_named(data, rankers):
+    methods, folds = [Method("column", rankers.Column)], query_folds(data, 3)
+    with pytest.raises(ValueError, match="'rank-svm' is no Method: give method_from_name"):
+        compare(["rank-svm"], folds)
+    with pytest.raises(ValueError, match="folds are RankingData: give query_folds"):
+        compare(methods, data)
+    with pytest.raises(ValueError, match="fold 1 has 2 parts: give train, validation and test"):
+        compare(methods, [(data, data)])
+    assert compare(methods, folds, measures="map", workers=1).measures == ["ndcg@10", "map"]

@@ -39,6 +39,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measure, usual_measures
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
+from hingerank.metrics.measure import Measure
 from hingerank.metrics.own import MeasureLike, measure_name
 from hingerank.search.settings import Setting
 
@@ -75,7 +76,7 @@ def compare(
     methods: Iterable[Method],
     folds: Iterable[FoldLike],
     measure: MeasureLike | None = None,
-    measures: Iterable[MeasureLike] | None = None,
+    measures: MeasureLike | Iterable[MeasureLike] | None = None,
     *,
     folder: Path | str | None = None,
     seed: int = 0,
@@ -97,8 +98,8 @@ def compare(
         rows, or of topics (DiverseData)
     measure : chooses the setting, a name or a function (y, scores) of one query's rows -> number; default "ndcg@10",
         for topics "alpha-ndcg@20"
-    measures : measures on test, names or functions; default ``default_measures(measure)``, for topics alpha-NDCG,
-        ERR-IA, subtopic recall and NRBP
+    measures : measures on test, one or several, names or functions; default ``default_measures(measure)``, for topics
+        alpha-NDCG, ERR-IA, subtopic recall and NRBP
     folder : where results are stored, and a run that is there resumes; None keeps them in memory
         Results of a method whose code has changed since (a class or function of yours, or the version of an installed
         one) are computed again.
@@ -111,6 +112,11 @@ def compare(
     about : anything to store with the run, such as the command that started it
     """
     methods, folds, sizes = list(methods), check_folds(folds), check_sizes(sizes)
+    other = next((method for method in methods if not isinstance(method, Method)), None)
+    if other is not None:
+        raise ValueError(
+            f"{other!r} is no Method: give method_from_name(…) of hingerank.lab, or Method(name, ranker, …)"
+        )
     called = [method.name for method in methods]
     if not called or len(set(called)) < len(called):
         raise ValueError(f"give methods with different names, got {called}")
@@ -122,7 +128,11 @@ def compare(
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
     rows = folds[0].rows
     measure = usual_measure(rows) if measure is None else measure
-    wanted = check_measures([measure, *(usual_measures(measure, rows) if measures is None else measures)], rows)
+    if measures is None:
+        measures = usual_measures(measure, rows)
+    elif isinstance(measures, str | Measure) or callable(measures):
+        measures = [measures]
+    wanted = check_measures([measure, *measures], rows)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         names = [measure_name(given) for given in wanted]

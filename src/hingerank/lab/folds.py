@@ -110,6 +110,8 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
 
 def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
+    if isinstance(folds, RankingData | DiverseData | Fold):
+        raise ValueError(f"folds are {type(folds).__name__}: give query_folds(data), or a list of folds")
     named = [_named(fold, number) for number, fold in enumerate(folds, 1)]
     if not named:
         raise ValueError("there are no folds: give at least one")
@@ -133,6 +135,8 @@ def _named(fold: FoldLike, number: int) -> Fold:
     """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
     if isinstance(fold, Fold):
         return fold
+    if len(fold) != 3:
+        raise ValueError(f"fold {number} has {len(fold)} parts: give train, validation and test")
     train, validation, test = map(_rows_of, fold)
     return Fold(f"fold {number}", train, validation, test)
 
