@@ -427,7 +427,7 @@ SOURCE = Path(inspect.getfile(main)).parents[1]
 ABOUT_ARGUMENTS = {  # messages of functions that check the argument of another
     ("missing.py", "missing"),
     ("maps.py", "features"),
-    ("learning_curves.py", "sizes"),
+    ("folds.py", "sizes"),
     ("trec_evaluation.py", "judgments"),
     ("corrections.py", "propensities"),
     ("winners.py", "around"),

@@ -166,6 +166,7 @@ def test_cite(results, tmp_path, capsys):
     assert shown.startswith("% lightgbm: ke2017lightgbm, burges2010ranknet\n% rank-svm: ")
     assert {"ke2017lightgbm", "joachims2002optimizing"} <= set(parse_bibtex(shown))
     assert run(["cite", "nobody"]) == 1 and "no ranker named 'nobody'" in capsys.readouterr().err
+    assert run(["cite", "nothing/"]) == 1 and "nothing: there is no such file or folder" in capsys.readouterr().err
     assert run(["cite", str(tmp_path)]) == 0
     assert "% noise: not a ranker of this library" in capsys.readouterr().out
     from hingerank.lab.methods import method_from_name

@@ -141,12 +141,15 @@ def cite(
 
     Example: hingerank cite rank-svm listnet
     """
+    from hingerank.data.files import no_such_file
     from hingerank.lab.paper import bibtex, rankers_of_run
     from hingerank.lab.results import load_results
 
     rankers: list[str] = []
     others: list[str] = []
     for word in what:
+        if "/" in word and not Path(word).exists():
+            raise ValueError(no_such_file(Path(word)))
         found = rankers_of_run(load_results(word).header) if Path(word).is_dir() else ([word], [])
         rankers += found[0]
         others += found[1]
