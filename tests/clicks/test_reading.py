@@ -108,6 +108,9 @@ def test_ubi_in_every_form_gives_the_same_log(tmp_path, first):
         assert counts(log) == expected(), paths
         assert log.session_names.tolist() == ["l0", "l1", "l2"]
         assert any("counted from 0" in note for note in log.notes) == (first == 0)
+        assert counts(hr.read_clicks(paths, first_place=first)) == expected()
+    with pytest.raises(hr.DataError, match=r"clicks is for responses with logged features, and .*bulk has none"):
+        hr.read_clicks(files[0], clicks=[("shoes", "a")])
     packed = tmp_path / "log.xz"
     packed.write_bytes(lzma.compress(files[0][0].read_bytes()))
     assert counts(hr.read_clicks(packed)) == expected()
@@ -127,6 +130,10 @@ def test_session_lines_and_feature_logs(tmp_path):
     assert log.notes == {"clicks without a response that shows the document: left out": 1}
     with pytest.raises(hr.DataError, match="give clicks="):
         hr.read_clicks(tmp_path / "features.jsonl")
+    assert counts(hr.read_clicks(tmp_path / "sessions.txt", first_place=0)) == expected()  # which name no places
+    for idle in ({"context": "device"}, {"actions": {"buy": 1}}, {"clicks": clicks}):
+        with pytest.raises(hr.DataError, match=f"^{next(iter(idle))} .*sessions.txt has n.*: leave it out"):
+            hr.read_clicks(tmp_path / "sessions.txt", **idle)
 
 
 def test_actions_weigh_and_the_largest_counts(tmp_path):
@@ -298,6 +305,7 @@ def test_times(value, iso):
         ({"query": "nothing"}, "query='nothing' names no column"),
         ({"keep": "all"}, "keep is 'all'"),
         ({"first_place": 2}, "first_place is 2"),
+        ({"clicks": [("q", "d")]}, "clicks is for responses with logged features, and this is a table"),
         ({"actions": {"click": -1}}, "action 'click' has the weight -1"),
         ({"actions": {}}, "nothing is a click"),
         ({"path": frame().assign(place=None)}, "there is no showing that counts .found: 8 rows without a place"),

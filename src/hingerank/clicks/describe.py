@@ -137,7 +137,7 @@ def describe(log: DescribedLog) -> LogDescription:
 
 def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.ndarray) -> list[Finding]:
     """What joins the places: documents of a query that were shown at several of them."""
-    graph = SharedCells(*columns, len(place)).graph(n, c)
+    graph = SharedCells(columns[0], columns[1], columns[2], len(place)).graph(n, c)
     several, thinnest = int((np.bincount(group_by(columns[:2])[1]) > 1).sum()), graph.thinnest()
     apart = place[graph.part != graph.part[0]].tolist() if len(place) else []
     some = ", ".join(map(str, apart[:8])) + (", …" if len(apart) > 8 else "")

@@ -102,7 +102,7 @@ class SharedCells:
         i, j = self.cells
         least, rate, size = np.minimum(n[i], n[j]), c / np.where(n > 0, n, 1.0), len(self.ends[0])
         clicks = [np.bincount(self.edge, least * rate[cells], size) for cells in (i, j)]
-        return PlaceGraph(self.size, *self.ends, np.bincount(self.edge, least, size), np.array(clicks))
+        return PlaceGraph(self.size, self.ends[0], self.ends[1], np.bincount(self.edge, least, size), np.array(clicks))
 
 
 MAX_ITER, TOL = 5000, 1e-8

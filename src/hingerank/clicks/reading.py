@@ -72,8 +72,8 @@ def read_clicks(
         Of feature logs, where places are known and clicks are not. The n-th click on a document belongs to the n-th
         response that shows it.
     first_place : {0, 1}, optional
-        What the first place is called. None finds out: 0 where anything stands at place 0 (of UBI in each application
-        by itself).
+        What a table or UBI calls the first place. None finds out: 0 where anything stands at place 0 (of UBI in each
+        application by itself).
     keep : {"showings", "cells"}
         "cells" counts showings while they are read and forgets sessions: memory is that of the counts, so the log may
         be larger than memory; a Feather file is read whole before that. Click models of whole lists and
@@ -92,6 +92,7 @@ def read_clicks(
              "propensity": propensity, "team": team, "weight": weight, "context": context}  # fmt: skip
     paths = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, list | tuple) else None
     if paths is None:
+        _refuse("clicks", clicks, "is for responses with logged features, and this is a table")
         _add_table(showings, path, named, weights, "the table")
         return showings.log("the table")
     for part in paths:
@@ -103,21 +104,35 @@ def read_clicks(
         raise DataError("there is no file to read: the list is empty")
     what = ", ".join(os.fspath(part) for part in paths)
     if all(kind_to_read(part) == "table" for part in paths):
+        _refuse("clicks", clicks, f"is for responses with logged features, and {what} is a table")
         for part in paths:
             _add_tables(showings, Path(part), named, weights)
         return showings.log(what)
-    if any(name is not None for role, name in named.items() if role != "context"):
-        role = next(role for role, name in named.items() if role != "context" and name is not None)
-        raise DataError(f"{role}={named[role]!r} names a column of a table, but {what} is not a table: leave it out")
+    for role, name in named.items():
+        if name is not None and role != "context":
+            raise DataError(f"{role}={name!r} names a column of a table, but {what} is not a table: leave it out")
+    showings.first_place = 1  # the places of these kinds are counted here
     first = next((record for part in paths if (record := first_record(part)) is not None), None)
+    ubi = first is not None and is_ubi(first)
+    if first is None or ubi:
+        _refuse("clicks", clicks, f"is for responses with logged features, and {what} has none")
+    if not ubi:
+        _refuse("context", context, f"is a column of a table or a field of UBI, and {what} has neither")
+        _refuse("actions", actions, f"needs names of actions, and {what} has none")
     if first is None:
         for part in paths:
             add_session_lines(showings, Path(part))
-    elif is_ubi(first):
+    elif ubi:
         add_ubi(showings, [Path(part) for part in paths], weights, context, first_place)
     else:
         add_feature_log(showings, [Path(part) for part in paths], clicks)
     return showings.log(what)
+
+
+def _refuse(name: str, given: object, why: str) -> None:
+    """Raise a DataError about an argument that would do nothing."""
+    if given is not None:
+        raise DataError(f"{name} {why}: leave it out")
 
 
 def _actions(actions: Mapping[str, float] | None) -> dict[str, float]:
