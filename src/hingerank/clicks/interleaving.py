@@ -71,9 +71,8 @@ def interleave(
     length = min(len(a), len(b)) if top is None else whole("top", top)
     length = min(length, len(set(a) | set(b)))
     rng = np.random.default_rng(seed)
-    chances = outcomes(a, b, method, length) if method == "optimised" else None
-    if chances is not None:
-        lists, chance = chances
+    if method == "optimised":
+        lists, chance = _optimised(tuple(a), tuple(b), length)
         return lists[int(rng.choice(len(lists), p=chance))]
     if method == "balanced":
         return _balanced(a, b, length, bool(rng.integers(2)))

@@ -84,18 +84,10 @@ class ClickLog:
         n = len(np.atleast_1d(np.asarray(places)))
         self.query, self.query_names = coded(queries, n, "queries")
         self.document, self.document_names = coded(documents, n, "documents")
-        self.session: np.ndarray | None = None
-        self.session_names: np.ndarray | None = None
-        self.team: np.ndarray | None = None
-        self.team_names: np.ndarray | None = None
-        self.context: np.ndarray | None = None
-        self.context_names: np.ndarray | None = None
-        if sessions is not None:
-            self.session, self.session_names = coded(sessions, n, "sessions")
-        if teams is not None:
-            self.team, self.team_names = _teams(teams, n)
-        if contexts is not None:
-            self.context, self.context_names = coded(contexts, n, "contexts")
+        none: tuple[np.ndarray | None, np.ndarray | None] = None, None
+        self.session, self.session_names = none if sessions is None else coded(sessions, n, "sessions")
+        self.team, self.team_names = none if teams is None else _teams(teams, n)
+        self.context, self.context_names = none if contexts is None else coded(contexts, n, "contexts")
         self.place = _places(places)
         self.clicks = per_showing(clicks, n, "clicks", "0 or 1, or the weight of an action, not negative")
         self.weights = None if weights is None else per_showing(weights, n, "weights", "numbers that are not negative")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,13 +120,13 @@ def simulate_clicks(
     attraction = _attraction(data, noise)
     if not counted:  # before so many sessions are drawn
         _check_size(n_sessions * min(len(row) for each in lists for row in each))
-    blocks = data.blocks
+    n_queries = data.n_queries
     which = rng.integers(len(lists), size=n_sessions) if len(lists) > 1 else np.zeros(n_sessions, np.int64)
-    drawn = rng.integers(len(blocks), size=n_sessions)
-    counts = np.bincount(which * len(blocks) + drawn, minlength=len(lists) * len(blocks)).reshape(len(lists), -1)
-    documents = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    counts = np.bincount(which * n_queries + rng.integers(n_queries, size=n_sessions), minlength=len(lists) * n_queries)
     make = _counted if counted else _listed
-    return make(rng, lists, counts, attraction, model, data, documents)
+    rows, columns = make(rng, [rows for each in lists for rows in each], counts, attraction, model)
+    documents = np.arange(data.n_rows) if data.docid is None else np.asarray(data.docid)
+    return ClickLog(queries=data.qid[rows], documents=documents[rows], **columns)
 
 
 def _check_size(showings: int) -> None:
@@ -207,63 +207,49 @@ def _dbn(rng: np.random.Generator, attraction: np.ndarray) -> np.ndarray:
 
 
 def _counted(
-    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray,
-    model: UserModel,
-    data: RankingData, documents: np.ndarray,
-) -> ClickLog:  # fmt: skip
-    longest = max(len(rows) for each in lists for rows in each)
-    bias = _place_bias(model, longest)
+    rng: np.random.Generator, lists: list[np.ndarray], counts: np.ndarray, attraction: np.ndarray, model: UserModel
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The row of each entry and the columns of a log; an entry is a cell and whether it was clicked."""
+    sizes = np.array([len(rows) for rows in lists])
+    bias = _place_bias(model, int(sizes.max()))
     if bias is None:
         raise ValueError(
             'counted=True needs places that are looked at independently (model="pbm", or numbers by place)'
         )
-    rows = np.concatenate([row for each in lists for row in each])
-    place = np.concatenate([np.arange(len(row)) for each in lists for row in each])
-    sizes = np.array([[len(row) for row in each] for each in lists])
-    shown = np.repeat(counts.ravel(), sizes.ravel())
+    rows, place = np.concatenate(lists), np.concatenate([np.arange(size) for size in sizes])
+    shown = np.repeat(counts, sizes)
     clicked = rng.binomial(shown, np.minimum(bias[0][place] * attraction[rows] + bias[1][place], 1.0))
-    kept = shown > 0
-    rows, place, shown, clicked = rows[kept], place[kept], shown[kept], clicked[kept]
     weights = np.concatenate([clicked, shown - clicked]).astype(np.float64)
     used = weights > 0
-    twice = np.concatenate([rows, rows])[used]
     outcome = np.repeat([1.0, 0.0], len(rows))[used]
-    return ClickLog(
-        queries=data.qid[twice], documents=documents[twice], places=np.concatenate([place, place])[used] + 1,
-        clicks=outcome, weights=weights[used],
-    )  # fmt: skip
+    return np.tile(rows, 2)[used], {"places": np.tile(place + 1, 2)[used], "clicks": outcome, "weights": weights[used]}
 
 
 def _listed(
-    rng: np.random.Generator, lists: Sequence[list[np.ndarray]], counts: np.ndarray, attraction: np.ndarray,
-    model: UserModel,
-    data: RankingData, documents: np.ndarray,
-) -> ClickLog:  # fmt: skip
-    sizes = np.array([[len(row) for row in each] for each in lists])
-    total = int((sizes * counts).sum())
-    _check_size(total)
+    rng: np.random.Generator, lists: list[np.ndarray], counts: np.ndarray, attraction: np.ndarray, model: UserModel
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The row of each showing and the columns of a log, list by list."""
+    sizes = np.array([len(rows) for rows in lists])
+    _check_size(int((sizes * counts).sum()))
     bias = _place_bias(model, int(sizes.max()))
-    rows, places, clicks, sessions, first = [], [], [], [], 0
-    for which, each in enumerate(lists):
-        for row, n in zip(each, counts[which].tolist()):
-            if n == 0:
-                continue
-            chances = np.tile(attraction[row], (n, 1))
-            if bias is None:
-                found = np.asarray(_user(model)(rng, chances))
-            else:
-                found = rng.random(chances.shape) < bias[0][: len(row)] * chances + bias[1][: len(row)]
-            rows.append(np.tile(row, n))
-            places.append(np.tile(np.arange(1, len(row) + 1), n))
-            clicks.append(found.ravel())
-            sessions.append(np.repeat(np.arange(first, first + n), len(row)))
-            first += n
-    shown = np.concatenate(rows)
-    return ClickLog(
-        queries=data.qid[shown], documents=documents[shown], places=np.concatenate(places),
-        clicks=np.concatenate(clicks).astype(np.float64), sessions=np.concatenate(sessions),
-    )  # fmt: skip
+    rows, clicks = [], []
+    for row, n in zip(lists, counts.tolist()):
+        if n == 0:
+            continue
+        chances = np.tile(attraction[row], (n, 1))
+        if bias is None:
+            found = np.asarray(_user(model)(rng, chances))
+        else:
+            found = rng.random(chances.shape) < bias[0][: len(row)] * chances + bias[1][: len(row)]
+        rows.append(np.tile(row, n))
+        clicks.append(found.ravel().astype(np.float64))
+    length = np.repeat(sizes, counts)  # of each list that is shown
+    places = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
+    sessions = np.repeat(np.arange(len(length)), length)
+    return np.concatenate(rows), {"places": places, "clicks": np.concatenate(clicks), "sessions": sessions}
 
+
+# The shop.
 
 FEATURES = ("bm25_title", "bm25_text", "price", "rating", "reviews", "freshness", "margin", "delivery")
 ADJECTIVES = ("light", "warm", "waterproof", "winter", "red", "kids", "folding", "compact", "vintage", "trail")
@@ -339,7 +325,8 @@ def make_shop(n_queries: int = 120, sessions: int = 20_000, seed: int = 0) -> Sh
         "delivery": rng.integers(1, 8, n).astype(float),  # days
     }
     X = np.column_stack([columns[name] for name in FEATURES])
-    y = _grades(_liking(columns) + 0.4 * rng.standard_normal(n))
+    liking = _liking(columns) + 0.4 * rng.standard_normal(n)
+    y = np.digitize(liking, np.quantile(liking, np.cumsum(SHARES)[:-1])).astype(float)
     qid: np.ndarray = np.repeat(chosen, CANDIDATES)
     docid = np.array([f"p{k + 1}" for k in range(n)])
     rows = RankingData.from_arrays(X, y, qid, docid=docid, feature_names=FEATURES)
@@ -359,10 +346,6 @@ def _liking(columns: dict[str, np.ndarray]) -> np.ndarray:
         + 0.6 * np.exp(-columns["freshness"] / 60.0)
         - 0.1 * columns["delivery"]
     )
-
-
-def _grades(liking: np.ndarray) -> np.ndarray:
-    return np.digitize(liking, np.quantile(liking, np.cumsum(SHARES)[:-1])).astype(float)
 
 
 def _titles(searches: np.ndarray, fits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
