@@ -38,6 +38,7 @@ def test_info(call):
 def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
     out = call("clicks propensities log.csv --query text -o p.json --picture p.png")
     assert "propensities (all-pairs)" in out and "1.0000" in out and (tmp_path / "p.png").stat().st_size > 5000
+    assert "p.png exists: pass --force" in call("clicks propensities log.csv --query text --picture p.png", 1)
     log = hr.read_clicks(tmp_path / "log.csv", query="text")
     stored = hr.propensities(log, "given", values=tmp_path / "p.json")
     np.testing.assert_allclose(stored.values, hr.propensities(log).values)
@@ -62,6 +63,7 @@ def test_judgments_for_other_programs(call, tmp_path):
     assert (
         len((tmp_path / "q.txt").read_text().splitlines()) == 4 and (tmp_path / "t.txt").read_text() == "1\tred shoes\n"
     )
+    assert "t.txt exists: pass --force" in call("clicks judgments log.csv --query text -o r.txt --topics t.txt", 1)
     call("clicks judgments log.csv --query text --to table -o judged.parquet")
     call("clicks judgments log.csv --query text")
 

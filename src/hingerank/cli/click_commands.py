@@ -13,7 +13,6 @@ from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
     from hingerank.clicks.log import ClickLog
-    from hingerank.clicks.propensities import Propensities
 
 WHAT = ("info", "propensities", "judgments")
 Log = Annotated[
@@ -68,7 +67,9 @@ class PropensityOptions(Group, panel="Propensities"):
     features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
     by_context: bool = switch("Estimate values for each context of the log.")
     level: float = option("P", "Level of the intervals.", 0.95)
-    picture: Path | None = option("FILE", "Draw the values with their intervals (.png, .svg, .pdf).")
+    picture: Path | None = target(
+        "FILE", "Draw the values with their intervals (.png, .svg, .pdf).", panel="Propensities"
+    )
 
 
 class JudgmentOptions(Group, panel="Judgments"):
@@ -78,7 +79,9 @@ class JudgmentOptions(Group, panel="Judgments"):
     grades: int = option("N", "Number of grades.", 5, min=2)
     least_showings: float = option("N", "Leave out documents that were shown less often.", 1.0)
     to: str = choice("qrels|opensearch|table", "TREC qrels, OpenSearch's import format, or a table.", "qrels")
-    topics: Path | None = option("FILE", "Number the queries, and write number, tab, query here (qrels).")
+    topics: Path | None = target(
+        "FILE", "Number the queries, and write number, tab, query here (qrels).", panel="Judgments"
+    )
 
 
 @command
@@ -156,25 +159,17 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     contexts = stored.get("contexts", [None])
     several = stored["values"] if options.by_context else [stored["values"]]
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
-    for context, values, low, high in zip(contexts, several, *bounds):
+    few = {name: f"too few clicks: {count:g} on documents shown at other positions too"
+           for name, count in found.few_clicks.items()}  # fmt: skip
+    cautions = few | dict(found.reasons)
+    for context, *columns in zip(contexts, several, *bounds):
         rows_shown = [
-            [place, *(_digits(v) for v in (value, below, above)), _caution(found, place_name(place, context))]
-            for place, value, below, above in zip(stored["places"], values, low, high)
-        ]
+            [place, *("unknown" if number is None else f"{number:.4f}" for number in numbers),
+             cautions.get(place_name(place, context), "")]
+            for place, *numbers in zip(stored["places"], *columns)
+        ]  # fmt: skip
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
         print_table(title, ["place", "value", "from", "to", ""], rows_shown)
-
-
-def _caution(found: "Propensities", place: str) -> str:
-    """Return why a value is unknown or uncertain, or an empty text."""
-    few = found.few_clicks.get(place)
-    return found.reasons.get(
-        place, "" if few is None else f"too few clicks: {few:g} on documents shown at other positions too"
-    )
-
-
-def _digits(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.4f}"
 
 
 def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, json: bool) -> None:

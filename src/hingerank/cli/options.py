@@ -89,9 +89,11 @@ def choice(values: str, help: str, default: str | None) -> Any:
     return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
 
 
-def target(metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False) -> Any:
+def target(
+    metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False, panel: str = "Output"
+) -> Any:
     """Define an option that names a file or folder to write; an existing one is not replaced without --force."""
-    made = option(metavar, help, default, short=short, panel="Output")
+    made = option(metavar, help, default, short=short, panel=panel)
     return field(default=default, metadata={**made.metadata, "writes": ["file", "folder"] if folder else ["file"]})
 
 
