@@ -465,7 +465,7 @@ def test_warning_with_a_remedy():
 )
 def test_limits_that_are_no_numbers_are_named(name, limit):
     X, y, qid = problem()
-    with pytest.raises(ValueError, match=f"{name} must be a number"):
+    with pytest.raises(ValueError, match=f"{name} must be a (whole )?number"):
         ranker_class("rank-svm")(**{name: limit}).fit(X, y, qid)
 
 

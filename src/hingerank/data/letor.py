@@ -119,7 +119,14 @@ def read_pieces(
 
     The text is read twice. The first pass finds what all pieces must have in common: the features, the types of ids,
     and dense or sparse. A query may continue in the next piece. ``save_binary(read_pieces(path), folder)`` makes a
-    folder that can be memory-mapped. The other parameters are those of `read_text`.
+    folder that can be memory-mapped.
+
+    Parameters
+    ----------
+    path : path or sequence of paths
+    piece_bytes : int
+    query, one_query, progress, **options
+        As in `read_text`.
     """
     sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
     report = progress or (lambda done: None)

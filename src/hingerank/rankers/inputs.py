@@ -50,7 +50,7 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     if not reset and _needs_no_check(ranker, X):
         return X
     if isinstance(X, RowsInParts):
-        raise ValueError("rows are expected here, not data in parts: fit, fit_path, predict and score take these")
+        raise ValueError("expected rows, not data in parts: fit, fit_path, predict and score take these")
     welcome = get_tags(ranker).input_tags
     options: Facts = {
         "accept_sparse": "csr" if welcome.sparse else False,

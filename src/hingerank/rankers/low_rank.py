@@ -155,8 +155,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         if self.solver == "paper":
             return factor_steps(problem, rng, step=positive("learning_rate", self.learning_rate), **limits)
         validate = None if self.validation is None else self._validation_score
-        patience = whole("patience", self.patience)
-        found = factor_descent(problem, problem.start(rng), rng, validate=validate, patience=patience, **limits)
+        start, patience = problem.start(rng), self.patience
+        found = factor_descent(problem, start, rng, validate=validate, patience=patience, **limits)
         hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
         return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
 
