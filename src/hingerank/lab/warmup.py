@@ -104,8 +104,8 @@ def _batches() -> list[list[Named]]:
     diverse: list[Named] = [
         (name, partial(_fit_diverse, name)) for name, place in RANKERS.items() if ".diversity." in place
     ]
-    first, *others = fits("rankers", _fit_graded)
-    return [first, list(chain.from_iterable(fits("personal", _fit_personal))), *rooms, *others, diverse]
+    graded, personal = fits("rankers", _fit_graded), list(chain.from_iterable(fits("personal", _fit_personal)))
+    return [*graded[:1], personal, *rooms, *graded[1:], diverse]
 
 
 def _fit_graded(name: str, kind: str) -> None:
