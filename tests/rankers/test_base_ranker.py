@@ -465,7 +465,8 @@ def test_warning_with_a_remedy():
 )
 def test_limits_that_are_no_numbers_are_named(name, limit):
     X, y, qid = problem()
-    with pytest.raises(ValueError, match=f"{name} must be a (whole )?number"):
+    kind = "a whole number of at least 0" if name == "max_iter" else "a number"
+    with pytest.raises(ValueError, match=f"{name} must be {kind}"):
         ranker_class("rank-svm")(**{name: limit}).fit(X, y, qid)
 
 
