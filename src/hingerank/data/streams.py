@@ -68,7 +68,7 @@ class ByteStream:
         if other:
             names = ", ".join(kind for kind, _ in PACKED.values())
             raise DataError(f"{path}: this is {other}; expected text lines, plain or compressed ({names})")
-        self._plain: Any = raw if self.kind == "plain" else _Unpacked(self.kind, raw)
+        self._pieces, self._ahead = _unpacked(self.kind, raw), memoryview(b"")
         self._room = MOST_TIMES * size + MOST_BYTES
 
     def fill(self, view: memoryview) -> int:
@@ -76,7 +76,12 @@ class ByteStream:
         done = 0
         try:
             while done < len(view):
-                got = self._plain.readinto(view[done:])
+                if self.kind == "plain":
+                    got = self._raw.readinto(view[done:])  # type: ignore[attr-defined]
+                else:
+                    self._ahead = self._ahead or memoryview(next(self._pieces, b""))
+                    got = min(len(view) - done, len(self._ahead))
+                    view[done : done + got], self._ahead = self._ahead[:got], self._ahead[got:]
                 if not got:
                     break
                 done += got
@@ -98,50 +103,39 @@ class ByteStream:
         return self._raw.tell()
 
 
-class _Unpacked:
-    """The frames (members, streams) of a compressed file, one after the other.
+def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
+    """The content of the frames (members, streams) of a compressed file, one after the other.
 
     Unlike the libraries' own readers, this one does not treat a truncated or damaged frame as the end of the file. It
     decompresses a few kilobytes of the file at a time, which become at most 130 MB.
     """
-
-    def __init__(self, kind: str, raw: BinaryIO) -> None:
-        new: dict[str, Callable[[], Any]] = {
-            "gzip": lambda: zlib.decompressobj(31),
-            "xz": lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY),
-            "bzip2": bz2.BZ2Decompressor,
-            "zstd": lambda: zstd_library().ZstdDecompressor().decompressobj(),
-        }
-        self._new, self._raw = new[kind], raw
-        self._piece = 1 << 16 if kind == "gzip" else 1 << 12  # gzip compresses at most 1000-fold, others far more
-        self._padded = kind in ("gzip", "xz")  # zeros may follow a frame
-        self._failure: Any = zstd_library().ZstdError if kind == "zstd" else zlib.error
-        self._frame: Any = None
-        self._ahead, self._plain = b"", memoryview(b"")
-
-    def readinto(self, view: memoryview) -> int:
-        while not self._plain:
-            data = self._ahead or self._raw.read(self._piece)
-            self._ahead = b""
+    new: dict[str, Callable[[], Any]] = {
+        "gzip": lambda: zlib.decompressobj(31),
+        "xz": lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY),
+        "bzip2": bz2.BZ2Decompressor,
+        "zstd": lambda: zstd_library().ZstdDecompressor().decompressobj(),
+    }
+    failure: Any = zstd_library().ZstdError if kind == "zstd" else zlib.error
+    size = 1 << 16 if kind == "gzip" else 1 << 12  # gzip compresses at most 1000-fold, others far more
+    frame: Any = None
+    ahead = b""
+    while data := ahead or raw.read(size):
+        ahead = b""
+        if frame is None and kind in ("gzip", "xz"):  # zeros may follow a frame
+            data = data.lstrip(b"\0")
             if not data:
-                if self._frame is not None:
-                    raise EOFError("the last frame is not complete")
-                return 0
-            if self._frame is None:
-                data = data.lstrip(b"\0") if self._padded else data
-                if not data:
-                    continue
-                self._frame = self._new()
-            try:
-                self._plain = memoryview(self._frame.decompress(data))
-            except self._failure as error:
-                raise ValueError(str(error)) from error
-            if self._frame.eof:
-                self._ahead, self._frame = self._frame.unused_data, None
-        count = min(len(view), len(self._plain))
-        view[:count] = self._plain[:count]
-        self._plain = self._plain[count:]
-        return count
+                continue
+        frame = frame or new[kind]()
+        try:
+            plain = frame.decompress(data)
+        except failure as error:
+            raise ValueError(str(error)) from error
+        if frame.eof:
+            frame, ahead = None, frame.unused_data
+        if plain:
+            yield plain
+    if frame is not None:
+        raise EOFError("the last frame is not complete")
 
 
 # Lines and fields.
@@ -321,8 +315,8 @@ def _first_line(path: PathLike) -> bytes:
     return next((line for line in lines if line), b"")
 
 
-def _parsed(text: bytes | str) -> object:
+def _parsed(line: bytes) -> object:
     try:
-        return json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
+        return json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         return BrokenRecord(str(error)[:200])
