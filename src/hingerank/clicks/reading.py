@@ -17,7 +17,6 @@ from hingerank.data.checks import decimal, real
 from hingerank.data.files import DataError, PathLike, kind_to_read, no_such_file
 from hingerank.data.frames import open_frame
 from hingerank.data.streams import first_record
-from hingerank.data.tables import column_names, read_batches
 
 NAMES = {  # what a column holds -> the names it is found by, where none is given
     "query": ("query", "user_query", "query_id", "qid"),
@@ -149,6 +148,8 @@ def _actions(actions: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def _add_tables(showings: Showings, path: Path, named: Mapping[str, str | None], actions: Mapping[str, float]) -> None:
+    from hingerank.data.tables import column_names, read_batches
+
     known = column_names(path)
     roles = None if known is None else _roles(known, named, os.fspath(path), showings.keep)
     if roles is None:

@@ -205,13 +205,9 @@ def _with_lists(columns: Facts, X: np.ndarray, backend: str) -> Frame:
 def _native(columns: Facts, backend: str) -> Frame:
     if backend not in ("pandas", "polars", "pyarrow"):
         raise DataError(f"backend is {backend!r}, expected 'pandas', 'polars' or 'pyarrow'")
-    module = need(backend, f"to_frame(backend={backend!r})")
-    return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)
-
-
-def need(library: str, purpose: str) -> Frame:
-    """The imported library, or a DataError that says how to install it."""
     try:
-        return import_module(library)
+        module = import_module(backend)
     except ImportError:
-        raise DataError(f"{purpose} needs {library}: pip install 'hingerank[frames]'") from None
+        what = f"to_frame(backend={backend!r}) needs {backend}"
+        raise DataError(f"{what}: pip install 'hingerank[frames]'") from None
+    return module.table(columns) if backend == "pyarrow" else module.DataFrame(columns)

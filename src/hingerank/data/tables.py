@@ -1,5 +1,7 @@
 """Files of tables: Parquet, Feather and CSV, read and written with pyarrow. The ending of the name says which kind.
 
+pyarrow is optional, so other modules import this one where they need it.
+
 Parquet and Feather files have a checksum of every column in their schema. Parquet files also have one of every page,
 but these do not cover names, types and the file's directory. A column's checksum is of the values that are read.
 """
@@ -24,10 +26,16 @@ from hingerank.data.files import (
     no_such_file,
     replace_file,
 )
-from hingerank.data.frames import need
 from hingerank.data.memory import check_room
 from hingerank.data.streams import open_quote, pieces_of_lines, refuse_zeros, whole_bytes
 from hingerank.kernels.threads import run_shards
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv, feather, parquet
+except ImportError:
+    raise DataError("files of tables need pyarrow: pip install 'hingerank[frames]'") from None
 
 _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # keys in the schema; both have {column: checksum} as JSON
 _FORMULA = r"^'*[=+\-@\t\r]"  # the start of a text that a spreadsheet would run as a formula, or that is escaped
@@ -40,7 +48,7 @@ def table_kind(path: PathLike) -> str:
     """The kind of a table's file, by its name: "parquet", "feather", "csv" or "tsv"."""
     holds, packed = endings(path)
     kind = TABLES.get(holds)
-    if kind is None or (packed and kind not in ("csv", "tsv")):
+    if kind is None or (packed and kind not in _DELIMITERS):
         raise DataError(
             f"{path}: the name does not say what kind of table it is; expected {', '.join(TABLES)}; only .csv and .tsv "
             f"may be compressed ({', '.join(COMPRESSIONS)})"
@@ -57,19 +65,17 @@ def read_table(
     consist of digits without being numbers: 007 is not 7. `verify` compares the checksums of Parquet and Feather files.
     """
     with _opened(path) as (path, kind):
+        if kind in _DELIMITERS:
+            return _read_csv(path, whole_bytes(path, by_name=True), kind, ids)
         if kind == "parquet":
             table = _read_parquet(path, columns, verify)
-        elif kind == "feather":
-            from pyarrow import feather
-
+        else:
             table = feather.read_table(path)
             table.validate(full=True)  # pyarrow would follow offsets that lead outside the file's arrays
-        else:
-            content = whole_bytes(path, by_name=True)
-            table = _checked_csv(path, content, kind)
-            return _without_apostrophes(_with_ids(table, content, kind, ids))
-        if verify:
-            _compare_checksums(table)
+        if verify and (expected := _carried(table.schema)) is not None:
+            for name, found in _checksums(table).items():
+                if expected.get(name) != found:
+                    raise DataError(f"column {name!r} does not match its checksum: the file is damaged")
         return table
 
 
@@ -77,7 +83,6 @@ def read_table(
 def _opened(path: PathLike) -> Iterator[tuple[Path, str]]:
     """The path and kind of a table that exists. Errors of pyarrow become a DataError that names the path."""
     path, kind = Path(path), table_kind(path)
-    pa = need("pyarrow", f"reading {path.name}")
     if not path.is_file():
         raise DataError(no_such_file(path))
     try:
@@ -98,15 +103,17 @@ def read_batches(
     file is read as a whole first. `columns` and `ids` are as in `read_table`.
     """
     with _opened(path) as (path, kind):
-        if kind in ("csv", "tsv") and path.stat().st_size > _PIECE:
-            yield from _delimited_pieces(path, kind, ids)
+        if kind in _DELIMITERS and path.stat().st_size > _PIECE:
+            for before, content in pieces_of_lines(path, _PIECE):
+                try:
+                    yield _read_csv(path, content, kind, ids, before)
+                except pa.ArrowException as error:
+                    where = f"{path}, after line {before + 1}"
+                    raise DataError(f"{where}: cannot be read as {kind}: {error}") from None
         elif kind != "parquet":
             table = read_table(path, columns, ids)
             yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
         else:
-            import pyarrow as pa
-            from pyarrow import parquet
-
             how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
             with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep all of it in memory
                 for batch in file.iter_batches(size, columns=columns):
@@ -118,30 +125,22 @@ def column_names(path: PathLike) -> list[str] | None:
     if table_kind(path) != "parquet":
         return None
     with _opened(path) as (path, _):
-        from pyarrow import parquet
-
         return list(parquet.read_schema(path).names)
 
 
 def write_table(table: Frame, path: PathLike) -> None:
     """Write a pyarrow table. The file appears only when it is complete."""
     kind = table_kind(path)
-    if kind in ("csv", "tsv"):
-        from pyarrow import csv
-
+    if kind in _DELIMITERS:
         with replace_file(path) as out:
-            csv.write_csv(_without_formulas(table), out, csv.WriteOptions(delimiter=_DELIMITERS[kind]))
+            csv.write_csv(_with_texts(table, _escaped), out, csv.WriteOptions(delimiter=_DELIMITERS[kind]))
         return
     about = dict.fromkeys(_CHECKSUMS, json.dumps(_checksums(table)))
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
     with draft_of(path) as draft:
         if kind == "parquet":
-            from pyarrow import parquet
-
             parquet.write_table(table, draft, write_page_checksum=True)
         else:
-            from pyarrow import feather
-
             feather.write_feather(table, str(draft))
 
 
@@ -149,8 +148,6 @@ def write_table(table: Frame, path: PathLike) -> None:
 
 
 def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Frame:
-    from pyarrow import parquet
-
     with parquet.ParquetFile(path, page_checksum_verification=verify) as file:
         schema, about = file.schema_arrow, file.metadata
         chosen = columns if set(schema.names) >= set(columns or ()) else None
@@ -166,9 +163,8 @@ def _read_parquet(path: Path, columns: list[str] | None, verify: bool) -> Frame:
 
 def has_checksums(path: PathLike) -> bool:
     """Whether a Parquet or Feather file has checksums of its columns."""
-    from pyarrow import dataset
-
-    return _carried(dataset.dataset(path, format=table_kind(path)).schema) is not None
+    schema = parquet.read_schema(path) if table_kind(path) == "parquet" else pa.ipc.open_file(path).schema
+    return _carried(schema) is not None
 
 
 def _carried(schema: Frame) -> dict[str, int] | None:
@@ -177,15 +173,6 @@ def _carried(schema: Frame) -> dict[str, int] | None:
     if first != again:
         raise DataError("the checksums themselves do not match: the file is damaged")
     return None if first is None else json.loads(first)
-
-
-def _compare_checksums(table: Frame) -> None:
-    expected = _carried(table.schema)
-    if expected is None:
-        return
-    for name, found in _checksums(table).items():
-        if expected.get(name) != found:
-            raise DataError(f"column {name!r} does not match its checksum: the file is damaged")
 
 
 def _checksums(table: Frame) -> dict[str, int]:
@@ -197,12 +184,10 @@ def _column_checksum(column: Frame) -> int:
 
     The values of lists are their numbers, those of text are its bytes and the lengths.
     """
-    import pyarrow.types as kinds
-
     crc, chunks = 0, column.chunks
-    if kinds.is_fixed_size_list(column.type):
+    if pa.types.is_fixed_size_list(column.type):
         crc, chunks = column.type.list_size, [chunk.flatten() for chunk in chunks]
-    if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         texts = column.cast("large_binary").combine_chunks()
         ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
         letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
@@ -217,51 +202,40 @@ def _column_checksum(column: Frame) -> int:
 # CSV.
 
 
-def _delimited_pieces(path: Path, kind: str, ids: Collection[str]) -> Iterator[Frame]:
-    """Tables from some megabytes of lines each, with the column names of the first line."""
-    import pyarrow as pa
+def _read_csv(path: Path, content: bytearray, kind: str, ids: Collection[str], before: int | None = None) -> Frame:
+    """The table from a text, after checks.
 
-    for before, content in pieces_of_lines(path, _PIECE):
-        try:
-            table = _checked_csv(path, content, kind, before)
-            texts = [name for name in dict.fromkeys(ids) if name in table.column_names]
-            if texts:
-                written = _read_csv(content, kind, texts)
-                for name in texts:
-                    table = table.set_column(table.column_names.index(name), name, written[name])
-        except pa.ArrowException as error:
-            raise DataError(f"{path}, after line {before + 1}: cannot be read as {kind}: {error}") from None
-        yield _without_apostrophes(table)
-
-
-def _without_apostrophes(table: Frame) -> Frame:
-    """The inverse of `_without_formulas`."""
-    import pyarrow.compute as pc
-
-    return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
-
-
-def _checked_csv(path: Path, content: bytearray, kind: str, before: int = 0) -> Frame:
-    """The table from a text, after checks. `before` lines of the file are left out after its first line."""
-    import pyarrow as pa
-
-    refuse_zeros(path, content, before)
-    _check_quotes(path, content, before)
-    table = _read_csv(content, kind)
+    before: the text is a piece of the file, in which that many lines are left out after the first; all ids are text.
+    """
+    refuse_zeros(path, content, before or 0)
+    _check_quotes(path, content, before or 0)
+    table = _parsed(content, kind)
     _check_header(path, table.column_names, kind)
     for name in table.column_names:
         if pa.types.is_binary(table[name].type):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
     if b"0x" in content or b"0X" in content:  # pyarrow would read it as a number
-        _refuse_hexadecimal(table, path, content, kind)
-    return table
+        whole = [name for name in table.column_names if pa.types.is_integer(table[name].type)]
+        written = _parsed(content, kind, whole) if whole else table
+        for name in whole:
+            odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
+            if odd.any():
+                row = int(np.argmax(odd))
+                found = f"column {name!r} holds {written[name][row].as_py()!r} at row {row}"
+                raise DataError(f"{path}: {found}, expected a decimal number")
+    named = [name for name in dict.fromkeys(ids) if name in table.column_names]
+    if before is None:  # only columns that were not read as text or dates
+        kept = (pa.types.is_string, pa.types.is_temporal)
+        named = [name for name in named if not any(is_so(table[name].type) for is_so in kept)]
+    written = _parsed(content, kind, named) if named else table
+    for name in named:
+        texts = written[name] if before is not None else _ids(table[name], written[name])
+        table = table.set_column(table.column_names.index(name), name, texts)
+    return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
 
 
-def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
+def _parsed(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
     """The table, or only the columns `texts`, as text."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     options: Facts = {"parse_options": csv.ParseOptions(delimiter=_DELIMITERS[kind])}
     if texts is not None:
         types = dict.fromkeys(texts, "string")
@@ -270,6 +244,17 @@ def _read_csv(content: bytearray, kind: str, texts: list[str] | None = None) -> 
         return csv.read_csv(pa.BufferReader(content), **options)
     except pa.ArrowInvalid:  # one thread counts the rows, so that the error says which one is wrong
         return csv.read_csv(pa.BufferReader(content), csv.ReadOptions(use_threads=False), **options)
+
+
+def _ids(read: Frame, written: Frame) -> Frame:
+    """A column of ids as it was read, or its text if reading it as numbers changed an id (007) or joined two ids."""
+    texts = pc.utf8_trim_whitespace(written)
+    if read.null_count:
+        return texts if pa.types.is_null(read.type) else read
+    odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
+    same = pc.count_distinct(read).as_py() == pc.count_distinct(texts).as_py()
+    changed = not same or (odd and not pc.all(pc.equal(pc.cast(read, "string"), texts)).as_py())
+    return texts if changed else read
 
 
 def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
@@ -306,59 +291,14 @@ def _check_header(path: Path, names: list[str], kind: str) -> None:
         raise DataError(f"{path}: two columns are called {twice[:40]!r}: rename one of them")
 
 
-def _refuse_hexadecimal(table: Frame, path: Path, content: bytearray, kind: str) -> None:
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    names = [name for name in table.column_names if kinds.is_integer(table[name].type)]
-    written = _read_csv(content, kind, names) if names else table
-    for name in names:
-        odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
-        if odd.any():
-            row = int(np.argmax(odd))
-            raise DataError(
-                f"{path}: column {name!r} holds {written[name][row].as_py()!r} at row {row}, expected a decimal number"
-            )
-
-
-def _with_ids(table: Frame, content: bytearray, kind: str, ids: Collection[str]) -> Frame:
-    """The table with columns of ids as text, if reading them as numbers would change them (007) or join two ids."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    numeric = [name for name in dict.fromkeys(ids) if name in table.column_names]
-    # pyarrow reads 1 and true as booleans, and a column of NA and "" as one without values
-    read_otherwise = (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_null)
-    numeric = [name for name in numeric if any(is_so(table[name].type) for is_so in read_otherwise)]
-    written = _read_csv(content, kind, numeric) if numeric else table
-    for name in numeric:
-        numbers, texts = table[name], pc.utf8_trim_whitespace(written[name])
-        if numbers.null_count == 0:
-            odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
-            same = pc.count_distinct(numbers).as_py() == pc.count_distinct(texts).as_py()
-            changed = not same or (odd and not pc.all(pc.equal(pc.cast(numbers, "string"), texts)).as_py())
-        else:
-            changed = kinds.is_null(numbers.type)
-        if changed:
-            table = table.set_column(table.column_names.index(name), name, texts)
-    return table
-
-
-def _without_formulas(table: Frame) -> Frame:
-    """Put an apostrophe before texts and names that a spreadsheet would run as formulas. Reading removes it."""
-    import pyarrow.compute as pc
-
-    def kept(texts: Frame) -> Frame:
-        runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
-        return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
-
-    return _with_texts(table, kept)
+def _escaped(texts: Frame) -> Frame:
+    """Texts with an apostrophe before those that a spreadsheet would run as formulas. Reading removes it."""
+    runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
+    return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 def _with_texts(table: Frame, change: Callable[[Frame], Frame]) -> Frame:
     """The table with `change` applied to its columns of text and to the column names."""
-    import pyarrow as pa
-
     for place, name in enumerate(table.column_names):
         if pa.types.is_string(table.column(place).type):
             table = table.set_column(place, name, change(table.column(place)))

@@ -14,7 +14,6 @@ import numpy as np
 
 from hingerank.data.checks import whole_decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, endings
-from hingerank.data.tables import read_table
 from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, read_ratings
 from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows
@@ -170,6 +169,8 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
     delimiter : separator of the columns of such a text; by default detected from its first line
     """
     import pyarrow.types as kinds
+
+    from hingerank.data.tables import read_table
 
     if endings(path)[0] in TABLES:
         table = read_table(path, ids=["item"])
