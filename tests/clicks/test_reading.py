@@ -440,6 +440,14 @@ def test_descriptions_answer_every_question(place_log):
     assert re.search("not counted", cells.facts()[-1][2])
 
 
+def test_counts_of_millions_are_shown_whole():
+    weights = [2_012_876, 0.5]
+    log = hr.ClickLog(queries=["q", "q"], documents=["a", "b"], places=[1, 2], clicks=[0, 1], weights=weights)
+    description = log.describe()
+    assert description.facts()[0][:2] == ("showings", "2,012,876.5")
+    assert description.rates()[0][1] == "2,012,876"
+
+
 def test_counting_a_parquet_file_keeps_nothing_of_what_was_read(tmp_path):
     """Arrow's memory stays that of a batch: with buffers of its own the reader held the whole file at the end."""
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -134,7 +134,7 @@ def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
         print_json({"files": [str(path) for path in paths], **found.to_dict()})
         return
     print_table(", ".join(map(str, paths)), ["", "count", "what was done"], found.facts())
-    rows = [(place, f"{n:,g}", f"{clicks:,g}", rate) for place, n, clicks, rate in zip(*found.places.values())]
+    rows = [(place, f"{n:,.12g}", f"{clicks:,.12g}", rate) for place, n, clicks, rate in zip(*found.places.values())]
     print_table("clicks by position", ["place", "showings", "clicks", "click rate"], rows)
 
 

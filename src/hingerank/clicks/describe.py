@@ -82,13 +82,13 @@ class LogDescription:
         """Lines of the table: question, count, what was done."""
         sizes = [("showings", self.showings), ("clicks", self.clicks), ("lists", self.lists),
                  ("queries", self.queries), ("documents", self.documents)]  # fmt: skip
-        lines = [(name, "–" if value is None else f"{value:,.6g}", "") for name, value in sizes]
+        lines = [(name, "–" if value is None else f"{value:,.12g}", "") for name, value in sizes]
         lines += [(f.question, "–" if f.count is None else f"{f.count:,}", f.done) for f in self.findings]
         return lines + [("while reading", f"{count:,}", text) for text, count in self.notes.items()]
 
     def rates(self) -> list[tuple[str, str, str, str]]:
         """Lines of the second table: place, showings, clicks, click rate."""
-        return [(f"{k}", f"{n:,g}", f"{c:,g}", f"{rate:.4f}") for k, n, c, rate in zip(*self.places.values())]
+        return [(f"{k}", f"{n:,.12g}", f"{c:,.12g}", f"{rate:.4f}") for k, n, c, rate in zip(*self.places.values())]
 
     def tables(self) -> list["Table"]:
         """Two rich tables: the findings, and clicks by place."""
@@ -144,7 +144,7 @@ def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.nd
     joined = "no two places share a document: propensities cannot be estimated from this log"
     if thinnest is not None:
         low, high = place[list(thinnest[:2])]
-        joined = f"the thinnest edge joins places {low} and {high}, by {thinnest[2]:,g} showings"
+        joined = f"the thinnest edge joins places {low} and {high}, by {thinnest[2]:,.12g} showings"
     unknown = f"their propensities are unknown: {some}" if apart else "all can be compared"
     return [
         Finding("documents of a query seen at several places", several, "they show how places differ"),

@@ -71,7 +71,7 @@ class Description:
         lines = [
             ("queries", f"{self.queries:,}"),
             ("rows", f"{self.rows:,}"),
-            ("rows per query", f"{per_query['min']:,} – {per_query['max']:,}, median {per_query['median']:,g}"),
+            ("rows per query", f"{per_query['min']:,} – {per_query['max']:,}, median {per_query['median']:,.12g}"),
             ("features", f"{self.features:,} ({self.layout}, {self.density:.1%} not zero)"),
             ("grades", grades),
             ("pairs", f"{self.pairs:,}"),
