@@ -26,7 +26,7 @@ from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.metrics.own import MeasureLike, measure_name
 from hingerank.personal.baselines import PEERS, ItemBaseline, ItemKNN, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
-from hingerank.personal.ratings import Ratings
+from hingerank.personal.ratings import Ratings, dealt
 from hingerank.personal.top_n import hidden_items, list_values, parse_list_measure, top_lists
 
 LIST_MEASURE = "list_ndcg@10"
@@ -214,7 +214,7 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
     if k < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
     rng = np.random.default_rng(seed)
-    users, user = number_ids(ratings.users, len(ratings), "users")
+    _, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
         if ratings.times is None:
             raise DataError("these ratings have no times, which are needed to hold out the latest: name their column")
@@ -229,13 +229,7 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
         part_of_item[rng.permutation(rated)] = np.arange(len(rated)) * k // len(rated)
         part = part_of_item[ratings.items]
     else:
-        shuffled = rng.permutation(len(ratings))
-        shuffled = shuffled[np.argsort(user[shuffled], kind="stable")]
-        start = np.searchsorted(user[shuffled], np.arange(len(users)))
-        part = np.empty(len(ratings), np.int64)
-        part[shuffled] = (
-            np.arange(len(ratings)) - start[user[shuffled]] + rng.integers(k, size=len(users))[user[shuffled]]
-        ) % k
+        part = dealt(user, k, rng)
     turns = rotate([np.flatnonzero(part == p) for p in range(k)])
     return [_of_known_users(f"fold {i}", turn, user) for i, turn in enumerate(turns, 1)]
 

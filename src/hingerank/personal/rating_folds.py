@@ -12,7 +12,8 @@ from sklearn.base import clone
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
-from hingerank.personal.preferences import counting, group
+from hingerank.personal.preferences import counting
+from hingerank.personal.ratings import are_known, dealt
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import FoldOutcome, check_count
 from hingerank.search.proposals import Staged
@@ -142,7 +143,7 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
         raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
     check_count(folds)
     users, items = rated[:2]
-    ids, code = number_ids(users, len(items), "users")
+    _, code = number_ids(users, len(items), "users")
     rng = np.random.default_rng(seed)
     if hold_out == "items":
         order = rng.permutation(np.unique(items))
@@ -150,11 +151,7 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
         part_of[order] = np.arange(len(order)) % folds
         part = part_of[items]
     else:
-        shuffled = rng.permutation(len(items))
-        start, order = group(code[shuffled], len(ids))
-        place = np.arange(len(items)) - np.repeat(start[:-1], np.diff(start))
-        part = np.empty(len(items), np.int64)
-        part[shuffled[order]] = (place + np.repeat(rng.integers(folds, size=len(ids)), np.diff(start))) % folds
+        part = dealt(code, folds, rng)
     found = []
     for k in range(folds):
         learn, judge = (tuple(np.asarray(c)[rows] for c in rated) for rows in (part != k, part == k))
@@ -164,8 +161,7 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
 
 def _known(learn: Columns, judge: Columns) -> Columns:
     """Return the ratings to judge by whose users also have ratings to learn from."""
-    known = set(np.asarray(learn[0]).tolist())
-    rows = np.fromiter((user in known for user in np.asarray(judge[0]).tolist()), bool, len(judge[0]))
+    rows = are_known(judge[0], learn[0])
     if not rows.any():
         raise DataError("no user has ratings both to learn from and to judge by: give fewer folds")
     return tuple(np.asarray(column)[rows] for column in judge)

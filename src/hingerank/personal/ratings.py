@@ -247,6 +247,12 @@ def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:
     return place
 
 
+def dealt(codes: np.ndarray, parts: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the part of each row: those of a code, shuffled, are dealt to all parts in turn, from a random one on."""
+    places = places_within(codes, np.argsort(rng.permutation(len(codes))))
+    return (places + rng.integers(parts, size=int(codes.max()) + 1)[codes]) % parts
+
+
 def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tuple[Ratings, Ratings]:
     """Return (train, test): test has a random fraction `test_size` of every user's items (Cheng et al. 2018).
 
@@ -281,8 +287,10 @@ def split_by_item(
     rated = np.unique(ratings.items)
     chosen = np.random.default_rng(seed).permutation(len(rated))[: round(test_size * len(rated))]
     test = np.isin(ratings.items, rated[chosen])
-    train, rest = ratings.take(~test), ratings.take(test)
-    return train, _of_known_users(train, rest) if known_users else rest
+    train = ratings.take(~test)
+    if known_users:
+        test &= are_known(ratings.users, train.users)
+    return train, ratings.take(test)
 
 
 def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ratings]:
@@ -294,12 +302,13 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
     when = _times(ratings)
     cut = np.sort(when)[max(0, len(when) - 1 - round(test_size * len(when)))]
     train = ratings.take(when <= cut)
-    return train, _of_known_users(train, ratings.take(when > cut))
+    return train, ratings.take((when > cut) & are_known(ratings.users, train.users))
 
 
-def _of_known_users(train: Ratings, test: Ratings) -> Ratings:
-    known = set(train.users.tolist())
-    return test.take(np.fromiter((user in known for user in test.users.tolist()), bool, len(test)))
+def are_known(users: Any, known: Any) -> np.ndarray:
+    """Return which users are among the known ones."""
+    listed = set(np.asarray(known).tolist())
+    return np.fromiter((user in listed for user in np.asarray(users).tolist()), bool, len(users))
 
 
 def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
