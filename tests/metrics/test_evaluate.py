@@ -8,7 +8,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.metrics import MEASURES, warm_metrics
-from hingerank.metrics.ranked_lists import RankedLists
+from hingerank.metrics.kinds import RankedLists
 
 Y = np.array([2, 0, 1, 0, 0, 1, 0])
 S = np.array([0.3, 0.9, 0.5, 0.2, 0.1, 0.8, 0.4])

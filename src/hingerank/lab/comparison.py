@@ -39,8 +39,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measure, usual_measures
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
-from hingerank.metrics.measure import Measure
-from hingerank.metrics.own import MeasureLike, measure_name
+from hingerank.metrics.measure import Measure, MeasureLike, measure_name
 from hingerank.search.settings import Setting
 
 Key = tuple[str, str, str, str, int, float]

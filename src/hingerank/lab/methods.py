@@ -14,7 +14,7 @@ from hingerank.data.files import plain
 from hingerank.lab.folds import BlendRows
 from hingerank.lab.own import check_values, code_mark, describe_part, is_place, own_loss, own_ranker
 from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, ListRows, PersonalRows, baseline_parameters
-from hingerank.metrics.own import MeasureLike
+from hingerank.metrics.measure import MeasureLike
 from hingerank.personal.baselines import PEERS, is_installed
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names

@@ -23,7 +23,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
-from hingerank.metrics.own import MeasureLike, measure_name
+from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.baselines import PEERS, ItemBaseline, ItemKNN, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings, dealt

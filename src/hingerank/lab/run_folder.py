@@ -34,7 +34,7 @@ from hingerank.lab.folds import PARTS, Fold, SelectedRows
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.rating_folds import ListRows
 from hingerank.lab.topics import TopicRows
-from hingerank.metrics.own import MeasureLike
+from hingerank.metrics.measure import MeasureLike
 from hingerank.registry import RANKERS
 from hingerank.renaming import RENAMED, present_keys, present_names
 

@@ -23,7 +23,7 @@ from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_d
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.measure import MEASURES as KINDS
-from hingerank.metrics.own import MeasureLike, measure_name
+from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.top_n import parse_list_measure
 from hingerank.search.folds import fit_settings
 from hingerank.search.settings import Setting

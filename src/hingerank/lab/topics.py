@@ -18,7 +18,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import unit_scores
-from hingerank.metrics.own import MeasureLike
+from hingerank.metrics.measure import MeasureLike
 
 TOP = 20
 MEASURE = "alpha-ndcg@20"

@@ -23,7 +23,7 @@ from hingerank.metrics.evaluator import (
     parse_measures,
     values_of,
 )
-from hingerank.metrics.ranked_lists import RankedLists
+from hingerank.metrics.kinds import RankedLists
 
 Grades = dict[str, dict[str, float]]  # topic -> document -> grade
 

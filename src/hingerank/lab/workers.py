@@ -22,7 +22,7 @@ from hingerank.data.files import scratch_folder
 from hingerank.kernels.threads import VARIABLE, thread_count
 from hingerank.lab.run_folder import Record
 from hingerank.lab.tasks import ComparisonPlan, Task
-from hingerank.metrics.own import MeasureLike
+from hingerank.metrics.measure import MeasureLike
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor

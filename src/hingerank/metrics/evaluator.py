@@ -11,9 +11,8 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qi
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.metrics.measure import MEASURES, Measure, parse_measure, preset_name
-from hingerank.metrics.own import OwnMeasure, measure_name, own_values
-from hingerank.metrics.ranked_lists import RankedLists
+from hingerank.metrics.kinds import RankedLists
+from hingerank.metrics.measure import MEASURES, Measure, OwnMeasure, measure_name, parse_measure, preset_name
 
 HIGHEST_EXPONENT = 1000.0  # up to here 2^grade and sums of it stay finite
 
@@ -221,6 +220,32 @@ def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> f
     if not kept.any():
         return float("nan")
     return float(np.cumsum(values[kept] * weight[kept])[-1] / np.cumsum(weight[kept])[-1])
+
+
+def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
+    """measure(y_q, s_q) of every query q; nan where the function returns nan, for undefined.
+
+    Parameters
+    ----------
+    measure : a function of the grades and the scores of a query's rows, both in the rows' order
+    y, scores : a number per row
+    blocks : the queries
+    """
+    name, values, y, scores = measure_name(measure), np.empty(len(blocks)), blocks.gather(y), blocks.gather(scores)
+    for q, (first, last) in enumerate(zip(blocks.offsets[:-1], blocks.offsets[1:])):
+        found = measure(y[first:last].copy(), scores[first:last].copy())
+        try:
+            values[q] = float(found)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the measure {name} returned {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), "
+                "the grades and scores of one query's rows, and must return one number, or nan if it is not defined"
+            ) from None
+        if np.isinf(values[q]):
+            raise ValueError(
+                f"the measure {name} returned {values[q]} for query {blocks.ids.tolist()[q]!r}: return a finite number"
+            )
+    return values
 
 
 def warm_metrics() -> None:
