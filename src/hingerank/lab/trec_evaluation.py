@@ -14,15 +14,8 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
 from hingerank.diversity.measures import some
 from hingerank.diversity.trec import Run, RunLike, as_run, read_fields
-from hingerank.metrics import Measure
-from hingerank.metrics.evaluator import (
-    by_falling_docid,
-    check_measurable,
-    depths,
-    mean_over_queries,
-    parse_measures,
-    values_of,
-)
+from hingerank.metrics import MEASURES, Measure
+from hingerank.metrics.evaluator import by_falling_docid, check_measurable, mean_over_queries, parse_measures
 from hingerank.metrics.kinds import RankedLists
 
 Grades = dict[str, dict[str, float]]  # topic -> document -> grade
@@ -131,7 +124,8 @@ def evaluate_run(
         raise DataError(
             f"no topic of the run has judgments: the run has {some(ranked)}, the judgments are for {some(judged)}"
         )
-    values = values_of(wanted, _lists(judged, ranked, topics, wanted))
+    lists = _lists(judged, ranked, topics, wanted)
+    values = {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
     lacking = [topic for topic in judged if topic not in ranked] if complete else []
     each = {name: np.concatenate((found, np.zeros(len(lacking)))) for name, found in values.items()}
     if per_query:
@@ -149,7 +143,7 @@ def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Mea
     found = np.array([judged[topic].get(d, np.nan) for topic, docids in zip(topics, retrieved) for d in docids])
     grades, graded = np.nan_to_num(found), ~np.isnan(found)
 
-    sizes, deep = np.array([len(docids) for docids in retrieved]), depths(wanted)
+    sizes, read = np.array([len(docids) for docids in retrieved]), list(wanted.values())
     numbers, scores = np.repeat(np.arange(len(topics)), sizes), np.concatenate([ranked[t].scores for t in topics])
     known_sizes = sizes + [len(documents) for documents in missing]
     paired_sizes = np.bincount(numbers[graded], minlength=len(topics))
@@ -157,9 +151,9 @@ def _lists(judged: Grades, ranked: Run, topics: list[str], wanted: dict[str, Mea
         grades,
         scores,
         _borders(sizes),
+        read,
         by_falling_docid(np.array(list(chain.from_iterable(retrieved))), numbers),
-        deep,
-        known=RankedLists(known_grades, np.zeros(len(rows)), _borders(known_sizes), None, deep),
+        known=RankedLists(known_grades, np.zeros(len(rows)), _borders(known_sizes), read),
         paired=RankedLists(grades[graded], scores[graded], _borders(paired_sizes)),
         top_grade=max(chain.from_iterable(of.values() for of in judged.values()), default=0.0),
     )

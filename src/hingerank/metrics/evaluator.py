@@ -79,24 +79,24 @@ def evaluate(
         warn_one_query(grades, GIVE_IDS)
     weight = None if sample_weight is None else _query_weight(sample_weight, blocks)
     check_measurable(wanted, grades, lambda row: f"at row {row}")
-    values = values_of(wanted, ranked_lists(wanted, grades, given, blocks, docid))
+    values = query_values(wanted, grades, given, blocks, docid)
     values |= {name: own_values(measure, grades, given, blocks) for name, measure in own.items()}
     values = {name: values[name] for name in names}
     return values if per_query else {name: mean_over_queries(value, weight) for name, value in values.items()}
 
 
-def ranked_lists(
+def query_values(
     wanted: Mapping[str, Measure], y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks, docid: ArrayLike | None
-) -> RankedLists:
-    """The lists that these measures read, of rows that were checked."""
+) -> dict[str, np.ndarray]:
+    """Each measure's value for every query, of rows that were checked."""
     by_docid = None
     if docid is not None and any(measure.conventions.ties == "docid" for measure in wanted.values()):
-        by_docid = _docid_order(docid, blocks)
-    return RankedLists(blocks.gather(y), blocks.gather(scores), blocks.offsets, by_docid, depths(wanted))
-
-
-def values_of(wanted: Mapping[str, Measure], lists: RankedLists) -> dict[str, np.ndarray]:
-    """Each measure's value for every query."""
+        names = np.asarray(docid)
+        if names.shape != (blocks.n_rows,):
+            raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
+        text = names if names.dtype.kind == "U" else np.array([str(name) for name in names])
+        by_docid = by_falling_docid(blocks.gather(text), blocks.numbers)
+    lists = RankedLists(blocks.gather(y), blocks.gather(scores), blocks.offsets, wanted.values(), by_docid)
     return {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
 
 
@@ -104,10 +104,11 @@ def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[s
     """All names as given, the built-in measures among them, and the user's own functions."""
     if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
+    own = {measure_name(given): given for given in measures if callable(given)}
+    wanted = {str(given): parse_measure(given) for given in measures if not callable(given)}
     if preset is not None:
         preset = preset_name(preset)
-    own = {measure_name(given): given for given in measures if callable(given)}
-    wanted = {str(name): parse_measure(name).with_preset(preset) for name in measures if not callable(name)}
+        wanted = {name: measure.with_preset(preset) for name, measure in wanted.items()}
     if not wanted and not own:
         raise ValueError("measures is empty: name at least one, such as 'ndcg@10'")
     if wanted.keys() & own.keys():
@@ -184,30 +185,10 @@ def check_measurable(wanted: Mapping[str, Measure], y: np.ndarray, where: Callab
                 raise DataError(f"{name!r} is not defined for grade {y[row]:g} {where(row)}: {why}")
 
 
-def _docid_order(docid: ArrayLike, blocks: QueryBlocks) -> np.ndarray:
-    """Rows of each block by decreasing docid, compared as text, as indices in block order."""
-    names = np.asarray(docid)
-    if names.shape != (blocks.n_rows,):
-        raise DataError(f"docid has shape {names.shape}, expected one id for each of the {blocks.n_rows} rows")
-    text = blocks.gather(names if names.dtype.kind == "U" else np.array([str(name) for name in names]))
-    return by_falling_docid(text, blocks.numbers)
-
-
 def by_falling_docid(text: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Rows by query number, those of a query by decreasing docid."""
     _, rank = np.unique(text, return_inverse=True)
     return np.lexsort((-rank.ravel(), numbers))
-
-
-def depths(wanted: Mapping[str, Measure]) -> list[tuple[str, int | None]]:
-    """Each measure's tie rule, and how many ranks it reads (None: all)."""
-    found: list[tuple[str, int | None]] = []
-    for measure in wanted.values():
-        kind, chosen = MEASURES[measure.kind], measure.conventions
-        whole = not kind.top or (measure.kind == "map" and chosen.map_divisor == "whole")
-        ties = "stable" if whole and "ties" not in kind.options else chosen.ties
-        found.append((ties, None if whole else measure.k))
-    return found
 
 
 def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> float:

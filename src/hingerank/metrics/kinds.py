@@ -4,27 +4,33 @@ All read `RankedLists`: the queries of one call, sorted by score once and shared
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 import numpy as np
 
 from hingerank.kernels import measures as kernels
 from hingerank.kernels import order as orders
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.metrics.measure import Measure, MeasureKind, Preset, register
+from hingerank.metrics.measure import MEASURES, Measure, MeasureKind, Preset, register
 
 ROWS_PER_SHARD = 16384
 MOST_TOP = 64  # up to this depth the top ranks are found by insertion instead of sorting the list
+GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
+RELEVANCE_OPTIONS = ("relevant", "ties", "empty")
 
 
 class RankedLists:
     """Grades, scores and query blocks, and intermediate results of measures, each computed on first use.
 
+    A rule orders equal scores: that of the same name as the tie rule of a measure, and "stable" for "average", which
+    then averages over equal scores.
+
     Parameters
     ----------
     y, scores : float64, in block order
     offsets : block borders
+    measures : that will be read, and decide how many ranks are needed; none: all ranks
     by_docid : rows of every block by decreasing docid, or None
-    depths : for each tie rule in use, how many ranks are read (None: all)
     known : the same queries with all their graded items, if some are missing from the rankings
         Their ideal rankings and their relevant items are what a ranking is compared with.
     paired : the same queries with only the items that have both a rank and a grade
@@ -36,43 +42,29 @@ class RankedLists:
         y: np.ndarray,
         scores: np.ndarray,
         offsets: np.ndarray,
+        measures: Iterable[Measure] = (),
         by_docid: np.ndarray | None = None,
-        depths: Iterable[tuple[str, int | None]] = (),
         *,
         known: "RankedLists | None" = None,
         paired: "RankedLists | None" = None,
         top_grade: float | None = None,
     ) -> None:
         self.y, self.offsets, self.sizes = y, offsets, np.diff(offsets)
-        self._known, self._paired, self._top_grade = known, paired, top_grade
-        self._scores, self._by_docid = scores, by_docid
+        self.known, self.paired, self.top_grade = known, paired, top_grade
         self.longest = int(self.sizes.max(initial=0))
-        self._depth: dict[str, int] = {}
+        self._scores, self._by_docid = scores, by_docid
+        self._depth: dict[str, int] = {}  # tie rule -> ranks that are read
         self._averaging = False
-        for ties, depth in depths:
-            wanted = self.longest if depth is None else min(depth, self.longest)
-            self._depth[_rule(ties)] = max(self._depth.get(_rule(ties), 0), wanted)
+        for measure in measures:
+            kind, ties = MEASURES[measure.kind], measure.conventions.ties
+            whole = not kind.top or (measure.kind == "map" and measure.conventions.map_divisor == "whole")
+            if whole and "ties" not in kind.options:
+                ties = "stable"
             self._averaging |= ties == "average"
-        self._deepest = max(self._depth.values(), default=self.longest)
+            rule = "stable" if ties == "average" else ties
+            self._depth[rule] = max(self._depth.get(rule, 0), self.cut(None if whole else measure.k))
         self._shards = cut_shards(offsets, ROWS_PER_SHARD)
-        self._made: dict[Hashable, np.ndarray] = {}
-        self._orders: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self._tied: bool | None = None
-
-    @property
-    def known(self) -> "RankedLists":
-        """All graded items of the queries."""
-        return self if self._known is None else self._known  # not stored: a reference cycle would keep the arrays alive
-
-    @property
-    def paired(self) -> "RankedLists":
-        """The items that have both a rank and a grade."""
-        return self if self._paired is None else self._paired
-
-    @property
-    def top_grade(self) -> float:
-        """The highest grade of the scale."""
-        return float(self.y.max()) if self._top_grade is None else self._top_grade
+        self._made: dict[Hashable, Any] = {}
 
     def run(self, kernel: Callable[..., None], *before: object, after: tuple = ()) -> None:
         """``kernel(*before, offsets, first, last, *after)`` on every shard."""
@@ -88,145 +80,97 @@ class RankedLists:
         """The last rank that a measure cut at k can read."""
         return self.longest if k is None else min(k, self.longest)
 
-    def scores(self, ties: str) -> np.ndarray:
-        """Ranked scores."""
-        key = "scores", _rule(ties)
-        if key not in self._made:
-            self._made[key] = self._ranked(self._compared(ties), ties)
-        return self._made[key]
-
-    def grades(self, ties: str) -> np.ndarray:
-        """Ranked grades."""
-        key = "grades", _rule(ties)
-        if key not in self._made:
-            self._made[key] = self._ranked(self._arranged(self.y, ties), ties)
-        return self._made[key]
-
-    def gains(self, gain: str, ties: str) -> np.ndarray:
-        """Ranked gains; averaged over equal scores if ties are averaged."""
-        key = "gains", gain, _rule(ties)
-        if key not in self._made:
-            self._made[key] = self._gain(self.grades(ties), gain, self.ends(ties))
-        return self._averaged(key) if self.averages(ties) else self._made[key]
-
-    def ideal_gains(self, gain: str) -> np.ndarray:
-        """Gains of the best possible order, as deep as the rankings are read."""
-        key = "ideal", gain
-        if key not in self._made:
-            best = np.zeros(len(self.y))
-            self.run(orders.sort_grades, self.y, after=(best,))
-            self._made[key] = self._gain(best, gain, np.minimum(self.offsets[1:], self.offsets[:-1] + self._deepest))
-        return self._made[key]
-
-    def relevant(self, threshold: float, ties: str) -> np.ndarray:
-        """1 for ranked rows with grade >= threshold, else 0."""
-        key = "relevant", threshold, _rule(ties)
-        if key not in self._made:
-            self._made[key] = (self.grades(ties) >= threshold).astype(np.float64)
-        return self._made[key]
-
-    def expected_relevant(self, threshold: float, ties: str) -> np.ndarray:
-        """``relevant``, averaged over equal scores if ties are averaged."""
-        relevant = self.relevant(threshold, ties)
-        return self._averaged(("relevant", threshold, _rule(ties))) if self.averages(ties) else relevant
-
-    def relevant_count(self, threshold: float) -> np.ndarray:
-        """The number of rows of each query with grade >= threshold."""
-        key = "count", threshold
-        if key not in self._made:
-            self._made[key] = self.per_query(kernels.count_from, self.y, threshold)
-        return self._made[key]
-
-    def averages(self, ties: str) -> bool:
-        """Whether ties are averaged and any two of the ranks that are read are tied."""
-        if ties != "average":
-            return False
-        if self._tied is None:
-            order, ends = self._order(ties)
-            tied = np.zeros(len(self.sizes), np.bool_)
-            self.run(orders.mark_ties, self._scores, order, after=(ends, tied))
-            self._tied = bool(tied.any())
-        return self._tied
-
-    def tie_groups(self, ties: str, unread: np.ndarray) -> tuple[np.ndarray, bool, np.ndarray]:
-        """Arguments of kernels of tied rows: ranked scores (or an array that is not read), ``averages``, ``ends``."""
-        tied = self.averages(ties)
-        return self.scores(ties) if tied else unread, tied, self.ends(ties)
-
-    def ends(self, ties: str) -> np.ndarray:
-        """The index in block order where each query's ranking, as far as it is read, stops."""
-        return self._order(ties)[1]
-
-    def among_known(self, values: np.ndarray) -> np.ndarray:
-        """Values by rank, laid out over the blocks of ``known``; ranks without an item are 0."""
-        if self.known is self:
-            return values
-        out = np.zeros(len(self.known.y))
-        out[np.arange(len(values)) + np.repeat(self.known.offsets[:-1] - self.offsets[:-1], self.sizes)] = values
-        return out
-
-    def _gain(self, grades: np.ndarray, gain: str, ends: np.ndarray) -> np.ndarray:
-        out = np.zeros(len(grades))
-        kernel = kernels.exponential_gain if gain == "exponential" else kernels.linear_gain
-        self.run(kernel, grades, after=(ends, out))
-        return out
-
-    def _averaged(self, made: Hashable) -> np.ndarray:
-        """Ranked values, stored under the key `made`, averaged over equal scores."""
-        key = "averaged", made
-        if key not in self._made:
-            out = np.zeros(len(self.y))
-            values, scores, ends = self._made[made], self.scores("average"), self.ends("average")
-            self.run(orders.average_ties, scores, values, after=(ends, out))
-            self._made[key] = out
-        return self._made[key]
-
-    def _compared(self, ties: str) -> np.ndarray:
-        """Scores as the tie rule compares them (trec_eval stores them in single precision)."""
-        scores = self._arranged(self._scores, ties)
-        with np.errstate(over="ignore"):  # scores beyond single precision become equal
-            return scores.astype(np.float32).astype(np.float64) if ties == "docid" else scores
-
-    def _arranged(self, values: np.ndarray, ties: str) -> np.ndarray:
-        """Values with the rows in the order that breaks ties."""
-        if ties == "worst":
-            if "worst" not in self._made:
-                query = np.repeat(np.arange(len(self.sizes)), self.sizes)
-                self._made["worst"] = np.lexsort((self.y, query))
-            return values[self._made["worst"]]
-        return values[self._by_docid] if ties == "docid" and self._by_docid is not None else values
-
-    def _order(self, ties: str) -> tuple[np.ndarray, np.ndarray]:
-        """Rows by rank, and where each query's ranking stops."""
-        rule = _rule(ties)
-        if rule not in self._orders:
+    def order(self, rule: str) -> tuple[np.ndarray, np.ndarray]:
+        """Rows by rank, and the index in block order where each query's ranking, as far as it is read, stops."""
+        if ("order", rule) not in self._made:
             order, depth = np.zeros(len(self.y), np.int64), self._depth.get(rule, self.longest)
             ends = np.minimum(self.offsets[1:], self.offsets[:-1] + depth)
             whole_ties = self._averaging and rule == "stable"
-            scores = self._compared(ties)
+            scores = self._column("scores", rule)
             if 4 * depth < self.longest and depth <= MOST_TOP:
                 self.run(orders.order_tops, scores, after=(depth, whole_ties, order, ends))
             else:
                 self.run(orders.order_blocks, scores, after=(order,))
                 if whole_ties:
                     self.run(orders.end_after_ties, scores, order, after=(ends,))
-            self._orders[rule] = order, ends
-        return self._orders[rule]
+            self._made["order", rule] = order, ends
+        return self._made["order", rule]
 
-    def _ranked(self, values: np.ndarray, ties: str) -> np.ndarray:
-        order, ends = self._order(ties)
-        out = np.zeros(len(values))
-        self.run(orders.take_ranked, values, order, after=(ends, out))
+    def ranked(self, what: str, rule: str) -> np.ndarray:
+        """ "scores" or "grades" by rank."""
+        if (what, rule) not in self._made:
+            (order, ends), out = self.order(rule), np.zeros(len(self.y))
+            self.run(orders.take_ranked, self._column(what, rule), order, after=(ends, out))
+            self._made[what, rule] = out
+        return self._made[what, rule]
+
+    def _column(self, what: str, rule: str) -> np.ndarray:
+        """ "scores" or "grades", rows in the order that breaks ties, and scores as the rule compares them."""
+        values = self.y if what == "grades" else self._scores
+        if rule == "worst":
+            if "worst" not in self._made:
+                self._made["worst"] = np.lexsort((self.y, np.repeat(np.arange(len(self.sizes)), self.sizes)))
+            return values[self._made["worst"]]
+        if rule == "docid":
+            values = values if self._by_docid is None else values[self._by_docid]
+            if what == "scores":  # trec_eval stores them in single precision; those beyond it become equal
+                with np.errstate(over="ignore"):
+                    return values.astype(np.float32).astype(np.float64)
+        return values
+
+    def averages(self, ties: str) -> bool:
+        """Whether ties are averaged and any two of the ranks that are read are tied."""
+        if ties != "average":
+            return False
+        if "tied" not in self._made:
+            (order, ends), tied = self.order("stable"), np.zeros(len(self.sizes), np.bool_)
+            self.run(orders.mark_ties, self._scores, order, after=(ends, tied))
+            self._made["tied"] = bool(tied.any())
+        return self._made["tied"]
+
+    def gains(self, gain: str | float, ties: str) -> np.ndarray:
+        """Ranked gains: "exponential", "linear", or 1 from a grade on; averaged over equal scores if ties are."""
+        rule = "stable" if ties == "average" else ties
+        key = "gains", gain, rule
+        if key not in self._made:
+            self._made[key] = self._gain(self.ranked("grades", rule), gain, self.order(rule)[1])
+        if not self.averages(ties):
+            return self._made[key]
+        if ("averaged", gain) not in self._made:
+            out, (_, ends) = np.zeros(len(self.y)), self.order(rule)
+            self.run(orders.average_ties, self.ranked("scores", rule), self._made[key], after=(ends, out))
+            self._made["averaged", gain] = out
+        return self._made["averaged", gain]
+
+    def gains_and_ties(self, gain: str | float, ties: str) -> tuple[np.ndarray, np.ndarray, bool, np.ndarray]:
+        """Arguments of kernels that average by themselves: ranked gains, scores (not read without ties), whether there
+        are ties, and where rankings stop."""
+        rule, tied = "stable" if ties == "average" else ties, self.averages(ties)
+        gains = self.gains(gain, rule)
+        return gains, self.ranked("scores", rule) if tied else gains, tied, self.order(rule)[1]
+
+    def ideal_gains(self, gain: str) -> np.ndarray:
+        """Gains of the best possible order, as deep as the rankings are read."""
+        if ("ideal", gain) not in self._made:
+            best, deepest = np.zeros(len(self.y)), max(self._depth.values(), default=self.longest)
+            self.run(orders.sort_grades, self.y, after=(best,))
+            ends = np.minimum(self.offsets[1:], self.offsets[:-1] + deepest)
+            self._made["ideal", gain] = self._gain(best, gain, ends)
+        return self._made["ideal", gain]
+
+    def _gain(self, grades: np.ndarray, gain: str | float, ends: np.ndarray) -> np.ndarray:
+        if not isinstance(gain, str):
+            return (grades >= gain).astype(np.float64)
+        out = np.zeros(len(grades))
+        self.run(kernels.exponential_gain if gain == "exponential" else kernels.linear_gain, grades, after=(ends, out))
         return out
 
-
-def _rule(ties: str) -> str:
-    """The rule that orders the rows: averaging starts from row order."""
-    return "stable" if ties == "average" else ties
-
-
-GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
-RELEVANCE_OPTIONS = ("relevant", "ties", "empty")
+    def relevant_count(self, threshold: float) -> np.ndarray:
+        """The number of graded items of each query with grade >= threshold."""
+        if ("count", threshold) not in self._made:
+            whole = self.known or self
+            self._made["count", threshold] = whole.per_query(kernels.count_from, whole.y, threshold)
+        return self._made["count", threshold]
 
 
 def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
@@ -245,7 +189,7 @@ def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """DCG@k = sum over the first k ranks r of ``gain(grade at r) · discount(r)``."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
-    return fill_empty(values, _best(lists, chosen, measure.k) <= 0.0, 0.0, chosen)
+    return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
 
 
 def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -262,19 +206,25 @@ def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     """MeanNDCG = mean over the query's n ranks r of NDCG@r."""
-    chosen = measure.conventions
-    gain, known = lists.among_known(lists.gains(chosen.gain, chosen.ties)), lists.known
-    ideal = known.ideal_gains(chosen.gain)
-    values = known.per_query(kernels.mean_ratio, gain, ideal, *discounts(chosen.discount, known.longest))
+    chosen, whole = measure.conventions, lists.known or lists
+    gain = lists.gains(chosen.gain, chosen.ties)
+    if whole is not lists:  # ranks without an item gain 0
+        laid_out = np.zeros(len(whole.y))
+        laid_out[np.arange(len(gain)) + np.repeat(whole.offsets[:-1] - lists.offsets[:-1], lists.sizes)] = gain
+        gain = laid_out
+    ideal = whole.ideal_gains(chosen.gain)
+    values = whole.per_query(kernels.mean_ratio, gain, ideal, *discounts(chosen.discount, whole.longest))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, chosen.ndcg_empty, chosen)
 
 
 def err(lists: RankedLists, measure: Measure) -> np.ndarray:
     """ERR@k = sum over the first k ranks r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
-    top = max(lists.top_grade, 0.0) if chosen.max_grade is None else chosen.max_grade
-    gain = lists.gains("exponential", "stable" if chosen.ties == "average" else chosen.ties)
-    values = lists.per_query(kernels.cascade, gain / np.exp2(top), *lists.tie_groups(chosen.ties, gain), after=(k,))
+    top = chosen.max_grade
+    if top is None:
+        top = max(float(lists.y.max()) if lists.top_grade is None else lists.top_grade, 0.0)
+    gain, *ties = lists.gains_and_ties("exponential", chosen.ties)
+    values = lists.per_query(kernels.cascade, gain / np.exp2(top), *ties, after=(k,))
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
 
 
@@ -290,47 +240,8 @@ def _dcg(lists: RankedLists, gain: np.ndarray, chosen: Preset, k: int) -> np.nda
 
 def _best(lists: RankedLists, chosen: Preset, k: int | None) -> np.ndarray:
     """DCG@k of the best order of all graded items: 0 only if none has a gain."""
-    known = lists.known
-    return _dcg(known, known.ideal_gains(chosen.gain), chosen, known.cut(k))
-
-
-register(
-    MeasureKind(
-        "ndcg",
-        "DCG@k / DCG@k of the best order",
-        ndcg,
-        aliases=("ndcg_cut", "normalized_dcg"),
-        options=(*GAIN_OPTIONS, "short"),
-    )
-)
-register(
-    MeasureKind(
-        "dcg",
-        "Σ gain(g_r) · discount(r) over the first k ranks r",
-        dcg,
-        aliases=("dcg_cut",),
-        options=GAIN_OPTIONS,
-    )
-)
-register(
-    MeasureKind(
-        "mean_ndcg",
-        "mean of NDCG@r over the query's n ranks r",
-        mean_ndcg,
-        cutoff="none",
-        options=GAIN_OPTIONS,
-        top=False,
-    )
-)
-register(
-    MeasureKind(
-        "err",
-        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k ranks, R = (2^g − 1) / 2^max_grade",
-        err,
-        aliases=("expected_reciprocal_rank",),
-        options=("ties", "max_grade", "empty"),
-    )
-)
+    whole = lists.known or lists
+    return _dcg(whole, whole.ideal_gains(chosen.gain), chosen, whole.cut(k))
 
 
 def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -339,22 +250,27 @@ def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     values = _hits(lists, measure) / (np.minimum(lists.cut(k), lists.sizes) if chosen.precision == "list" else k)
     if chosen.precision == "zero":
         values[lists.sizes < k] = 0.0
-    return fill_empty(values, lists.known.relevant_count(chosen.relevant) == 0, 0.0, chosen)
+    return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
 def recall(lists: RankedLists, measure: Measure) -> np.ndarray:
     """recall@k = relevant items among the first k / relevant items."""
     chosen = measure.conventions
-    relevant = lists.known.relevant_count(chosen.relevant)
+    relevant = lists.relevant_count(chosen.relevant)
     return fill_empty(_hits(lists, measure) / np.maximum(relevant, 1), relevant == 0, chosen.recall_empty, chosen)
+
+
+def _hits(lists: RankedLists, measure: Measure) -> np.ndarray:
+    relevant = lists.gains(measure.conventions.relevant, measure.conventions.ties)
+    return lists.per_query(kernels.sum_tops, relevant, after=(lists.cut(measure.k),))
 
 
 def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     """AP@k = sum over relevant ranks r <= k of P@r / divisor (all relevant items, or min(relevant items, k))."""
     chosen = measure.conventions
     k = lists.cut(None if chosen.map_divisor == "whole" else measure.k)
-    total = lists.per_query(kernels.precision_sum, *_relevant_and_ties(lists, measure), after=(k,))
-    relevant = lists.known.relevant_count(chosen.relevant)
+    total = lists.per_query(kernels.precision_sum, *lists.gains_and_ties(chosen.relevant, chosen.ties), after=(k,))
+    relevant = lists.relevant_count(chosen.relevant)
     divisor = np.minimum(relevant, k) if chosen.map_divisor == "cutoff" else relevant
     return fill_empty(total / np.maximum(divisor, 1), relevant == 0, chosen.map_empty, chosen)
 
@@ -362,60 +278,8 @@ def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
 def reciprocal_rank(lists: RankedLists, measure: Measure) -> np.ndarray:
     """RR@k = 1 / rank of the first relevant item, 0 if it is not among the first k."""
     chosen, k = measure.conventions, lists.cut(measure.k)
-    values = lists.per_query(kernels.cascade, *_relevant_and_ties(lists, measure), after=(k,))
-    return fill_empty(values, lists.known.relevant_count(chosen.relevant) == 0, 0.0, chosen)
-
-
-def _hits(lists: RankedLists, measure: Measure) -> np.ndarray:
-    chosen = measure.conventions
-    relevant = lists.expected_relevant(chosen.relevant, chosen.ties)
-    return lists.per_query(kernels.sum_tops, relevant, after=(lists.cut(measure.k),))
-
-
-def _relevant_and_ties(lists: RankedLists, measure: Measure) -> tuple[np.ndarray, np.ndarray, bool, np.ndarray]:
-    chosen = measure.conventions
-    relevant = lists.relevant(chosen.relevant, chosen.ties)
-    return relevant, *lists.tie_groups(chosen.ties, relevant)
-
-
-register(
-    MeasureKind(
-        "p",
-        "relevant items among the first k / k",
-        precision,
-        aliases=("precision", "prec"),
-        cutoff="required",
-        options=(*RELEVANCE_OPTIONS, "precision"),
-    )
-)
-register(
-    MeasureKind(
-        "recall",
-        "relevant items among the first k / relevant items",
-        recall,
-        aliases=("r", "rec"),
-        cutoff="required",
-        options=RELEVANCE_OPTIONS,
-    )
-)
-register(
-    MeasureKind(
-        "map",
-        "Σ P@r over relevant ranks r ≤ k / relevant items",
-        average_precision,
-        aliases=("ap", "average_precision", "mean_average_precision", "map_cut"),
-        options=(*RELEVANCE_OPTIONS, "map_divisor"),
-    )
-)
-register(
-    MeasureKind(
-        "mrr",
-        "1 / rank of the first relevant item, 0 past k",
-        reciprocal_rank,
-        aliases=("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
-        options=RELEVANCE_OPTIONS,
-    )
-)
+    values = lists.per_query(kernels.cascade, *lists.gains_and_ties(chosen.relevant, chosen.ties), after=(k,))
+    return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
 def pair_accuracy(lists: RankedLists, measure: Measure) -> np.ndarray:
@@ -432,8 +296,8 @@ def kendall_tau(lists: RankedLists, measure: Measure) -> np.ndarray:
 
 def _pairs(lists: RankedLists) -> tuple[np.ndarray, ...]:
     """Per query: pairs ordered right, wrong, of different grade but equal score, of different score."""
-    counts, paired = tuple(np.zeros(len(lists.sizes)) for _ in range(4)), lists.paired
-    paired.run(kernels.count_pairs, paired.grades("stable"), paired.scores("stable"), after=counts)
+    counts, paired = tuple(np.zeros(len(lists.sizes)) for _ in range(4)), lists.paired or lists
+    paired.run(kernels.count_pairs, paired.ranked("grades", "stable"), paired.ranked("scores", "stable"), after=counts)
     return counts
 
 
@@ -443,25 +307,77 @@ def _ratio(part: np.ndarray, whole: np.ndarray, measure: Measure) -> np.ndarray:
     return np.divide(part, whole, out=out, where=whole > 0.0)
 
 
-register(
+for _kind in (
+    MeasureKind(
+        "ndcg",
+        "DCG@k / DCG@k of the best order",
+        ndcg,
+        ("ndcg_cut", "normalized_dcg"),
+        options=(*GAIN_OPTIONS, "short"),
+    ),
+    MeasureKind("dcg", "Σ gain(g_r) · discount(r) over the first k ranks r", dcg, ("dcg_cut",), options=GAIN_OPTIONS),
+    MeasureKind(
+        "mean_ndcg",
+        "mean of NDCG@r over the query's n ranks r",
+        mean_ndcg,
+        cutoff="none",
+        options=GAIN_OPTIONS,
+        top=False,
+    ),
+    MeasureKind(
+        "err",
+        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k ranks, R = (2^g − 1) / 2^max_grade",
+        err,
+        ("expected_reciprocal_rank",),
+        options=("ties", "max_grade", "empty"),
+    ),
+    MeasureKind(
+        "p",
+        "relevant items among the first k / k",
+        precision,
+        ("precision", "prec"),
+        "required",
+        (*RELEVANCE_OPTIONS, "precision"),
+    ),
+    MeasureKind(
+        "recall",
+        "relevant items among the first k / relevant items",
+        recall,
+        ("r", "rec"),
+        "required",
+        RELEVANCE_OPTIONS,
+    ),
+    MeasureKind(
+        "map",
+        "Σ P@r over relevant ranks r ≤ k / relevant items",
+        average_precision,
+        ("ap", "average_precision", "mean_average_precision", "map_cut"),
+        options=(*RELEVANCE_OPTIONS, "map_divisor"),
+    ),
+    MeasureKind(
+        "mrr",
+        "1 / rank of the first relevant item, 0 past k",
+        reciprocal_rank,
+        ("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
+        options=RELEVANCE_OPTIONS,
+    ),
     MeasureKind(
         "pair_accuracy",
         "(pairs in the right order + ½ pairs of equal score) / pairs of different grade",
         pair_accuracy,
-        aliases=("pairwise_accuracy", "pair_acc"),
-        cutoff="none",
-        options=("empty",),
+        ("pairwise_accuracy", "pair_acc"),
+        "none",
+        ("empty",),
         top=False,
-    )
-)
-register(
+    ),
     MeasureKind(
         "kendall_tau",
         "τ_b = (right − wrong) / √(pairs of different grade · pairs of different score)",
         kendall_tau,
-        aliases=("tau", "tau_b", "kendall", "kendall_tau_b"),
-        cutoff="none",
-        options=("empty",),
+        ("tau", "tau_b", "kendall", "kendall_tau_b"),
+        "none",
+        ("empty",),
         top=False,
-    )
-)
+    ),
+):
+    register(_kind)

@@ -8,7 +8,7 @@ records every choice in which named tools differ: the same ranking scores 0.131 
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.data.checks import decimal
 from hingerank.registry import did_you_mean
 
 
@@ -115,47 +116,19 @@ PRESET_ALIASES: Mapping[str, str] = MappingProxyType(
 )
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"one of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise ValueError("a number")
-    return value
-
-
-def _empty(text: str) -> float:
-    values = {"0": 0.0, "1": 1.0, "skip": np.nan}
-    if text not in values:
-        raise ValueError("0, 1 or skip")
-    return values[text]
-
-
-# option in a measure's name -> reader of its value; a reader's ValueError says what was expected
-OPTIONS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
-    {
-        "gain": _one_of("exponential", "linear"),
-        "discount": _one_of("log2", "letor"),
-        "empty": _empty,
-        "short": _one_of("truncate", "zero"),
-        "precision": _one_of("k", "list", "zero"),
-        "relevant": _number,
-        "map_divisor": _one_of("relevant", "cutoff", "whole"),
-        "ties": _one_of("stable", "average", "worst", "docid"),
-        "grades": _one_of("any", "nonnegative", "label_gain"),
-        "max_grade": _number,
-    }
-)
+EMPTY = {"0": 0.0, "1": 1.0, "skip": np.nan}
+OPTIONS: Mapping[str, Sequence[str] | None] = {  # option in a measure's name -> its values; None: a number
+    "gain": ("exponential", "linear"),
+    "discount": ("log2", "letor"),
+    "empty": tuple(EMPTY),
+    "short": ("truncate", "zero"),
+    "precision": ("k", "list", "zero"),
+    "relevant": None,
+    "map_divisor": ("relevant", "cutoff", "whole"),
+    "ties": ("stable", "average", "worst", "docid"),
+    "grades": ("any", "nonnegative", "label_gain"),
+    "max_grade": None,
+}
 
 
 @dataclass(frozen=True)
@@ -247,8 +220,16 @@ def parse_measure(name: "str | Measure") -> Measure:
         raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', not {name!r}")
     head, *settings = name.split(":")
     word, at, cutoff = head.partition("@")
-    kind = MEASURES[_kind_name(word, name)]
-    k = _cutoff(kind, cutoff.strip() if at else None, name)
+    if squeeze(word) not in _KIND_OF:
+        raise ValueError(_unknown(squeeze(word), name))
+    kind = MEASURES[_KIND_OF[squeeze(word)]]
+    if at and kind.cutoff == "none":
+        raise ValueError(f"{name!r}: {kind.name} is taken over the whole list and has no cutoff; write {kind.name!r}")
+    if kind.cutoff == "required" and not at:
+        raise ValueError(f"{name!r} needs a cutoff, such as '{kind.name}@10'")
+    cutoff = cutoff.strip()
+    if at and (not re.fullmatch(r"[0-9]+", cutoff) or int(cutoff) < 1):
+        raise ValueError(f"{name!r}: the cutoff must be a whole number from 1, as in '{kind.name}@10', got {cutoff!r}")
     preset, options = None, {}
     for setting in settings:
         option, equals, value = (part.strip().lower() for part in setting.partition("="))
@@ -258,7 +239,7 @@ def parse_measure(name: "str | Measure") -> Measure:
             preset = preset_name(setting)
         else:
             raise ValueError(f"{name!r} names two presets, {preset!r} and {setting.strip()!r}: keep one")
-    return Measure(kind.name, k, preset, tuple(options.items()))
+    return Measure(kind.name, int(cutoff) if at else None, preset, tuple(options.items()))
 
 
 def is_measure(name: str) -> bool:
@@ -284,41 +265,29 @@ def preset_name(text: str) -> str:
 OF_SUBTOPICS = ("alpha-dcg", "alpha-ndcg", "err-ia", "nerr-ia", "nrbp", "nnrbp", "strec", "p-ia", "map-ia")
 
 
-def _kind_name(word: str, name: str) -> str:
-    squeezed = squeeze(word)
-    if squeezed in _KIND_OF:
-        return _KIND_OF[squeezed]
+def _unknown(squeezed: str, name: str) -> str:
+    """What is wrong with a measure's name."""
     glued = re.fullmatch(r"([a-z]+?)(?:cut)?\.?(\d+)", squeezed)  # ndcg10, P_5, map_cut.100
     if glued and glued[1] in _KIND_OF:
-        raise ValueError(f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?")
-    if squeezed in {squeeze(known) for known in OF_SUBTOPICS}:
-        raise ValueError(
-            f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
-        )
+        return f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?"
+    if squeezed in map(squeeze, OF_SUBTOPICS):
+        return f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
     hint = did_you_mean(squeezed, _KIND_OF, _KIND_OF)
-    raise ValueError(f"unknown measure {name!r}; measures: {', '.join(MEASURES)}{hint}")
+    return f"unknown measure {name!r}; measures: {', '.join(MEASURES)}{hint}"
 
 
-def _cutoff(kind: MeasureKind, text: str | None, name: str) -> int | None:
-    if text is None:
-        if kind.cutoff == "required":
-            raise ValueError(f"{name!r} needs a cutoff, such as '{kind.name}@10'")
-        return None
-    if kind.cutoff == "none":
-        raise ValueError(f"{name!r}: {kind.name} is taken over the whole list and has no cutoff; write {kind.name!r}")
-    if not re.fullmatch(r"[0-9]+", text) or int(text) < 1:
-        raise ValueError(f"{name!r}: the cutoff must be a whole number from 1, as in '{kind.name}@10', got {text!r}")
-    return int(text)
-
-
-def _option(kind: MeasureKind, option: str, text: str, name: str) -> object:
+def _option(kind: MeasureKind, option: str, text: str, name: str) -> str | float:
+    """The value of an option that a measure's name gives."""
     if option not in kind.options:
         hint, takes = did_you_mean(option, kind.options), ", ".join(kind.options) or "no options"
         raise ValueError(f"{name!r}: no option {option!r}; {kind.name} takes {takes}{hint}")
-    try:
-        return OPTIONS[option](text)
-    except ValueError as expected:
-        raise ValueError(f"{name!r}: {option} must be {expected}, got {text!r}") from None
+    choices, value = OPTIONS[option], decimal(text)
+    if choices is None and value is not None:
+        return value
+    if choices is not None and text in choices:
+        return EMPTY[text] if option == "empty" else text
+    wanted = "a number" if choices is None else "0, 1 or skip" if option == "empty" else f"one of {', '.join(choices)}"
+    raise ValueError(f"{name!r}: {option} must be {wanted}, got {text!r}")
 
 
 def squeeze(name: str) -> str:

@@ -25,7 +25,7 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import parse_measure
-from hingerank.metrics.evaluator import check_measurable, finite_numbers, ranked_lists, values_of
+from hingerank.metrics.evaluator import check_measurable, finite_numbers, query_values
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
@@ -311,8 +311,7 @@ class QueryFolds:
         y, judged = np.ascontiguousarray(there.y, np.float64), []
         for scores in path_scores(fitted, there.X, there.qid):
             numbers = finite_numbers(scores, "scores", there.n_rows)
-            lists = ranked_lists(self._wanted, y, numbers, there.blocks, there.docid)
-            judged.append((values_of(self._wanted, lists)[self.measure], scores))
+            judged.append((query_values(self._wanted, y, numbers, there.blocks, there.docid)[self.measure], scores))
         return judged
 
 
