@@ -1,7 +1,7 @@
 """Rankers whose trees LightGBM or XGBoost grows: LambdaMART by both, GBRank, and McRank."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.explanation import PATHS, Contributions
-from hingerank.rankers.trees import StoppingRows, TreeRanker, lightgbm_names, main_names, xgboost_names
+from hingerank.rankers.trees import XGBOOST_NAMES, StoppingRows, TreeRanker, lightgbm_names, main_names
 
 MOST_GRADES = 256
 PLACES = 32  # on the line from the mean row's sums of trees to a row's, where McRank takes slopes
@@ -62,6 +62,7 @@ class LightGBMRanker(TreeRanker):
 
     requires = "lightgbm"
     _single = False
+    _read = staticmethod(read_lightgbm)
 
     def __init__(
         self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
@@ -81,9 +82,7 @@ class LightGBMRanker(TreeRanker):
         self.params = params
 
     def _form_kind(self):
-        if not self.params:
-            return "trees"
-        zeros = main_names(self.params, lightgbm_names(), "LightGBM").get("zero_as_missing", False)
+        zeros = self._settings().get("zero_as_missing") if self.params else False
         return "zero-trees" if str(zeros).lower() in ("true", "1") else "trees"
 
     def _settings(self):
@@ -124,9 +123,6 @@ class LightGBMRanker(TreeRanker):
         """What completes the objective, or stands in for it where its gradients are not LightGBM's own."""
         return {}
 
-    def _read(self, text, n_features):
-        return read_lightgbm(text, n_features)
-
     def _open(self, text, first):
         Booster = self.library().Booster
         model = Booster(model_str=text)
@@ -165,6 +161,7 @@ class XGBoostRanker(TreeRanker):
 
     requires = "xgboost"
     _single = True
+    _read = staticmethod(read_xgboost)
 
     def __init__(
         self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
@@ -187,7 +184,7 @@ class XGBoostRanker(TreeRanker):
             "objective": self.objective, "learning_rate": self.learning_rate, "max_depth": self.max_depth,
             "nthread": self.n_jobs, "verbosity": 0, "num_boost_round": self.n_estimators,
             "early_stopping_rounds": self.early_stopping_rounds,
-            **main_names(self.params, xgboost_names(), "XGBoost"),
+            **main_names(self.params, XGBOOST_NAMES, "XGBoost"),
         }  # fmt: skip
 
     def _train(self, X, y, sizes, gains, seed, held):
@@ -215,13 +212,16 @@ class XGBoostRanker(TreeRanker):
     def _rows(self, X: RowsLike, threads: int, **about: object) -> object:
         return self.library().DMatrix(X.toarray() if sparse.issparse(X) else X, nthread=threads, **about)
 
-    def _read(self, text, n_features):
-        return read_xgboost(text, n_features)
-
     def _open(self, text, first):
         model = self.library().Booster({"verbosity": 0})
         model.load_model(bytearray(text.encode()))
         return model if first is None else model[: min(first, model.num_boosted_rounds())]
+
+
+def _splits(rows: Any) -> bool:
+    """Whether LightGBM's Dataset has a column to split by."""
+    rows.construct()
+    return any(rows.feature_num_bin(j) > 1 for j in range(rows.num_feature()))
 
 
 class GBRank(LightGBMRanker):
@@ -280,11 +280,8 @@ class GBRank(LightGBMRanker):
             raise ValueError(f"margin must be above 0, not {self.margin!r}")
         if not 0.0 <= self.alpha <= 1.0:
             raise ValueError(f"alpha must be a number from 0 (pairs only) to 1 (grades only), not {self.alpha!r}")
-        rows.construct()
-        if all(rows.feature_num_bin(j) < 2 for j in range(rows.num_feature())):
-            return {
-                "objective": "lambdarank"
-            }  # no column to split by: one leaf, for which LightGBM needs a loss of its own
+        if not _splits(rows):  # one leaf, for which LightGBM needs a loss of its own
+            return {"objective": "lambdarank"}
         loss, alpha = squared_hinge(self.margin), self.alpha
         preferences = GradedPreferences(y, np.concatenate(([0], np.cumsum(sizes))))
 
@@ -380,8 +377,7 @@ class McRank(LightGBMRanker):
     def _gradients(self, rows, y, sizes):
         if not self._ordinal:
             return {"num_class": len(self.grades_)}
-        rows.construct()
-        if all(rows.feature_num_bin(j) < 2 for j in range(rows.num_feature())):
+        if not _splits(rows):
             raise ValueError("no column has different values, so that no tree can be grown: use variant='classes'")
         above = (y[:, None] > np.arange(self._n_sums)).astype(np.float64)
 
@@ -443,11 +439,8 @@ class McRank(LightGBMRanker):
             slope += weight / 2 * self._slopes(start + (place + 1) / 2 * gained)
         return np.column_stack([np.einsum("kr,krj->rj", slope, parts[:, :, :-1]), self._expected(start)])
 
-    def _body(self):
-        return BaseRanker._body(self)
-
-    def _form_kind(self):
-        return None
+    _body = BaseRanker._body  # no form has expected grades
+    _form_kind = BaseRanker._form_kind
 
     def _check_together(self, sizes):
         super()._check_together(sizes)

@@ -6,9 +6,9 @@ Models are stored as plain arrays and scored here: the library is needed only to
 
 import difflib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -25,16 +25,12 @@ from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
+from hingerank.rankers.sources import RowsInParts
 from hingerank.solvers.run import Certificate
 
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
 
 # XGBoost's names -> the one used here. XGBoost publishes no list, and ignores names that it does not know.
-_XGBOOST_ALIASES = {
-    "eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha",
-    "n_jobs": "nthread", "random_state": "seed", "n_estimators": "num_boost_round", "num_round": "num_boost_round",
-    "num_rounds": "num_boost_round",
-}  # fmt: skip
 _XGBOOST = """
     booster verbosity validate_parameters nthread device seed seed_per_iteration num_boost_round
     early_stopping_rounds learning_rate min_split_loss max_depth min_child_weight max_delta_step subsample
@@ -45,6 +41,11 @@ _XGBOOST = """
     lambdarank_num_pair_per_sample lambdarank_normalization lambdarank_score_normalization lambdarank_unbiased
     lambdarank_bias_norm ndcg_exp_gain rate_drop one_drop skip_drop sample_type normalize_type
 """
+XGBOOST_NAMES = {name: name for name in _XGBOOST.split()} | {
+    "eta": "learning_rate", "gamma": "min_split_loss", "lambda": "reg_lambda", "alpha": "reg_alpha",
+    "n_jobs": "nthread", "random_state": "seed", "n_estimators": "num_boost_round", "num_round": "num_boost_round",
+    "num_rounds": "num_boost_round",
+}  # fmt: skip
 
 
 def lightgbm_names() -> dict[str, str]:
@@ -53,11 +54,6 @@ def lightgbm_names() -> dict[str, str]:
 
     known = _ConfigAliases._get_all_param_aliases()
     return {name: main for main, names in known.items() for name in (main, *names)}
-
-
-def xgboost_names() -> dict[str, str]:
-    """The same of XGBoost."""
-    return {**{name: name for name in _XGBOOST.split()}, **_XGBOOST_ALIASES}
 
 
 def main_names(params: Given | None, names: Mapping[str, str], library: str) -> Facts:
@@ -111,12 +107,12 @@ class TreeRanker(BaseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
     _here_only = ("_texts", "_kept")  # of boosters_
     _kept: int | None = None  # how many trees of the texts; None: all
-    _rows_to_stop: tuple[GivenRows, bool] | None = None  # during a fit: the argument of `_fit_until`
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
     requires: str  # the library
     _single: bool  # whether scores are made in single precision
+    _read: Callable[[str, int], Forest]  # the model as arrays, without the library; a ValueError if it is no such model
 
     def _train(
         self, X: Matrix, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int,
@@ -132,10 +128,6 @@ class TreeRanker(BaseRanker):
         """The library's parameters by their main names: those of the constructor, over which those of params go."""
         raise NotImplementedError
 
-    def _read(self, text: str, n_features: int) -> Forest:
-        """The model as arrays, without the library; a ValueError where the text is no such model."""
-        raise NotImplementedError
-
     def _open(self, text: str, first: int | None) -> object:
         """The library's model of a text that comes from the library itself; first: of so many trees only."""
         raise NotImplementedError
@@ -149,51 +141,38 @@ class TreeRanker(BaseRanker):
         The libraries do not treat a row of weight 2 as two rows. With ``early_stopping_rounds=N`` the training stops
         when NDCG@10 of the first set of ``eval_set`` has not risen for N trees, and keeps the best number of trees.
         """
-        rows = None
-        if self._stopping() is not None:
-            sets = evaluation_sets(eval_set, eval_group)
-            if not sets:
-                raise ValueError("early_stopping_rounds needs eval_set, a list with the rows to stop on")
-            rows = sets[0], False
-        return self._fit_until(rows, X, y, qid, group=group, eval_set=eval_set, eval_group=eval_group)
-
-    def _fit_until(self, rows: tuple[GivenRows, bool] | None, *given: Any, **more: Any) -> Self:
-        """Fit, and stop on rows; None: do not stop. The second value: whether trees after the best number are kept."""
-        self._rows_to_stop = rows
-        try:
-            return super().fit(*given, **more)
-        finally:
-            self.__dict__.pop("_rows_to_stop", None)
+        held, stops = evaluation_sets(eval_set, eval_group), self._stopping() is not None
+        if stops and not held:
+            raise ValueError("early_stopping_rounds needs eval_set, a list with the rows to stop on")
+        self._grow(X, y, qid, group, held[0] if stops else None)
+        return self._finish(held)
 
     def _stopping(self) -> int | None:
         settings = self._settings()
         rounds = settings.get("early_stopping_rounds", settings.get("early_stopping_round"))
         return None if rounds is None else whole("early_stopping_rounds", rounds)
 
-    def _patience(self, rows: GivenRows) -> int:
-        """Trees without a better NDCG@10 of these rows after which a path's training stops."""
-        queries = len(blocks_from_qid(rows[2], 0 if rows[1] is None else np.size(rows[1])))
-        noise = min(3.0, max(1.0, (50 / queries) ** 0.5))
-        return self._stopping() or round(noise * max(50, 7.5 / float(self._settings()["learning_rate"])))
-
-    def _held(self) -> StoppingRows | None:
+    def _stopping_rows(self, rows: GivenRows, keep_all: bool) -> StoppingRows:
         """The rows to stop on, as the library takes them."""
-        if self._rows_to_stop is None:
-            return None
-        (X, y, qid), keep_all = self._rows_to_stop
+        X, y, qid = rows
         checked = check_features(self, X, reset=False)
-        blocks = blocks_from_qid(qid, checked.shape[0])
-        checked = self._scaled(checked, np.zeros(checked.shape[0], np.int64) if qid is None else qid)
-        return StoppingRows(
-            blocks.gather(checked), blocks.gather(check_grades(self, y, checked.shape[0])), blocks.sizes, keep_all
-        )
+        n_rows = checked.shape[0]
+        blocks, grades = blocks_from_qid(qid, n_rows), check_grades(self, y, n_rows)
+        checked = self._scaled(checked, np.zeros(n_rows, np.int64) if qid is None else qid)
+        return StoppingRows(blocks.gather(checked), blocks.gather(grades), blocks.sizes, keep_all)
 
-    def _fit(self, X, y, blocks, sample_weight):
+    def _grow(
+        self, X: RowsLike, y: PerRow, qid: PerRow, group: PerRow, stop_on: GivenRows | None, keep_all: bool = False
+    ) -> None:
+        """Fit, and stop on rows; keep_all: whether trees after the best number are kept."""
+        if isinstance(X, RowsInParts):
+            self._fit_parts(X, y, qid, None, group)  # the error about it
+        X, y, blocks, _ = self._learning_rows(X, y, qid, None, group)
         began = time.perf_counter()
         whole("n_estimators", self.n_estimators)
         whole("n_bags", self.n_bags)
         self.library()
-        held = self._held()
+        held = None if stop_on is None else self._stopping_rows(stop_on, keep_all)
         grades, gains = self._labels(y if held is None else np.concatenate([y, held.y]))
         if held is not None:
             held, grades = held._replace(y=grades[len(y) :]), grades[: len(y)]
@@ -205,9 +184,7 @@ class TreeRanker(BaseRanker):
         self._take(texts)
         self._certify(evaluate(y, self._scores(X), blocks.numbers, "ndcg@10")["ndcg@10"], seconds)
 
-    def _labels(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The grades of all rows, of those to stop on too, as the library takes them, and what each is worth."""
-        return graded_labels(y)
+    _labels = staticmethod(graded_labels)  # of all rows, of those to stop on too
 
     def _bags(self, blocks: QueryBlocks) -> Iterator[tuple[np.ndarray | None, np.ndarray]]:
         """The rows and query sizes of each bag: queries drawn with replacement, or all of them for a single bag."""
@@ -248,10 +225,14 @@ class TreeRanker(BaseRanker):
         wanted = [whole("n_estimators", value) for value in n_estimators]
         if not wanted:
             raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
-        held = evaluation_sets(eval_set, None)
-        patience = self._patience(held[0]) if held else None
+        patience, stop_on = None, next(iter(evaluation_sets(eval_set, None)), None)
+        if stop_on is not None:
+            queries = len(blocks_from_qid(stop_on[2], 0 if stop_on[1] is None else np.size(stop_on[1])))
+            noise = min(3.0, max(1.0, (50 / queries) ** 0.5))
+            patience = self._stopping() or round(noise * max(50, 7.5 / float(self._settings()["learning_rate"])))
         leader = clone(self).set_params(n_estimators=max(wanted), early_stopping_rounds=patience)
-        leader._fit_until((held[0], True) if held else None, X, y, qid, group=group)
+        leader._grow(X, y, qid, group, stop_on, keep_all=True)
+        leader._finish()
         if group is not None:
             qid = blocks_from_group(group, leader.fingerprint_["rows"]).numbers
         path = [take_over(leader, clone(self).set_params(n_estimators=value)) for value in wanted]
