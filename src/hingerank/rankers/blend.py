@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid
+from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -26,7 +26,7 @@ from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.rankers.additive import AdditiveRankSVM
-from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.base import BaseRanker, TrainingRows
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
@@ -40,9 +40,6 @@ from hingerank.solvers.run import Certificate
 
 EXACT = "exact: the weighted sum of the members' contributions"
 NOT_EXACT = "the weighted sum of the members' contributions, some of them by the gradient of the score"
-
-# fits a member to X, y, query numbers and weights
-Learn: TypeAlias = Callable[[BaseRanker, Matrix, np.ndarray, np.ndarray, np.ndarray | None], BaseRanker]
 
 
 class Blend(BaseRanker):
@@ -156,17 +153,21 @@ class Blend(BaseRanker):
         for member in members:
             if sample_weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
                 raise ValueError(f"{type(member).__name__} takes no sample_weight: leave out weights or this member")
-        self._fit_folds(members, X, y, blocks, sample_weight, self._learn, None, began)
+        self._fit_folds(TrainingRows(X, y, blocks, sample_weight), None, None, members, began)
 
     def _fit_folds(
-        self, members: list[BaseRanker], X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None,
-        learn: Learn, lists: np.ndarray | None, began: float,
-    ) -> None:  # fmt: skip
-        """Score every fold by members fitted on the other folds, then fit every member to all rows."""
+        self, rows: TrainingRows, lists: np.ndarray | None, around: Centre, members: list[BaseRanker], began: float
+    ) -> None:
+        """Score every fold by members fitted on the other folds, then fit every member to all rows.
+
+        lists: of clicks, how often each query was shown.
+        """
+        X, y, blocks, weight = rows
+        learn = partial(self._learn, clicked=lists is not None, around=around)
         folds = min(whole("folds", self.folds, 2), len(blocks))
         if folds >= 2:
             part = deal_queries(X, y, blocks.offsets, weight, folds, self.random_state)
-            scores = np.stack([self._held_out(learn, m, X, y, blocks, weight, part) for m in members], axis=1)
+            scores = np.stack([_held_out(member, rows, part[blocks.numbers], learn) for member in members], axis=1)
         elif self.weights == "stack":
             raise DataError("weights='stack' needs held-out queries, and the data have one query only")
         fitted = [learn(member, X, y, blocks.numbers, weight) for member in members]
@@ -199,9 +200,8 @@ class Blend(BaseRanker):
         weight = click_weights(data, propensities, correction, clip)
         if not weight.any():
             raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
-        X, y, blocks, _ = self._learning_rows(replace(data.data, y=weight), None, None, None, None)
-        learn = partial(self._learn_winners, around=around)
-        self._fit_folds(members, X, y, blocks, None, learn, np.asarray(data.lists, np.float64), began)
+        rows = self._learning_rows(replace(data.data, y=weight), None, None, None, None)
+        self._fit_folds(rows, np.asarray(data.lists, np.float64), around, members, began)
         return self._finish()
 
     def fit_members(self, data: RankingData, found: OutOfFold, around: Centre = None) -> Blending:
@@ -220,8 +220,7 @@ class Blend(BaseRanker):
         began, members, clicked = time.perf_counter(), self._made(), found.lists is not None
         self._check_settings(clicked)
         X, y, blocks, _ = self._learning_rows(data, None, None, None, None)
-        learn = partial(self._learn_winners, around=around) if clicked else self._learn
-        fitted = [learn(member, X, y, blocks.numbers, None) for member in members]
+        fitted = [self._learn(member, X, y, blocks.numbers, None, clicked, around) for member in members]
         preferences = (WeightedWinners if clicked else GradedPreferences)(y, blocks.offsets)
         self.n_pairs_, self.validation_scores_ = preferences.n_pairs, []
         self.fingerprint_["pairs"] = self.n_pairs_
@@ -237,36 +236,15 @@ class Blend(BaseRanker):
         (parse_place_measure if clicked else parse_measure)(self._measure(clicked))
         positive("tol", self.tol)
 
-    def _held_out(
-        self, learn_from: Learn, member: BaseRanker, X: Matrix, y: np.ndarray, blocks: QueryBlocks,
-        weight: np.ndarray | None, part: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
-        """A member's score of every row, by a copy that has not learnt from the row's fold."""
-        of_row, scores = part[blocks.numbers], np.empty(len(y))
-        for k in range(int(part.max()) + 1):
-            learn, held = np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)
-            own = None if weight is None else weight[learn]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the fit on all rows will warn
-                copy = learn_from(clone(member), _some(X, learn), y[learn], blocks.numbers[learn], own)
-            scores[held] = _scores(copy, _some(X, held), blocks.numbers[held])
-        return scores
-
     def _learn(
-        self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None
-    ) -> BaseRanker:
-        rows = self._rows(X, y, qid)
-        return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
-
-    def _learn_winners(
-        self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None,
-        around: Centre = None,
+        self, member: BaseRanker, X: Matrix, y: np.ndarray, qid: np.ndarray, weight: np.ndarray | None, clicked: bool,
+        around: Centre,
     ) -> BaseRanker:  # fmt: skip
-        return check_winners(member).fit_winners(self._rows(X, y, qid), around=around)
-
-    def _rows(self, X: Matrix, y: np.ndarray, qid: np.ndarray) -> RankingData:
         names = getattr(self, "feature_names_in_", None)
-        return RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
+        rows = RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
+        if clicked:
+            return check_winners(member).fit_winners(rows, around=around)
+        return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
 
     def _combine(self, fitted: list[BaseRanker], found: OutOfFold, began: float) -> Blending:
         """Keep the members with the scales and weights that their out-of-fold scores suggest."""
@@ -373,8 +351,20 @@ class Blend(BaseRanker):
             raise ValueError("scales_ must be above 0")
 
 
-def _some(X: Matrix, rows: np.ndarray) -> Matrix:
-    return X.take(rows) if isinstance(X, RowsView) else X[rows]
+def _held_out(member: BaseRanker, rows: TrainingRows, part: np.ndarray, learn: Callable[..., BaseRanker]) -> np.ndarray:
+    """A member's score of every row, by a copy that has not learnt from the row's fold; part: every row's fold."""
+    X, y, blocks, weight = rows
+    scores, qid = np.empty(len(y)), blocks.numbers
+    take = X.take if isinstance(X, RowsView) else X.__getitem__
+    for k in range(int(part.max()) + 1):
+        others, held = np.flatnonzero(part != k), np.flatnonzero(part == k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit on all rows will warn
+            copy = learn(
+                clone(member), take(others), y[others], qid[others], None if weight is None else weight[others]
+            )
+        scores[held] = _scores(copy, take(held), qid[held])
+    return scores
 
 
 def _scores(member: BaseRanker, X: Matrix, qid: PerRow) -> np.ndarray:

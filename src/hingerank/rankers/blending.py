@@ -149,17 +149,14 @@ def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: 
         stacked, solution = cross_fitted(scaled, tol), stack(scaled, tol)
         by["stack"] = found.measured(stacked, measure)
         difference = _mean(by["stack"] - by["equal"])
-        kind, share = ("stack", 1.0) if weights == "stack" else ("mixed", _probability(*difference))
-        if kind == "mixed":
+        kind, share = "stack", 1.0
+        if weights == "auto":
+            mean, error = difference
+            kind, share = "mixed", float(ndtr(mean / error)) if error > 0 else 0.5 * (1.0 + float(np.sign(mean)))
             by["mixed"] = found.measured((1 - share) * level + share * stacked, measure)
         learnt = (1 - share) * equal + share * _sum_to_one(solution.w)
     values = {name: _mean(each) for name, each in by.items()}
     return Blending(learnt, scales, kind, solution, values, difference, share, by[kind])
-
-
-def _probability(mean: float, error: float) -> float:
-    """Φ(mean / error): that a difference is above 0, given its mean and standard error."""
-    return float(ndtr(mean / error)) if error > 0 else 0.5 * (1.0 + float(np.sign(mean)))
 
 
 def _sum_to_one(w: np.ndarray) -> np.ndarray:
