@@ -187,6 +187,20 @@ def test_out_of_fold_values_are_kept_with_their_errors(data, tmp_path):
     assert blend.certificate_.converged and blend.trace_
 
 
+def test_document_ids_break_ties_of_out_of_fold_scores(data):
+    """By TREC's rule the larger id comes first, whatever the order of the rows; in tune as in a blend."""
+    rng, measure = np.random.default_rng(5), "ndcg@10:trec"
+    X, docid = np.sign(data.X - np.median(data.X, axis=0)), rng.permutation(data.n_rows).astype(str)
+    orders = np.arange(data.n_rows), rng.permutation(data.n_rows)
+    one, other = (hr.RankingData.from_arrays(X[at], data.y[at], data.qid[at], docid=docid[at]) for at in orders)
+    values, again = (hr.Blend(MEMBERS, measure=measure).fit(rows).out_of_fold_["values"] for rows in (one, other))
+    assert values["equal"] == pytest.approx(again["equal"])
+    blend = hr.tune(MEMBERS, other, validation=one, measure=measure, params={"C": [0.1]}, blend=True)
+    for name in ("rank-svm", "additive-rank-svm"):
+        best = max(trial.mean for trial in blend.tuning_.trials if trial.ranker == name)
+        assert blend.out_of_fold_["values"][name][0] == pytest.approx(best)
+
+
 def test_weights_of_rows_count_as_rows_given_again_in_the_stack(data):
     weight = np.random.default_rng(4).integers(0, 3, data.n_rows)
     again = [np.repeat(part, weight, axis=0) for part in (data.X, data.y, data.qid)]

@@ -4,7 +4,7 @@ import inspect
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Self
@@ -30,10 +30,10 @@ from hingerank.rankers.base import BaseRanker, TrainingRows
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
-from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
+from hingerank.rankers.inputs import check_features, evaluation_sets, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
-from hingerank.rankers.sources import MAPPED, MEMORY
+from hingerank.rankers.sources import MAPPED, MEMORY, RowsInParts
 from hingerank.rankers.winners import Centre, check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
@@ -147,17 +147,30 @@ class Blend(BaseRanker):
 
     # Learning
 
-    def _fit(self, X, y, blocks, sample_weight):
+    def fit(
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, sample_weight: PerRow = None, *, group: PerRow = None,
+        eval_set: Sequence[object] | None = None, eval_group: Iterable[PerRow] | None = None,
+    ) -> Self:  # fmt: skip
+        """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``)."""
+        sets = evaluation_sets(eval_set, eval_group)
+        if isinstance(X, RowsInParts):
+            self._fit_parts(X, y, qid, sample_weight, group)  # the error about it
+        rows = self._learning_rows(X, y, qid, sample_weight, group)
         began, members = time.perf_counter(), self._made()
         self._check_settings()
         for member in members:
-            if sample_weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
+            if rows.weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
                 raise ValueError(f"{type(member).__name__} takes no sample_weight: leave out weights or this member")
-        self._fit_folds(TrainingRows(X, y, blocks, sample_weight), None, None, members, began)
+        docid = X.docid if isinstance(X, RankingData) else None
+        if docid is not None and rows.blocks.given is not None:
+            docid = np.asarray(docid)[rows.blocks.given]
+        self._fit_folds(rows, members, began, docid=docid)
+        return self._finish(sets)
 
     def _fit_folds(
-        self, rows: TrainingRows, lists: np.ndarray | None, around: Centre, members: list[BaseRanker], began: float
-    ) -> None:
+        self, rows: TrainingRows, members: list[BaseRanker], began: float, *, lists: np.ndarray | None = None,
+        docid: np.ndarray | None = None, around: Centre = None,
+    ) -> None:  # fmt: skip
         """Score every fold by members fitted on the other folds, then fit every member to all rows.
 
         lists: of clicks, how often each query was shown.
@@ -174,7 +187,7 @@ class Blend(BaseRanker):
         if folds < 2:
             part = np.zeros(len(blocks), np.int64)
             scores = np.stack([_scores(member, X, blocks.numbers) for member in fitted], axis=1)
-        found = OutOfFold(scores, y, blocks.offsets, weight, part, lists)
+        found = OutOfFold(scores, y, blocks.offsets, weight, part, lists, docid)
         self.n_pairs_ = found.preferences().n_pairs
         self._combine(fitted, found, began)
 
@@ -201,7 +214,7 @@ class Blend(BaseRanker):
         if not weight.any():
             raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
         rows = self._learning_rows(replace(data.data, y=weight), None, None, None, None)
-        self._fit_folds(rows, np.asarray(data.lists, np.float64), around, members, began)
+        self._fit_folds(rows, members, began, lists=np.asarray(data.lists, np.float64), around=around)
         return self._finish()
 
     def fit_members(self, data: RankingData, found: OutOfFold, around: Centre = None) -> Blending:

@@ -41,6 +41,7 @@ class OutOfFold(NamedTuple):
     weight : of the rows, or None
     part : the fold of every query
     lists : of clicks: how often each query was shown; y are then the weights of rows as winners
+    docid : document ids of the rows, by which some measures break ties, or None
     """
 
     scores: np.ndarray
@@ -49,9 +50,10 @@ class OutOfFold(NamedTuple):
     weight: np.ndarray | None
     part: np.ndarray
     lists: np.ndarray | None = None
+    docid: np.ndarray | None = None
 
     def of(self, queries: np.ndarray) -> "OutOfFold":
-        """The rows of some queries."""
+        """The rows of some queries, without document ids."""
         sizes = np.diff(self.offsets)
         rows = np.flatnonzero(np.repeat(queries, sizes))
         offsets = np.concatenate(([0], np.cumsum(sizes[queries])))
@@ -83,7 +85,7 @@ class OutOfFold(NamedTuple):
             places = parse_place_measure(measure)
             worth = places.of_scores(scores, self.offsets) * self.y
             return places.sign * np.add.reduceat(worth, self.offsets[:-1]) / (self.lists.mean() or 1.0)
-        return evaluate(self.y, scores, self.query, measure, per_query=True)[measure]
+        return evaluate(self.y, scores, self.query, measure, per_query=True, docid=self.docid)[measure]
 
     def average(self, by_query: np.ndarray, queries: np.ndarray | EllipsisType) -> float:
         """The mean of a measure over some queries; of clicks in the units of these."""

@@ -272,7 +272,7 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
 
 def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: QueryFolds) -> OutOfFold:
     """The held-out scores of members, fold after fold, with the rows of a query together."""
-    columns, grades, sizes, part, lists = [], [], [], [], []
+    columns, grades, sizes, part, lists, docid = [], [], [], [], [], []
     for k in range(len(parts)):
         held = parts.held(k)
         blocks = held.blocks
@@ -282,12 +282,15 @@ def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: QueryFolds) -> Ou
         part.append(np.full(len(blocks), k))
         if (shown := parts.lists_of(held)) is not None:
             lists.append(shown)
+        if held.docid is not None:
+            docid.append(blocks.gather(np.asarray(held.docid)))
     offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
     of_query = np.concatenate(part)
     if len(parts) == 1:
         of_query = np.arange(len(of_query)) % PARTS
     y = np.concatenate(grades).astype(np.float64)
-    return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, np.concatenate(lists) if lists else None)
+    more = [np.concatenate(each) if each else None for each in (lists, docid)]
+    return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, *more)
 
 
 @dataclass(frozen=True)
