@@ -168,6 +168,10 @@ def test_what_is_wrong_is_said(rows, log):
         click_weights(data, ALPHA, "cliped")
     with pytest.raises(ValueError, match="clip must be"):
         click_weights(data, ALPHA, "clipped", clip=0.0)
+    with pytest.raises(
+        ValueError, match="correction='ips' clips nothing: leave out clip, or use correction=\"clipped\""
+    ):
+        hr.RankSVM().fit_clicks(data, propensities=ALPHA, clip=0.2)
     with pytest.raises(ValueError, match=r"log\.join"):
         hr.RankSVM().fit_clicks(log, propensities=ALPHA)
     with pytest.raises(ValueError, match="one query only"):

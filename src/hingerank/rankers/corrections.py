@@ -156,7 +156,7 @@ def click_weights(
     propensities : hingerank.propensities, numbers by place (place 1 first), a mapping, or None for the logged ones
     correction : str
     clip : float, optional
-        τ; ``min(10 / √lists, 1)`` if not given.
+        τ of "clipped" and "doubly-robust"; ``min(10 / √lists, 1)`` if not given.
 
     Examples
     --------
@@ -167,6 +167,8 @@ def click_weights(
     [1.0, 4.0]
     """
     check_correction(correction)
+    if clip is not None and correction not in ("clipped", "doubly-robust"):
+        raise ValueError(f'correction={correction!r} clips nothing: leave out clip, or use correction="clipped"')
     if not isinstance(data, ClickedRows):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
     alpha, beta = bias_of(data, propensities, correction)
