@@ -449,7 +449,13 @@ def test_surfaces_are_those_of_products_written_out_and_are_saved(tmp_path):
     assert few.certificate_.converged and not (few.surface_pairs_ == 2).any()
 
 
-@pytest.mark.parametrize("pair", [(0, 0), (0, 9), "f1", (1,)])
+@pytest.mark.parametrize("pair", [(0, 0), (0, 9), "f1", (1,), 3])
 def test_bad_interactions_are_named(pair):
     with pytest.raises(ValueError, match="feature"):
         hr.AdditiveRankSVM(interactions=[pair]).fit(DATA)
+
+
+@pytest.mark.parametrize("asked", [2.5, True])
+def test_interactions_are_a_number_or_pairs(asked):
+    with pytest.raises(ValueError, match=r"interactions must be a number of pairs, or pairs such as \[\(3, 7\)\], not"):
+        hr.AdditiveRankSVM(interactions=asked).fit(DATA)

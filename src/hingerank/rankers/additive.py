@@ -182,10 +182,12 @@ class AdditiveRankSVM(PairwiseRanker):
             return []
         if isinstance(asked, int | np.integer) and not isinstance(asked, bool):
             pairs = self._best_pairs(whole("interactions", asked, 0), knots, look, design, preferences, bounded)
+        elif not isinstance(asked, Iterable):
+            raise ValueError(f"interactions must be a number of pairs, or pairs such as [(3, 7)], not {asked!r}")
         else:
             pairs = []
             for pair in asked:
-                if isinstance(pair, str) or len(pair) != 2:
+                if np.shape(pair) != (2,):
                     raise ValueError(f"an interaction is a pair of features, such as (3, 7), not {pair!r}")
                 pairs.append((self._column(pair[0], d), self._column(pair[1], d)))
         names = names_of_features(self, d)
