@@ -115,6 +115,8 @@ def test_svm_map_refuses_what_rankings_cannot_use(data):
     X, y, qid = data
     with pytest.raises(TypeError, match="sample_weight"):
         hr.SVMMAP().fit(X, y, qid, sample_weight=np.ones(len(y)))
+    with pytest.raises(ValueError, match="relevant must be a number, the least grade of a relevant row, not 'x'"):
+        hr.SVMMAP(relevant="x").fit(X, y, qid)
     with pytest.raises(ValueError, match="takes no sample_weight"):
         hr.RankSVM(loss="average_precision").fit(X, y, qid, np.full(len(y), 2.0))
     with pytest.raises(ValueError, match="does not minimise loss 'average_precision'"):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.checks import whole
+from hingerank.data.checks import real, whole
 from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Design, Point, Problem
@@ -95,6 +95,8 @@ class SVMMAP(UnweightedRanker, LossRanker):
         return AveragePrecision(self.relevant)
 
     def _preferences(self, y, blocks, sample_weight):
+        if np.isnan(real(self.relevant)):
+            raise ValueError(f"relevant must be a number, the least grade of a relevant row, not {self.relevant!r}")
         two = np.where(y >= self.relevant, self.relevant, self.relevant - 1.0)
         return GradedPreferences(two, blocks.offsets, item_weight=sample_weight)
 
