@@ -11,8 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.kernels import order_features, order_likelihood
-from hingerank.diversity.learning import PAMM, RLTR, fit_likelihood, ideal_orders, margins
-from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, ordered_query
+from hingerank.diversity.learning import PAMM, RLTR, DiverseScore, Margins, OrderedQuery, fit_likelihood, ideal_orders
 from hingerank.diversity.measures import parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import MMR, PM2, XQuAD, aggregate_kinds
@@ -35,7 +34,7 @@ def data():
 
 
 def linear_score(query, kinds):
-    return DiverseScore(query.n_features, len(kinds) * len(query.relations), kinds, BilinearForm(query.n_features, 0))
+    return DiverseScore(query.n_features, len(kinds) * len(query.relations), kinds, query.n_features, 0)
 
 
 def make(name, **also):
@@ -121,7 +120,7 @@ def test_pamm_keeps_themargins_it_says_it_keeps():
     measure, kinds = parse_diversity_measure("err-ia@10"), aggregate_kinds("mean")
     pairs = 0
     for query in data:
-        sampled = margins(query, measure, 3, 5, 6, True, rng)
+        sampled = Margins(query, measure, 3, 5, 6, True, rng)
         R, s = query.relations.rows(range(query.n)), query.X @ model.coef_
         values = [measure(query.judgments, order) for order in sampled.query.orders]
         likelihood = [slow_likelihood(s, model.relation_coef_, R, list(o), [np.mean]) for o in sampled.query.orders]
@@ -138,7 +137,7 @@ def test_pamm_keeps_themargins_it_says_it_keeps():
 def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
     rng = np.random.default_rng(3)
     kinds = aggregate_kinds("min")
-    sampled = margins(data[0], parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
+    sampled = Margins(data[0], parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
     w = rng.standard_normal(10 + len(data[0].relations))
     d, margin = 10, 2.0
 
@@ -168,7 +167,7 @@ def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
 
 def test_pamm_negatives_are_worse_than_positives(data):
     measure = parse_diversity_measure("alpha-ndcg@20")
-    sampled = margins(data[1], measure, 10, 4, 9, True, np.random.default_rng(0))
+    sampled = Margins(data[1], measure, 10, 4, 9, True, np.random.default_rng(0))
     assert sampled.values[:4] == pytest.approx(1.0)
     assert (sampled.values[4:] <= 1 + 1e-12).all()
     assert sampled.values[4:].mean() < 0.9
@@ -345,8 +344,8 @@ def test_likelihood_is_the_mean_over_a_querys_rankings(data):
     orders = ideal_orders(data[0].judgments, 5, 1, np.random.default_rng(0))
     score = linear_score(data[0], kinds)
     start = score.start(np.random.default_rng(0))
-    once = fit_likelihood([ordered_query(data[0], orders, True)], score, start, 1.0, 1e-6, 200)
-    twice = fit_likelihood([ordered_query(data[0], orders * 2, True)], score, start, 1.0, 1e-6, 200)
+    once = fit_likelihood([OrderedQuery(data[0], orders, True)], score, start, 1.0, 1e-6, 200)
+    twice = fit_likelihood([OrderedQuery(data[0], orders * 2, True)], score, start, 1.0, 1e-6, 200)
     assert twice.w == pytest.approx(once.w, abs=1e-6)
 
 

@@ -94,7 +94,7 @@ def test_linear_selection_is_its_formula(aggregate):
             return s[i]
         return s[i] + w @ np.concatenate([f(R[chosen, :, i], axis=0) for f in functions])
 
-    order = select(s, w, query.relations, aggregate_kinds(aggregate), 12)
+    order = select(s, w, query.relations.row if len(w) else None, aggregate_kinds(aggregate), 12)
     assert order.tolist() == greedy(query.n, 12, score)
 
 

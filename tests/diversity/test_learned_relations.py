@@ -5,8 +5,7 @@ import pytest
 
 from hingerank.data.files import DataError
 from hingerank.diversity.generate import make_diverse
-from hingerank.diversity.learning import PAMM, RLTR, margins
-from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, OrderedQuery, ordered_query
+from hingerank.diversity.learning import PAMM, RLTR, DiverseScore, Margins, OrderedQuery
 from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.selection import aggregate_kinds
@@ -23,18 +22,18 @@ def data():
 def score_of(query, aggregate, rank):
     kinds = aggregate_kinds(aggregate)
     given = len(kinds) * len(query.relations)
-    return DiverseScore(query.n_features, given, kinds, BilinearForm(query.representation.shape[1], rank))
+    return DiverseScore(query.n_features, given, kinds, query.representation.shape[1], rank)
 
 
 def slow_score(query, w, score, chosen, i):
     """ω_r·x_i + ω_d·h_S(i) + v_i·W v̄_S, term by term."""
     linear, theta = score.split(w)
     functions = [(np.min, np.mean, np.max)[kind] for kind in score.kinds]
-    total, W, V = linear[: score.n_features] @ query.X[i], score.form.matrix(theta), query.representation
+    total, W, V = linear[: score.n_features] @ query.X[i], score.matrix(theta), query.representation
     if len(chosen) and functions:
         rows = query.relations.rows(chosen)
         total += linear[score.n_features :] @ np.concatenate([g(rows[:, :, i], axis=0) for g in functions])
-    if len(chosen) and score.form.rank:
+    if len(chosen) and score.rank:
         total += np.mean([V[i] @ W @ V[j] for j in chosen])
     return total
 
@@ -54,15 +53,15 @@ def test_likelihoods_and_their_gradient(data, aggregate, rank):
     query, rng = data[0], np.random.default_rng(1)
     score = score_of(query, aggregate, rank)
     orders = [rng.permutation(query.n)[:4] for _ in range(3)]
-    known = ordered_query(query, orders, aggregate != "none")
+    known = OrderedQuery(query, orders, aggregate != "none")
     w, weights = rng.standard_normal(len(score.start(rng))), rng.standard_normal(3)
-    found = score.likelihoods(known, w)
-    assert found.values == pytest.approx([slow_likelihood(query, w, score, order) for order in orders], abs=1e-10)
-    gradient = found.gradient(weights)
+    values, gradient_of = score.likelihoods(known, w)
+    assert values == pytest.approx([slow_likelihood(query, w, score, order) for order in orders], abs=1e-10)
+    gradient = gradient_of(weights)
     assert len(gradient) == len(w)
     for k in range(len(w)):
         e = 1e-6 * np.eye(len(w))[k]
-        apart = score.likelihoods(known, w + e).values - score.likelihoods(known, w - e).values
+        apart = score.likelihoods(known, w + e)[0] - score.likelihoods(known, w - e)[0]
         assert gradient[k] == pytest.approx(weights @ apart / 2e-6, abs=1e-6)
 
 
@@ -104,7 +103,7 @@ def test_low_rank_factors_are_stationary(data):
 def test_pamm_steps_along_the_gradient_of_broken_pairs(data):
     rng, query = np.random.default_rng(3), data[0]
     score = score_of(query, "mean", 1)
-    sampled = margins(query, parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
+    sampled = Margins(query, parse_diversity_measure("alpha-ndcg@20"), 5, 2, 4, True, rng)
     w = rng.standard_normal(len(score.start(rng)))
     likelihood = [slow_likelihood(query, w, score, order) for order in sampled.query.orders]
     weights = np.zeros(6)
@@ -115,7 +114,7 @@ def test_pamm_steps_along_the_gradient_of_broken_pairs(data):
                 weights[a], weights[b] = weights[a] + 1 / 8, weights[b] - 1 / 8
     count, step = sampled.broken(score, w, 2.0)
     assert count == round(8 * weights[:2].sum()) > 0
-    assert step == pytest.approx(score.likelihoods(sampled.query, w).gradient(weights))
+    assert step == pytest.approx(score.likelihoods(sampled.query, w)[1](weights))
 
 
 def planted(n_queries, seed):
@@ -167,7 +166,7 @@ def test_saved_models_keep_what_they_learned(data, method, tmp_path):
 def test_ranks_that_are_none():
     with pytest.raises(ValueError, match="learned_rank"):
         RLTR(learned_rank=-1).fit(make_diverse(3, 12, seed=1))
-    assert BilinearForm(3, 0).matrix(np.zeros(0)).shape == (0, 0)
-    vectors, orders, nothing = np.array([[1.0], [3.0], [5.0]]), np.array([[0, 2, 1]]), np.empty(0)
-    means = OrderedQuery(nothing, orders, nothing, nothing, vectors).means
+    assert DiverseScore(0, 0, np.empty(0), 3, 0).matrix(np.zeros(0)).shape == (0, 0)
+    query = DiverseQuery(np.array([[1.0], [3.0], [5.0]]))
+    means = OrderedQuery(query, [np.array([0, 2, 1])], False).means
     assert means[0, :, 0].tolist() == [0.0, 1.0, 3.0]

@@ -1,7 +1,15 @@
-"""Rerankers learned from rankings: R-LTR and PAMM."""
+"""Rerankers learned from rankings, R-LTR and PAMM, by Plackett-Luce likelihoods; the score depends on the chosen set.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+A relation may be learned from vectors of the candidates: v_i·W v_j, averaged over the chosen j.
+
+    g_S(i) = v_i · W v̄_S,      v̄_S the mean vector of the chosen set S, 0 while it is empty
+
+W of low rank R is PᵀQ, where P and Q have R rows; at full rank every entry of W is free, and the score is linear in the
+parameters. This is the neural tensor network for diversification of Xia et al. (2016) without its tanh.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -9,7 +17,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import positive, whole
-from hingerank.diversity.likelihoods import BilinearForm, DiverseScore, OrderedQuery, WithLearned, ordered_query
+from hingerank.diversity.kernels import MEAN, orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
@@ -21,6 +29,7 @@ from hingerank.solvers.lbfgs import lbfgs
 from hingerank.solvers.run import Certificate, Run, Solution
 
 SHARD = 8  # queries evaluated together by one thread
+START = 0.1  # standard deviation of the initial factors of W: at 0 their gradient would vanish
 TIE = 1e-12  # values of a measure closer than this are equal
 
 
@@ -55,7 +64,8 @@ class LinearDiverseRanker(DiverseRanker):
         return self._select(query, kinds, top)
 
     def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
-        return select(query.X @ self.coef_, self.relation_coef_, query.relations, kinds, top)
+        row = query.relations.row if len(kinds) else None
+        return select(query.X @ self.coef_, self.relation_coef_, row, kinds, top)
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)
@@ -68,32 +78,33 @@ class LinearDiverseRanker(DiverseRanker):
         kinds = aggregate_kinds(self.aggregate)
         return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
 
-    def _take(self, solution: Solution, n_features: int) -> Self:
-        """Store the solution and return the reranker."""
-        self.coef_, self.relation_coef_ = solution.w[:n_features], solution.w[n_features:]
+    def _take(self, w: np.ndarray, n_features: int, solution: Solution) -> Self:
+        """Store the weights and the solution's certificate and return the reranker."""
+        self.coef_, self.relation_coef_ = w[:n_features], w[n_features:]
         self.certificate_, self.trace_ = solution.certificate, solution.trace
         return self
 
 
 class LikelihoodRanker(LinearDiverseRanker):
-    """A linear score plus, optionally, a learned relation: ``f_S(i) + v_i·W v̄_S`` (see `BilinearForm`)."""
+    """A linear score plus, optionally, a learned relation: ``f_S(i) + v_i·W v̄_S``."""
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"relation_matrix_": Array("vectors, vectors", needed=False)}
     learned_rank: int
     relation_matrix_: np.ndarray
 
-    def _score_of(self, queries: list[DiverseQuery], kinds: np.ndarray) -> DiverseScore:
-        """Return the score function to learn from these queries."""
-        rank, first = whole("learned_rank", self.learned_rank, least=0), queries[0]
+    def _start(self, queries: Iterable[DiverseQuery]) -> tuple[list[DiverseQuery], "DiverseScore"]:
+        """Return the queries to learn from, and the score function to learn."""
+        kept, kinds = self._training_queries(queries)
+        rank, first = whole("learned_rank", self.learned_rank, least=0), kept[0]
         given = len(kinds) * len(first.relations) if len(kinds) else 0
-        return DiverseScore(first.n_features, given, kinds, BilinearForm(first.representation.shape[1], rank))
+        return kept, DiverseScore(first.n_features, given, kinds, first.representation.shape[1], rank)
 
-    def _keep(self, solution: Solution, score: DiverseScore) -> Self:
+    def _keep(self, solution: Solution, score: "DiverseScore") -> Self:
         """Store the solution and return the reranker."""
         linear, theta = score.split(solution.w)
-        if score.form.size:
-            self.relation_matrix_ = score.form.matrix(theta)
-        return self._take(replace(solution, w=linear), score.n_features)
+        if score.size:
+            self.relation_matrix_ = score.matrix(theta)
+        return self._take(linear, score.n_features, solution)
 
     def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
         if not self.learned_rank:
@@ -103,13 +114,116 @@ class LikelihoodRanker(LinearDiverseRanker):
             raise ValueError(
                 f"the query has vectors of length {vectors.shape[1]}, the model was fitted on {len(W)}: use the same"
             )
-        every = WithLearned(query.relations, kinds, self.relation_coef_, vectors, W)
-        return select(query.X @ self.coef_, every.w, every, every.kinds, top)
+        # v_i·W v_j is one more relation, which is always aggregated by its mean
+        relations, products = query.relations if len(kinds) else None, vectors @ W.T
+        given = self.relation_coef_.reshape(len(kinds), -1) if len(kinds) else np.zeros((0, 0))
+        if MEAN not in kinds:
+            kinds, given = np.append(kinds, MEAN), np.vstack((given, np.zeros((1, given.shape[1]))))
+
+        def row(i: int) -> np.ndarray:
+            own = (vectors @ products[i])[None]
+            return own if relations is None else np.vstack((relations.row(i), own))
+
+        return select(query.X @ self.coef_, np.column_stack((given, kinds == MEAN)).ravel(), row, kinds, top)
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)
         if self.learned_rank and "vectors" not in sizes:
             raise ValueError("relation_matrix_ is missing: a model with learned_rank above 0 has one")
+
+
+class OrderedQuery:
+    """Rankings of a query's candidates, of equal length (row numbers, best first), and the distances of those they use.
+
+    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
+    """
+
+    def __init__(self, query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> None:
+        self.X, self.vectors, self.orders = query.X, query.representation, np.stack(orders)
+        self.rows, self.slot = np.empty((0, 0, query.n)), np.full(query.n, -1, np.int64)
+        if relations:
+            used = np.unique(self.orders)
+            self.slot[used] = np.arange(len(used))
+            self.rows = np.ascontiguousarray(query.relations.rows(used))
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """(rankings, ranks, width): the mean vector of the items above each rank, 0 at the first."""
+        sums = np.cumsum(self.vectors[self.orders], axis=1)
+        means = np.zeros_like(sums)
+        means[:, 1:] = sums[:, :-1] / np.arange(1, self.orders.shape[1])[:, None]
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class DiverseScore:
+    """``ω_r·x_i + ω_d·h_S(i) + v_i·W v̄_S`` as a function of one vector w: ω_r, then ω_d, then the parameters of W.
+
+    W is `width` × `width`, of rank at most `rank`; its parameters are two factors, or all its entries if these are
+    fewer.
+
+    Examples
+    --------
+    >>> [DiverseScore(0, 0, np.empty(0), 4, rank).size for rank in (0, 1, 3, 9)]
+    [0, 8, 16, 16]
+    """
+
+    n_features: int
+    given: int
+    kinds: np.ndarray
+    width: int
+    rank: int
+
+    @property
+    def factored(self) -> bool:
+        return 0 < 2 * self.rank < self.width
+
+    @property
+    def size(self) -> int:
+        """The number of parameters of W."""
+        return 0 if not self.rank else self.width * (2 * self.rank if self.factored else self.width)
+
+    def start(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the initial w: 0, except for the factors of W."""
+        theta = START * rng.standard_normal(self.size) if self.factored else np.zeros(self.size)
+        return np.concatenate((np.zeros(self.n_features + self.given), theta))
+
+    def split(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the linear weights, and the parameters of W."""
+        linear = self.n_features + self.given
+        return w[:linear], w[linear:]
+
+    def matrix(self, theta: np.ndarray) -> np.ndarray:
+        """Return W; it is empty if the rank is 0."""
+        if not self.factored:
+            side = self.width if self.rank else 0
+            return theta.reshape(side, side)
+        P, Q = theta.reshape(2, self.rank, self.width)
+        return P.T @ Q
+
+    def likelihoods(self, query: OrderedQuery, w: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Return log P of each of the query's rankings, and a function: weights → ∇ Σ_k weights_k · log P of k."""
+        (linear, theta), d, count = self.split(w), self.n_features, len(query.orders)
+        values, g_s, g_w = np.empty(count), np.zeros((count, len(query.X))), np.zeros((count, self.given))
+        shifts = np.empty((count, 0, len(query.X)))
+        if self.size:
+            shifts = query.means @ (query.vectors @ self.matrix(theta)).T
+        g_t = np.empty_like(shifts)
+        how = (query.rows, query.slot, query.orders, self.kinds, shifts)
+        orders_likelihood(query.X @ linear[:d], linear[d:], *how, values, g_s, g_w, g_t)
+
+        def gradient(weights: np.ndarray) -> np.ndarray:
+            parts = [query.X.T @ (weights @ g_s), weights @ g_w]
+            if self.size:
+                ahead = weights[:, None, None] * (g_t @ query.vectors)
+                slope = np.tensordot(ahead, query.means, axes=([0, 1], [0, 1]))
+                if self.factored:
+                    P, Q = theta.reshape(2, self.rank, self.width)
+                    slope = np.concatenate((Q @ slope.T, P @ slope))
+                parts.append(slope.ravel())
+            return np.concatenate(parts)
+
+        return values, gradient
 
 
 def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
@@ -187,10 +301,10 @@ class RLTR(LikelihoodRanker):
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "top", "orders", "tol", "max_iter")
-        kept, kinds = self._training_queries(queries)
-        score, rng = self._score_of(kept, kinds), np.random.default_rng(self.random_state)
+        kept, score = self._start(queries)
+        rng = np.random.default_rng(self.random_state)
         data = [
-            ordered_query(query, ideal_orders(query.judgments, self.top, self.orders, rng), len(kinds) > 0)
+            OrderedQuery(query, ideal_orders(query.judgments, self.top, self.orders, rng), len(score.kinds) > 0)
             for query in kept
         ]
         solution = fit_likelihood(data, score, score.start(rng), self.C, self.tol, self.max_iter)
@@ -204,22 +318,20 @@ def fit_likelihood(
     """Minimise ½‖w‖² - C Σ_q mean log-likelihood of q's rankings from w, until ‖g‖ is at most tol times that at w."""
     shards = [data[first : first + SHARD] for first in range(0, len(data), SHARD)]
 
+    def of_shard(queries: list[OrderedQuery], w: np.ndarray) -> tuple[float, np.ndarray]:
+        total, slope = 0.0, np.zeros_like(w)
+        for query in queries:
+            values, gradient = score.likelihoods(query, w)
+            total += float(values.mean())
+            slope += gradient(np.full(len(values), 1 / len(values)))
+        return total, slope
+
     def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-        parts = run_shards(lambda shard: _mean_likelihood(shard, score, w), shards)
+        parts = run_shards(lambda shard: of_shard(shard, w), shards)
         value = 0.5 * float(w @ w) - C * sum(value for value, _ in parts)
-        return value, w - C * np.sum([gradient for _, gradient in parts], axis=0)
+        return value, w - C * np.sum([slope for _, slope in parts], axis=0)
 
     return lbfgs(at, w, tol=tol, max_iter=max_iter)
-
-
-def _mean_likelihood(queries: list[OrderedQuery], score: DiverseScore, w: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the sum over queries of the mean log-likelihood of a query's rankings, and its gradient."""
-    total, gradient = 0.0, np.zeros_like(w)
-    for query in queries:
-        found, count = score.likelihoods(query, w), len(query.orders)
-        total += float(found.values.mean())
-        gradient += found.gradient(np.full(count, 1 / count))
-    return total, gradient
 
 
 @renamed
@@ -289,15 +401,10 @@ class PAMM(LikelihoodRanker):
         """Learn from queries with judgments."""
         self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
         positive("margin", self.margin, least=0)
-        kept, kinds = self._training_queries(queries)
-        score, measure = self._score_of(kept, kinds), parse_diversity_measure(self.measure)
-        rng = np.random.default_rng(self.random_state)
-        data = [
-            margins(query, measure, self.top, self.positives, self.negatives, len(kinds) > 0, rng) for query in kept
-        ]
-        return self._keep(self._perceptron(data, score, rng), score)
-
-    def _perceptron(self, data: list["Margins"], score: DiverseScore, rng: np.random.Generator) -> Solution:
+        kept, score = self._start(queries)
+        measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
+        how = (measure, self.top, self.positives, self.negatives, len(score.kinds) > 0, rng)
+        data = [Margins(query, *how) for query in kept]
         run, steps = Run("broken", 0.0, self.max_iter - 1), 0
         w = score.start(rng)
         mean, pairs = w.copy(), sum(query.n_pairs for query in data)
@@ -311,51 +418,40 @@ class PAMM(LikelihoodRanker):
                 broken += count
             run.stops(epoch=len(run.trace) + 1, broken=broken / max(1, pairs))
         weights, value = mean if self.average else w, run.trace[-1]["broken"]
-        return run.solution("fraction of broken margins", weights, value, len(run.trace))
+        return self._keep(run.solution("fraction of broken margins", weights, value, len(run.trace)), score)
 
 
-@dataclass(frozen=True, eq=False)
 class Margins:
-    """Rankings of one query, the first `positives` of them ideal, and their values of the measure."""
+    """Rankings of one query, the first `positives` of them ideal, and their values of a measure.
 
-    query: OrderedQuery
-    values: np.ndarray
-    positives: int
+    All are as long as the ideal one, so that their likelihoods can be compared.
+    """
 
-    @cached_property
-    def gaps(self) -> np.ndarray:
-        """E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a sampled ranking that is ideal) never counts."""
-        return np.subtract.outer(self.values[: self.positives], self.values[self.positives :])
-
-    @cached_property
-    def n_pairs(self) -> int:
-        return int((self.gaps > TIE).sum())
+    def __init__(
+        self, query: DiverseQuery, measure: DiversityMeasure, top: int, positives: int, negatives: int,
+        relations: bool, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        J = relevant_subtopics(query.judgments)
+        ideal = ideal_orders(J, top, positives, rng)
+        relevant = np.flatnonzero(J.any(axis=1))
+        orders = ideal + [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(negatives)]
+        best = ideal_order(J, measure.cutoff, measure.alpha) if measure.normalized else None
+        self.query, self.positives = OrderedQuery(query, orders, relations), positives
+        self.values = np.array([measure(J, order, best) for order in orders])
+        # E(y⁺) − E(y⁻) of all pairs; a pair without a gap (a sampled ranking that is ideal) never counts
+        self.gaps = np.subtract.outer(self.values[:positives], self.values[positives:])
+        self.n_pairs = int((self.gaps > TIE).sum())
 
     def broken(self, score: DiverseScore, w: np.ndarray, margin: float) -> tuple[int, np.ndarray]:
         """Return the number of pairs with log P(y⁺) − log P(y⁻) ≤ margin·(E⁺ − E⁻), and the step.
 
         The step is the sum over them of the gradient of log P(y⁺) − log P(y⁻), divided by the number of all pairs.
         """
-        likelihoods = score.likelihoods(self.query, w)
-        ahead = np.subtract.outer(likelihoods.values[: self.positives], likelihoods.values[self.positives :])
+        values, gradient = score.likelihoods(self.query, w)
+        ahead = np.subtract.outer(values[: self.positives], values[self.positives :])
         wrong = (ahead <= margin * self.gaps) & (self.gaps > TIE)
         weight = np.concatenate((wrong.sum(axis=1), -wrong.sum(axis=0))) / wrong.size
-        return int(wrong.sum()), likelihoods.gradient(weight)
-
-
-def margins(
-    query: DiverseQuery, measure: DiversityMeasure, top: int, positives: int, negatives: int, relations: bool,
-    rng: np.random.Generator,
-) -> Margins:  # fmt: skip
-    """Draw the rankings of a query, all as long as its ideal one, so that their likelihoods can be compared."""
-    J = relevant_subtopics(query.judgments)
-    ideal = ideal_orders(J, top, positives, rng)
-    relevant = np.flatnonzero(J.any(axis=1))
-    worse = [_worse(ideal, relevant, query.n, k % 3, rng) for k in range(negatives)]
-    orders = ideal + worse
-    best = ideal_order(J, measure.cutoff, measure.alpha) if measure.normalized else None
-    values = np.array([measure(J, order, best) for order in orders])
-    return Margins(ordered_query(query, orders, relations), values, len(ideal))
+        return int(wrong.sum()), gradient(weight)
 
 
 def _worse(ideal: list[np.ndarray], relevant: np.ndarray, n: int, kind: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Rerankers that pick one document after the other: their base class, and MMR, xQuAD and PM-2, which learn nothing."""
 
-from collections.abc import Iterable
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,12 +123,6 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return vars(self).keys() >= {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
 
 
-class DistanceRows(Protocol):
-    """Distances between candidates: row(i) has shape (r, n), the distances from candidate i."""
-
-    def row(self, i: int) -> np.ndarray: ...
-
-
 def aggregate_kinds(name: str) -> np.ndarray:
     """Return the codes of the aggregates with this name."""
     if name not in AGGREGATES:
@@ -136,20 +130,22 @@ def aggregate_kinds(name: str) -> np.ndarray:
     return np.array(AGGREGATES[name], np.int64)
 
 
-def select(s: np.ndarray, w: np.ndarray, relations: DistanceRows, kinds: np.ndarray, top: int) -> np.ndarray:
+def select(
+    s: np.ndarray, w: np.ndarray, row: Callable[[int], np.ndarray] | None, kinds: np.ndarray, top: int
+) -> np.ndarray:
     """Greedily choose `top` items i with the largest s_i + w · h_S(i), h_S aggregating the distances from i to S.
 
-    O(top · n · relations), computing `top` - 1 rows of distances; h of the empty set is 0, so the first item is the one
-    with the best s.
+    row(i): the distances from item i, (relations, n); None if w is empty. O(top · n · relations), computing `top` - 1
+    rows; h of the empty set is 0, so the first item is the one with the best s.
     """
     n = len(s)
     H, taken, workspace = np.zeros((len(w), n)), np.zeros(n, np.bool_), np.empty(n)
     order = np.empty(min(top, n), np.int64)
     for t in range(len(order)):
-        if t == 0 or not len(w):
+        if t == 0 or row is None:
             pick = best_linear(s, H, w, taken, workspace)
         else:
-            pick = next_pick(s, H, w, taken, workspace, relations.row(pick), t, kinds)
+            pick = next_pick(s, H, w, taken, workspace, row(pick), t, kinds)
         order[t] = pick
         taken[pick] = True
     return order
@@ -216,27 +212,20 @@ class MMR(DiverseRanker):
         return super().rerank(DiverseQuery(np.zeros((len(scores), 0)), relations=found, relevance=scores), top)
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        lam, distance = check_fraction("lam", self.lam), OneDistance(query.relations, self.relation)
+        lam, relations, part = check_fraction("lam", self.lam), query.relations, slice(None)
+        if self.relation is not None:
+            names = list(relations.names)
+            column = names.index(self.relation) if self.relation in names else self.relation
+            if not isinstance(column, int | np.integer) or not 0 <= column < len(names):
+                raise ValueError(f"there is no relation {self.relation!r}; the query has {', '.join(names)}")
+            part = slice(column, column + 1)
+
+        def distance(i: int) -> np.ndarray:
+            rows = relations.row(i)[part]
+            return rows if len(rows) == 1 else rows.mean(axis=0, keepdims=True)
+
         # max similarity = 1 - least distance, and the constant 1-λ changes no comparison
         return select(lam * query.relevance, np.array([1 - lam]), distance, np.array([LEAST]), top)
-
-
-class OneDistance:
-    """One relation by name or number, or the mean of all, as rows of shape (1, n)."""
-
-    def __init__(self, relations: Relations, which: str | int | None) -> None:
-        self.relations, names = relations, list(relations.names)
-        if which is None:
-            self.part = slice(None)
-            return
-        column = names.index(which) if which in names else which
-        if not isinstance(column, int | np.integer) or not 0 <= column < len(names):
-            raise ValueError(f"there is no relation {which!r}; the query has {', '.join(names)}")
-        self.part = slice(column, column + 1)
-
-    def row(self, i: int) -> np.ndarray:
-        rows = self.relations.row(i)[self.part]
-        return rows if len(rows) == 1 else rows.mean(axis=0, keepdims=True)
 
 
 class XQuAD(DiverseRanker):

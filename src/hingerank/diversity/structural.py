@@ -307,7 +307,8 @@ class StructSVMDiv(LinearDiverseRanker):
         measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
         top = self.top or measure.cutoff or 20
         risk = SelectionRisk([RankingSearch(query, measure, top, self.orders, kinds, rng) for query in kept])
-        return self._take(minimise_risk(risk, self.C, self.tol, self.max_iter), kept[0].n_features)
+        solution = minimise_risk(risk, self.C, self.tol, self.max_iter)
+        return self._take(solution.w, kept[0].n_features, solution)
 
 
 class RankingSearch(ViolationSearch):
@@ -323,7 +324,14 @@ class RankingSearch(ViolationSearch):
         ideal = ideal_orders(self.J, top, orders, rng)
         self.discounts = 1 / np.log2(np.arange(2, len(ideal[0]) + 2))
         self.discounts /= self.discounts.sum()
-        self.weights = _weight_table(measure, self.J, ideal[0])
+        # [t, c, j]: what covering subtopic j for the (c+1)-th time at rank t+1 adds to the measure
+        length, n_relevant = len(ideal[0]), self.J.sum(axis=0)
+        counts = np.repeat(np.arange(length)[:, None], self.J.shape[1], axis=1)
+        self.weights = np.stack([measure.weights(rank, counts, n_relevant) for rank in range(1, length + 1)])
+        if measure.cutoff is not None:
+            self.weights[measure.cutoff :] = 0
+        if measure.normalized:
+            self.weights /= measure.plain_value(self.J, ideal[0])
         self.ideal = np.mean([self._features(order) for order in ideal], axis=0)
         self.ideal_value = float(np.mean([measure(self.J, order) for order in ideal]))
 
@@ -337,13 +345,3 @@ class RankingSearch(ViolationSearch):
         psi = np.empty(self.dimension)
         order_features(self.X, order, self.tensor, self.kinds, self.discounts, psi)
         return psi
-
-
-def _weight_table(measure: DiversityMeasure, J: np.ndarray, ideal: np.ndarray) -> np.ndarray:
-    """[t, c, j]: what covering subtopic j for the (c+1)-th time at rank t+1 adds to the measure."""
-    length, n_relevant = len(ideal), J.sum(axis=0)
-    counts = np.repeat(np.arange(length)[:, None], J.shape[1], axis=1)
-    table = np.stack([measure.weights(rank, counts, n_relevant) for rank in range(1, length + 1)])
-    if measure.cutoff is not None:
-        table[measure.cutoff :] = 0
-    return table / measure.plain_value(J, ideal) if measure.normalized else table
