@@ -1,7 +1,5 @@
 """Generated queries with known subtopics: documents with words, hosts and categories, and noisy evidence of them."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import sparse
 
@@ -84,27 +82,37 @@ def make_diverse(
             f"{n_queries}, {n_features}, {noise} and {vocabulary}"
         )
     documents, meanings = _range("candidates", candidates), _range("subtopics", subtopics)
-    recipe = TopicRecipe(documents, meanings, relevant, n_features, noise, known_aspects, faceted, topics, materialize)
     seeds = np.random.SeedSequence(seed).spawn(n_queries + 1)
     background = 1 / np.arange(3, vocabulary + 3)
     background = np.random.default_rng(seeds[0]).permutation(background / background.sum())
-    return DiverseData(
-        [_query(str(q), np.random.default_rng(own), background, recipe) for q, own in enumerate(seeds[1:], start=1)]
-    )
 
+    def query(qid: str, rng: np.random.Generator) -> DiverseQuery:
+        n, m = (int(rng.integers(low, high + 1)) for low, high in (documents, meanings))
+        of_facets = faceted > 0 and rng.random() < faceted
+        if of_facets:
+            m = max(2, m // 2)
+        about = _facets(n, m, rng) if of_facets else _meanings(n, m, rng)
+        good = _good(about[:, :m], relevant, rng)
+        language = _theme_languages(m + DISTRACTORS, background, rng)
+        words = _words(about, language, background, rng)
+        X = _features(good, n_features, noise, rng)
+        if faceted:
+            X[:, 1] = _features(good if of_facets else ~good, 2, noise / LENGTH, rng)[:, 0]
+        aspects, weights = _aspects(words, X[:, 0], language, m, known_aspects, rng)
+        relations = Relations(_relations(words, about, topics, rng))
+        return DiverseQuery(
+            X,
+            relations=relations.materialize() if materialize else relations,
+            judgments=(about[:, :m] & good[:, None]).astype(np.int64),
+            relevance=X[:, 0],
+            aspects=aspects,
+            aspect_weights=weights,
+            words=words,
+            docids=[f"q{qid}-d{i}" for i in range(n)],
+            qid=qid,
+        )
 
-class TopicRecipe(NamedTuple):
-    """The arguments of `make_diverse`, with ranges as (smallest, largest)."""
-
-    candidates: tuple[int, int]
-    subtopics: tuple[int, int]
-    relevant: float
-    n_features: int
-    noise: float
-    known_aspects: float
-    faceted: float
-    topics: int | None
-    materialize: bool
+    return DiverseData([query(str(q), np.random.default_rng(own)) for q, own in enumerate(seeds[1:], start=1)])
 
 
 def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
@@ -112,33 +120,6 @@ def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
     if not 1 <= least <= most:
         raise DataError(f"{name} is {value}, expected a number, or a range (smallest, largest), of at least 1")
     return least, most
-
-
-def _query(qid: str, rng: np.random.Generator, background: np.ndarray, recipe: TopicRecipe) -> DiverseQuery:
-    n, m = (int(rng.integers(low, high + 1)) for low, high in (recipe.candidates, recipe.subtopics))
-    faceted = recipe.faceted > 0 and rng.random() < recipe.faceted
-    if faceted:
-        m = max(2, m // 2)
-    about = _facets(n, m, rng) if faceted else _meanings(n, m, rng)
-    good = _good(about[:, :m], recipe.relevant, rng)
-    language = _theme_languages(m + DISTRACTORS, background, rng)
-    words = _words(about, language, background, rng)
-    X = _features(good, recipe.n_features, recipe.noise, rng)
-    if recipe.faceted:
-        X[:, 1] = _features(good if faceted else ~good, 2, recipe.noise / LENGTH, rng)[:, 0]
-    aspects, weights = _aspects(words, X[:, 0], language, m, recipe.known_aspects, rng)
-    relations = Relations(_relations(words, about, recipe.topics, rng))
-    return DiverseQuery(
-        X,
-        relations=relations.materialize() if recipe.materialize else relations,
-        judgments=(about[:, :m] & good[:, None]).astype(np.int64),
-        relevance=X[:, 0],
-        aspects=aspects,
-        aspect_weights=weights,
-        words=words,
-        docids=[f"q{qid}-d{i}" for i in range(n)],
-        qid=qid,
-    )
 
 
 def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:
