@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 import slow_readers as slow
-from mutations import LETOR, QRELS, RATINGS, RUN, TABLE, TOPICS, damage, mutate
+from mutations import LETOR, QRELS, RATINGS, RUN, TABLE, damage, mutate
 
 SAVED = Path(__file__).parents[1] / "tests"
 SECONDS = 20  # after which a reader counts as hanging
@@ -242,8 +242,8 @@ def tables(folder: Path) -> list[Format]:
 
 
 def trec(folder: Path) -> list[Format]:
-    """Runs, judgments and topics."""
-    from hingerank.diversity.trec import read_diversity_qrels, read_run, read_topics
+    """Runs and judgments."""
+    from hingerank.diversity.trec import read_diversity_qrels, read_run
 
     path = folder / "trec.txt"
 
@@ -264,11 +264,7 @@ def trec(folder: Path) -> list[Format]:
         }
         return compare(plain, expected, lambda a, b: all(a[key] == b.get(key, 0) for key in {*a, *b}))
 
-    def topics(chance: random.Random) -> bool:
-        path.write_bytes(mutate(TOPICS, chance))
-        return attempt(lambda: read_topics(path), path) is not None
-
-    return [Format("TREC runs, judgments", 10, lines), Format("TREC topics", 5, topics)]
+    return [Format("TREC runs, judgments", 10, lines)]
 
 
 def folders(folder: Path) -> list[Format]:

@@ -84,5 +84,3 @@ RATINGS = b"user,item,rating,time\n7,x1,4.5,978300760\n8,x2,3,978302109\n7,x2,1,
 
 RUN = b"1 Q0 d1 1 3.5 x\n1 Q0 d2 2 3.5 x\n2 Q0 d1 1 -1e-3 x\n"
 QRELS = b"1 1 d1 1\n1 2 d1 0\n1 1 d2 2\n2 a d3 -1\n"
-TOPICS = b"""<webtrack2009><topic number="1" type="faceted"><query> obama </query><description>caf\xc3\xa9</description>
-<subtopic number="1" type="nav">a &amp; b</subtopic></topic></webtrack2009>"""

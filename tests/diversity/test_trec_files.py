@@ -1,4 +1,4 @@
-"""TREC topics, diversity judgments and runs: what is read, what is written, what is refused."""
+"""Diversity judgments and runs of TREC: what is read, what is written, what is refused."""
 
 import bz2
 import gzip
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hingerank.data.files import DataError
-from hingerank.diversity.trec import as_qrels, as_run, read_diversity_qrels, read_run, read_topics, write_run
+from hingerank.diversity.trec import as_qrels, as_run, read_diversity_qrels, read_run, write_run
 
 TREC_DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).parents[3] / "shared" / "data")) / "trec-web-diversity"
 RUN = "1 Q0 a 2 5.0 x\n1 Q0 c 3 5.0 x\n\n1 Q0 b 1 4.5 x\n2 Q0 a 1 -1e3 x\n"
@@ -136,35 +136,8 @@ def test_diversity_qrels(tmp_path):
             read_diversity_qrels(written(tmp_path, text))
 
 
-def test_topics_in_other_encodings(tmp_path):
-    path = tmp_path / "topics.xml"
-    topic = '<w><topic number="3"><query>caf\u00e9</query></topic></w>'
-    path.write_bytes(b'<?xml version="1.0" encoding="ISO-8859-1"?>' + topic.encode("latin-1"))
-    assert read_topics(path)[0].query == "caf\u00e9"
-    wrong = (topic.encode("latin-1"), b'<?xml version="1.0" encoding="no-such"?>' + topic.encode())
-    for content in (*wrong, b'<?xml version="1.0" encoding="utf-16"?>' + topic.encode(), b"", b"\0\0"):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=r"topics\.xml is not a TREC topic file"):
-            read_topics(path)
-
-
-def test_topics(tmp_path):
-    subtopic = '<subtopic number="1" type="nav">x</subtopic>'
-    text = f'<w><topic number="3" type="faceted"><query> a\n b</query>{subtopic}</topic></w>'
-    (topic,) = read_topics(written(tmp_path, text))
-    assert (topic.number, topic.query, topic.type, topic.description) == ("3", "a b", "faceted", "")
-    assert topic.subtopics[0].type == "nav"
-    for bad in ("<w></w>", "<w><topic number='1'/></w>", "no xml"):
-        with pytest.raises(DataError):
-            read_topics(written(tmp_path, bad))
-
-
 @pytest.mark.skipif(not TREC_DATA.is_dir(), reason=f"no TREC diversity data in {TREC_DATA}")
-def test_real_topics_and_judgments():
-    for year in (2009, 2010, 2011, 2012):
-        topics = read_topics(TREC_DATA / f"topics.{year}.xml.xz")
-        assert len(topics) == 50
-        assert all(topic.query and topic.subtopics for topic in topics)
+def test_real_judgments():
     qrels = read_diversity_qrels(TREC_DATA / "qrels.diversity.2012.xz")
     assert len(qrels) == 50
     assert min(judged.judgments.min() for judged in qrels.values()) == -2

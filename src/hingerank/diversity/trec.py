@@ -1,4 +1,4 @@
-"""TREC's files for search-result diversification: read topics and subtopic judgments, read and write runs.
+"""TREC's files for search-result diversification: read subtopic judgments, read and write runs.
 
 Ids of topics, subtopics and documents are strings, as in the files. Files may be compressed (.gz, .xz, .bz2, .zst).
 Every error names the file and the line.
@@ -10,37 +10,14 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, PathLike, replace_file
-from hingerank.data.streams import split_lines, whole_bytes, whole_text
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
-
-@dataclass(frozen=True)
-class Subtopic:
-    """One interpretation of a topic; type is "inf" (informational) or "nav" (one wanted page)."""
-
-    number: str
-    type: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A TREC topic: its query, description, type ("faceted", "ambiguous", "single") and subtopics."""
-
-    number: str
-    query: str
-    description: str
-    type: str
-    subtopics: tuple[Subtopic, ...]
+from hingerank.data.streams import split_lines, whole_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,44 +65,6 @@ Qrels = dict[str, TopicJudgments]
 QrelsLike: TypeAlias = PathLike | Mapping[str, TopicJudgments] | Iterable[tuple[object, object, object, int]]
 
 
-def read_topics(path: PathLike) -> list[Topic]:
-    """Read topics of the TREC Web Track (XML).
-
-    Examples
-    --------
-    >>> topics = read_topics("topics.2009.xml")  # doctest: +SKIP
-    >>> topics[0].query, len(topics[0].subtopics)  # doctest: +SKIP
-    ('obama family tree', 3)
-    """
-    from xml.etree import ElementTree
-
-    try:
-        root = ElementTree.fromstring(whole_bytes(path, by_name=True))
-    except DataError:
-        raise
-    except (ElementTree.ParseError, ValueError, LookupError) as error:  # not XML, or not in its declared encoding
-        raise DataError(f"{path} is not a TREC topic file (XML, UTF-8 unless it says otherwise): {error}") from None
-    topics = [_topic(entry, path) for entry in root.iter("topic")]
-    if not topics:
-        raise DataError(f"{path} has no <topic> elements: expected TREC Web Track topics")
-    return topics
-
-
-def _topic(entry: "Element", path: PathLike) -> Topic:
-    number = entry.get("number")
-    if number is None or entry.find("query") is None:
-        raise DataError(f"{path}: every <topic> needs a number and a <query>, but one has only {dict(entry.attrib)}")
-    text = {child.tag: _words(child.text) for child in entry}
-    subtopics = tuple(
-        Subtopic(part.get("number", ""), part.get("type", "inf"), _words(part.text)) for part in entry.iter("subtopic")
-    )
-    return Topic(number, text["query"], text.get("description", ""), entry.get("type", "ambiguous"), subtopics)
-
-
-def _words(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
 def read_diversity_qrels(path: PathLike) -> Qrels:
     """Read lines `topic subtopic document judgment`, with whole numbers as judgments; 0 and below is not relevant.
 
@@ -157,17 +96,12 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
         if int(judgment) != judgment:
             raise DataError(f"{source}: topic {topic} judges document {docid} by {judgment}, expected a whole number")
         judged[str(subtopic)] = int(judgment)
-    return {topic: _topic_judgments(documents) for topic, documents in cells.items()}
-
-
-def _topic_judgments(documents: dict[str, dict[str, int]]) -> TopicJudgments:
-    subtopics = sorted({s for judged in documents.values() for s in judged}, key=_natural)
-    column = {s: j for j, s in enumerate(subtopics)}
-    judgments = np.zeros((len(documents), len(subtopics)), np.int64)
-    for i, judged in enumerate(documents.values()):
-        for subtopic, judgment in judged.items():
-            judgments[i, column[subtopic]] = judgment
-    return TopicJudgments(list(documents), subtopics, judgments)
+    found: Qrels = {}
+    for name, documents in cells.items():
+        subtopics = sorted({s for judged in documents.values() for s in judged}, key=_natural)
+        table = [[judged.get(s, 0) for s in subtopics] for judged in documents.values()]
+        found[name] = TopicJudgments(list(documents), subtopics, np.array(table, np.int64))
+    return found
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
