@@ -233,7 +233,8 @@ def evaluate_diversity(
     >>> evaluate_diversity(qrels, {"7": ["a", "x", "b"]}, ["strec@2", "strec@3"])
     {'strec@2': 0.5, 'strec@3': 1.0}
     """
-    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in _listed(measures)]
+    measures = [measures] if isinstance(measures, str | DiversityMeasure) else measures
+    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in measures]
     judged, ranked = as_qrels(qrels), as_run(run)
     topics = [topic for topic in ranked if topic in judged]
     if not topics:
@@ -283,10 +284,6 @@ def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[objec
         return [measure(query.judgments, order) for measure in parsed]
     docids = [str(docid) for docid in query.docids[np.asarray(order, np.int64)]]
     return _topic_values(query.judged, [*docids, *query.rest], parsed)
-
-
-def _listed(measures: str | DiversityMeasure | Iterable[object]) -> list[object]:
-    return [measures] if isinstance(measures, str | DiversityMeasure) else list(measures)
 
 
 def some(topics: Iterable[str]) -> str:

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrel
 
 Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
 Vectors = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]  # topic -> document -> features
+INCOMPLETE = ("error", "keep", "skip")
 FEATURE_RELATIONS: dict[str, Callable[[Matrix], Relation]] = {
     "cosine": cosine_relation,
     "euclidean": euclidean_relation,
@@ -94,12 +95,17 @@ class DiverseQuery:
             if getattr(self, name) is not None:
                 self._put(name, self._numbers(name, getattr(self, name), dimensions))
         if self.relations is not None:
-            self._put(
-                "relations", self.relations if isinstance(self.relations, Relations) else Relations(self.relations)
-            )
+            given = self.relations
+            self._put("relations", given if isinstance(given, Relations) else Relations(given))
             self._check_rows("relations", self.relations.n)
         if self.aspects is not None:
-            self._put("aspect_weights", self._checked_weights())
+            A, count, weights = self.aspects, self.aspects.shape[1], self.aspect_weights
+            if (A < 0).any() or (A > 1).any():
+                raise DataError(f"{self._place}: aspects must be probabilities in [0, 1], found {A.min()}…{A.max()}")
+            weights = np.full(count, 1.0 / max(1, count)) if weights is None else np.asarray(weights, np.float64)
+            if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
+                raise DataError(f"{self._place}: aspect_weights must be {count} non-negative numbers, got {weights}")
+            self._put("aspect_weights", weights)
         elif self.aspect_weights is not None:
             raise DataError(f"{self._place}: aspect_weights were given without aspects: give both or neither")
         if self.words is not None:
@@ -108,7 +114,14 @@ class DiverseQuery:
             self._check_rows("words", self.words.shape[0])
             if not (self.words.data >= 0).all():  # also false for NaN
                 raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
-        self._put("docids", self._checked_docids())
+        docids = np.arange(self.n)
+        if self.docids is not None:
+            docids = np.array([str(docid) for docid in self.docids], object)
+            self._check_rows("docids", len(docids))
+            if len(set(docids)) < len(docids):
+                twice = Counter(docids.tolist()).most_common(1)[0][0]
+                raise DataError(f"{self._place}: document {twice} occurs twice; keep one row for each document")
+        self._put("docids", docids)
 
     def _put(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -150,28 +163,6 @@ class DiverseQuery:
         if rows != self.n:
             raise DataError(f"{self._place}: {name} has {rows} candidates but X has {self.n}: give the same candidates")
 
-    def _checked_weights(self) -> np.ndarray:
-        A = self.aspects
-        if (A < 0).any() or (A > 1).any():
-            raise DataError(f"{self._place}: aspects must be probabilities in [0, 1], found {A.min()}…{A.max()}")
-        count = A.shape[1]
-        if self.aspect_weights is None:
-            return np.full(count, 1.0 / max(1, count))
-        weights = np.asarray(self.aspect_weights, np.float64)
-        if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
-            raise DataError(f"{self._place}: aspect_weights must be {count} non-negative numbers, got {weights}")
-        return weights
-
-    def _checked_docids(self) -> np.ndarray:
-        if self.docids is None:
-            return np.arange(self.n)
-        docids = np.array([str(docid) for docid in self.docids], object)
-        self._check_rows("docids", len(docids))
-        if len(set(docids)) < len(docids):
-            twice = Counter(docids.tolist()).most_common(1)[0][0]
-            raise DataError(f"{self._place}: document {twice} occurs twice; keep one row for each document")
-        return docids
-
     def need(self, *parts: str, to: str) -> None:
         """Raise a DataError if one of the named parts is missing."""
         for part in parts:
@@ -211,21 +202,20 @@ class DiverseData(Sequence[DiverseQuery]):
 
     queries: Sequence[DiverseQuery]
     feature_names: Sequence[str] | None = None
-    relation_names: Sequence[str] | None = field(default=None, init=False)
     gaps: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         queries = list(self.queries)
         object.__setattr__(self, "queries", queries)
         check_queries(queries)
-        names = queries[0].relations.names if queries and queries[0].relations is not None else None
-        object.__setattr__(self, "relation_names", names)
+
+    @property
+    def relation_names(self) -> Sequence[str] | None:
+        first = self.queries[0].relations if self.queries else None
+        return None if first is None else first.names
 
     def __len__(self) -> int:
         return len(self.queries)
-
-    def __iter__(self) -> Iterator[DiverseQuery]:
-        return iter(self.queries)
 
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, int | np.integer):
@@ -312,7 +302,8 @@ def join_run(
         raise ValueError(f"incomplete is {incomplete!r}, expected one of {', '.join(INCOMPLETE)}")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
     judged = None if qrels is None else as_qrels(qrels)
-    width = features.n_features if isinstance(features, RankingData) else _width(vectors)
+    lengths = (len(row) for rows in (vectors or {}).values() for row in rows.values())
+    width = features.n_features if isinstance(features, RankingData) else next(lengths, 0)
     gaps, queries = Counter[str](), []
     for topic, ranked in as_run(run).items():
         known, rest = _known_documents(topic, ranked.docids[:depth], vectors, texts, incomplete, gaps)
@@ -345,9 +336,6 @@ def join_run(
     return DiverseData(queries, names, dict(gaps))
 
 
-INCOMPLETE = ("error", "keep", "skip")
-
-
 def _incomplete(problem: str) -> DataError:
     return DataError(problem, 'add them, or pass incomplete="keep" or "skip"', "incomplete")
 
@@ -362,11 +350,6 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
             raise DataError(f"the features have document {docid} twice in topic {topic}: keep one row")
         documents[str(docid)] = X[row].toarray().ravel() if sparse.issparse(X) else X[row]
     return vectors
-
-
-def _width(vectors: Vectors | None) -> int:
-    """Return the number of features, from the first document that has any."""
-    return 0 if vectors is None else next((len(row) for rows in vectors.values() for row in rows.values()), 0)
 
 
 def _known_documents(

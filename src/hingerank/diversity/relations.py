@@ -53,7 +53,15 @@ class Relations:
         self._tensor: np.ndarray | None = None  # (n, r, n), unless the relations are parts
         self._parts: list[Relation] = []
         if isinstance(parts, np.ndarray):
-            self._tensor = _checked_tensor(parts)
+            tensor = parts[:, :, None] if parts.ndim == 2 else parts
+            if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
+                shape = f"{tensor.shape}, expected (candidates, candidates, relations)"
+                raise DataError(f"a relation tensor has shape {shape}")
+            if not np.isfinite(tensor).all():
+                i, j, r = np.argwhere(~np.isfinite(tensor))[0]
+                where = f"relation {r} between candidates {i} and {j}"
+                raise DataError(f"{where} is {tensor[i, j, r]}: give finite distances")
+            self._tensor = np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
             self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[1])))
             if len(self.names) != self._tensor.shape[1]:
                 raise DataError(f"{len(self.names)} names for {self._tensor.shape[1]} relations: give one for each")
@@ -111,17 +119,6 @@ class Relations:
         return Relations([Relation(part.name, n, partial(_subset_row, part, candidates)) for part in self._parts])
 
 
-def _checked_tensor(tensor: np.ndarray) -> np.ndarray:
-    """Check a tensor (n, n, r) and return it as float (n, r, n)."""
-    tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
-    if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
-        raise DataError(f"a relation tensor has shape {tensor.shape}, expected (candidates, candidates, relations)")
-    if not np.isfinite(tensor).all():
-        i, j, r = np.argwhere(~np.isfinite(tensor))[0]
-        raise DataError(f"relation {r} between candidates {i} and {j} is {tensor[i, j, r]}: give finite distances")
-    return np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
-
-
 def _subset_row(part: Relation, candidates: np.ndarray, i: int) -> np.ndarray:
     return part.row(int(candidates[i]))[candidates]
 
@@ -156,9 +153,8 @@ def euclidean_relation(vectors: Matrix, name: str = "euclidean", scale: float | 
     scale = None if scale is None else positive("scale", scale)
     V, _ = _checked_vectors(vectors, name)
     V = (V.toarray() if sparse.issparse(V) else V).astype(np.float64)
-    V = (V - V.sum(axis=0) / max(1, len(V))) / (
-        scale or max(1.0, np.sqrt(V.shape[1]))
-    )  # centred, so that the squares below lose fewer digits
+    V = V - V.sum(axis=0) / max(1, len(V))  # centred, so that the squares below lose fewer digits
+    V /= scale or max(1.0, np.sqrt(V.shape[1]))
     squares = np.einsum("ij,ij->i", V, V)
     return Relation(name, len(V), partial(_euclidean_row, V, squares))
 
@@ -228,10 +224,13 @@ def mixture_relation(mixtures: np.ndarray, name: str = "mixture") -> Relation:
 
 
 def url_relation(urls: Sequence[str], name: str = "url") -> Relation:
-    """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise."""
-    split = [_host_and_path(url) for url in urls]
-    hosts = number_values([host for host, _ in split])
-    paths = [path for _, path in split]
+    """0 if one URL is a prefix of the other on the same host, ½ on the same host, 1 otherwise.
+
+    Scheme, www., the query, a trailing slash and the case of hosts are ignored.
+    """
+    split = [urlsplit(url if "//" in url else f"//{url}") for url in urls]
+    hosts = number_values([(parts.hostname or "").removeprefix("www.") for parts in split])
+    paths = [parts.path.rstrip("/") + "/" for parts in split]
     return Relation(name, len(urls), partial(_url_row, hosts, paths))
 
 
@@ -241,13 +240,6 @@ def _url_row(hosts: np.ndarray, paths: list[str], i: int) -> np.ndarray:
         if paths[j].startswith(paths[i]) or paths[i].startswith(paths[j]):
             distances[j] = 0.0
     return distances
-
-
-def _host_and_path(url: str) -> tuple[str, str]:
-    """Return host and path without scheme, www., trailing slash and query; the case of hosts is ignored."""
-    parts = urlsplit(url if "//" in url else f"//{url}")
-    host = (parts.hostname or "").removeprefix("www.")
-    return host, parts.path.rstrip("/") + "/"
 
 
 def category_relation(categories: Sequence[str], name: str = "category", separator: str = "/") -> Relation:

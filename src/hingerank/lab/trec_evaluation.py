@@ -62,21 +62,17 @@ def as_grades(qrels: object) -> Grades:
     if isinstance(qrels, str | os.PathLike):
         return read_qrels(qrels)
     if isinstance(qrels, RankingData):
-        return _grades_of_data(qrels)
+        if qrels.docid is None:
+            raise DataError("a run names documents, and the data have no document ids: write '# docid' after each row")
+        of_data: Grades = {}
+        for query, document, grade in zip(qrels.qid.tolist(), qrels.docid.tolist(), qrels.y.tolist()):
+            of_data.setdefault(str(query), {})[str(document)] = grade
+        return of_data
     if not isinstance(qrels, Mapping) or not all(isinstance(documents, Mapping) for documents in qrels.values()):
         raise DataError("judgments are a path, RankingData with document ids, or {topic: {document: grade}}")
     found = {str(topic): {str(d): float(grade) for d, grade in of.items()} for topic, of in qrels.items()}
     for topic, document in ((t, d) for t, of in found.items() for d, grade in of.items() if not np.isfinite(grade)):
         raise DataError(f"the grade of document {document} in topic {topic} is not a finite number")
-    return found
-
-
-def _grades_of_data(data: RankingData) -> Grades:
-    if data.docid is None:
-        raise DataError("a run names documents, and the data have no document ids: write '# docid' after each row")
-    found: Grades = {}
-    for query, document, grade in zip(data.qid.tolist(), data.docid.tolist(), data.y.tolist()):
-        found.setdefault(str(query), {})[str(document)] = grade
     return found
 
 
