@@ -11,7 +11,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.export import code
-from hingerank.export.code import write_c, write_javascript, write_python
+from hingerank.export.code import write_code
 from hingerank.export.exporting import scores_by, written
 from hingerank.export.formats import FORMATS
 
@@ -124,12 +124,12 @@ def test_long_lists_of_names_break_between_names_and_are_read_back(tmp_path):
     ranker, _ = ranker_of(len(names))
     form = replace(ranker._form(), names=names)
     path = tmp_path / "model.js"
-    path.write_text(write_python(form, ABOUT))
+    path.write_text(write_code("python", form, ABOUT))
     assert runs_python(path) == names
-    path.write_text(write_javascript(form, ABOUT))
+    path.write_text(write_code("javascript", form, ABOUT))
     if FORMATS["javascript"].consumers[0].present():
         assert LINES["javascript"](path) == names
-    assert max(map(len, write_c(form, ABOUT).splitlines())) < 130
+    assert max(map(len, write_code("c", form, ABOUT).splitlines())) < 130
 
 
 def test_names_in_c_are_what_they_were(tmp_path):
@@ -139,7 +139,7 @@ def test_names_in_c_are_what_they_were(tmp_path):
     names = [name for name in NASTY if "\0" not in name and "\ud83d" not in name]
     ranker, _ = ranker_of(len(names))
     path, library = tmp_path / "model.c", tmp_path / "model.so"
-    path.write_text(write_c(replace(ranker._form(), names=names), ABOUT))
+    path.write_text(write_code("c", replace(ranker._form(), names=names), ABOUT))
     subprocess.run([compiler, "-std=c99", "-Wall", "-Werror", "-shared", "-fPIC", path, "-o", library], check=True)
     table = (ctypes.c_char_p * len(names)).in_dll(ctypes.CDLL(str(library)), "FEATURES")
     assert [text.decode("utf-8") for text in table] == names

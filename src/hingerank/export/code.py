@@ -6,9 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form,
 from hingerank.export.scalings import Logs, Places, ScaledColumns
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
-COUNTED = {"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}  # the table whose length a loop in C takes
+COUNTED = {"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}  # the table whose length is the number of a loop
 
 
 def tables_of(form: Form) -> tuple[str, Facts]:
@@ -62,94 +63,92 @@ def front_tables(form: Form) -> Facts:
         count = scaling.quantiles.shape[1]
         tables = {"SCALED": used, "QUANTILES": int(count), "QUANTILE": scaling.quantiles[used].ravel()}
     if form.filled is not None:
-        tables |= {"WIDE": form.width, "FILL": form.filled.values, "MARKED": form.filled.marked}
+        tables |= {"FILL": form.filled.values, "MARKED": form.filled.marked}
     return tables
 
 
-def write_python(form: Form, about: Facts) -> str:
-    """The source of a module with one function, score."""
-    lines = [f'"""{ABOUT.format(**about, count=form.n_features)}"""', ""]
-    lines += ["from bisect import bisect_left, bisect_right", "from math import copysign, cos, exp, log1p", ""]
-    lines += [f"FEATURES = {_listed([repr(str(name)) for name in form.names], '[', ']')}"]
+def _c_string(name: str) -> str:
+    """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no following letter can change."""
+    if "\0" in name:
+        raise ExportError(f"the feature {name!r} contains a zero byte, the end of a C string: rename it by features=")
+    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in name.encode("utf-8"))
+    return f'"{"".join(plain)}"'
+
+
+class Language(NamedTuple):
+    """The functions of a language, and how it writes strings, arrays, the head and the end of a file, and constants."""
+
+    functions: Mapping[str, str]
+    quote: Callable[[str], str]
+    brackets: str
+    head: str
+    table: str
+    counts: str
+    gap: str = "\n\n"  # between functions
+    end: str = "\n"
+
+
+LANGUAGES = {
+    "python": Language(
+        PYTHON, repr, "[]",
+        '"""{about}"""\n\nfrom bisect import bisect_left, bisect_right\nfrom math import copysign, cos, exp, log1p\n\n'
+        "FEATURES = {names}",
+        "{name} = {value}", "{}", gap="\n\n\n",
+    ),
+    "c": Language(
+        C, _c_string, "{}",
+        "/* {about} */\n#include <math.h>\n\n"
+        "const int N_FEATURES = {count};\nconst char *const FEATURES[] = {names};",
+        "static const {kind} {name}{size} = {value};", "enum {{ {} }};",
+    ),
+    "javascript": Language(
+        JAVASCRIPT, json.dumps, "[]", "// {about}\nconst N_FEATURES = {count};\nconst FEATURES = {names};",
+        "const {name} = {value};", "const {};",
+        end="\n\nif (typeof module !== 'undefined') module.exports = { score, FEATURES };\n",
+    ),
+}  # fmt: skip
+
+
+def write_code(language: str, form: Form, about: Facts) -> str:
+    """The source of a file with one function, score: for each part of the form its numbers and functions (the loop,
+    and before it the scaling and the filling of missing values), and their sum if there are several."""
+    own = LANGUAGES[language]
+    names = _listed([own.quote(str(name)) for name in form.names], own.brackets)
+    lines = [own.head.format(about=ABOUT.format(**about, count=form.n_features), count=form.n_features, names=names)]
     functions = []
-    for mark, _, _, tables, text in _parts(form, PYTHON):
-        lines += [f"{name}{mark} = {_literal(value, '[', ']')}" for name, value in tables.items()]
-        functions.append(_marked(text, tables, mark))
-    return "\n".join([*lines, "", "", "\n\n\n".join(_with_sum(functions, PYTHON)), ""])
-
-
-def write_javascript(form: Form, about: Facts) -> str:
-    """The source of a module with one function, score."""
-    names = _listed([json.dumps(str(name)) for name in form.names], "[", "]")
-    lines = [f"// {ABOUT.format(**about, count=form.n_features)}", f"const FEATURES = {names};"]
-    functions = []
-    for mark, _, _, tables, text in _parts(form, JAVASCRIPT):
-        lines += [f"const {name}{mark} = {_literal(value, '[', ']')};" for name, value in tables.items()]
-        functions.append(_marked(text, tables, mark))
-    ending = "if (typeof module !== 'undefined') module.exports = { score, FEATURES };"
-    return "\n".join([*lines, "", "\n\n".join(_with_sum(functions, JAVASCRIPT)), "", ending, ""])
-
-
-def write_c(form: Form, about: Facts) -> str:
-    """The source of a file with one function, score."""
-    lines = [f"/* {ABOUT.format(**about, count=form.n_features)} */", "#include <math.h>", ""]
-    names = _listed([_c_string(name) for name in form.names], "{", "}")
-    lines += [f"const int N_FEATURES = {form.n_features};", f"const char *const FEATURES[] = {names};"]
-    functions = []
-    for mark, part, loop, tables, text in _parts(form, C):
-        tables.pop("WIDE", None)  # a constant, below
+    for k, part in enumerate(form.parts, 1):
+        loop, tables = tables_of(part)
+        counts = {"N": len(tables[COUNTED.get(loop, "WEIGHT")]), "PRODUCTS": len(tables.get("WEIGHT", ()))}
+        tables |= front_tables(part)
+        text = own.functions[loop]
+        if part.scaling is not None:
+            text = text.replace(" score(", " of_scaled(", 1) + own.functions[part.scaled]
+        if part.filled is not None:
+            text = re.sub(r"len\(FEATURES\)|\bN_FEATURES\b", "WIDE", text)
+            text = text.replace(" score(", " of_filled(", 1) + own.functions["filled"]
+        counts |= {"COLUMNS": len(tables.get("SCALED", ())), "WIDE": part.width, "MARKS": len(tables.get("MARKED", ()))}
+        counts = {name: count for name, count in counts.items() if re.search(rf"\b{name}\b", text)}
+        mark = f"_{k}" if len(form.parts) > 1 else ""  # at the end of all names
         for name, value in tables.items():
             kind = "int" if np.asarray(value).dtype.kind in "iu" else "double"
             size = f"[{max(1, len(value))}]" if isinstance(value, np.ndarray) else ""
-            numbers = _literal(value, "{", "}") if np.size(value) else "{0}"
-            lines.append(f"static const {kind} {name}{mark}{size} = {numbers};")
-        counts = {"N": len(tables[COUNTED.get(loop, "WEIGHT")])}
-        counts |= {"PRODUCTS": len(tables["WEIGHT"])} if loop == "surfaces" else {}
-        counts |= {"COLUMNS": len(part.used())} if part.scaling is not None else {}
-        counts |= {"WIDE": part.width} if part.scaling is not None or part.filled is not None else {}
-        counts |= {"MARKS": len(part.filled.marked)} if part.filled is not None else {}
-        lines += [f"enum {{ {', '.join(f'{name}{mark} = {count}' for name, count in counts.items())} }};"]
-        text = re.sub(r"^double ", "static double ", text, flags=re.MULTILINE)
-        functions.append(_marked(text, {**tables, **counts}, mark))
-    *inner, last = _with_sum(functions, C)
-    public = "double score(".join(last.rsplit("static double score(", 1))
-    return "\n".join([*lines, "", "\n\n".join([*inner, public]), ""])
+            items = _listed(map(repr, value.tolist()), own.brackets) if size else repr(value)
+            items = items.replace("{}", "{0}")  # C has no empty arrays
+            lines.append(own.table.format(kind=kind, name=name + mark, size=size, value=items))
+        if counts:
+            lines.append(own.counts.format(", ".join(f"{name}{mark} = {count}" for name, count in counts.items())))
+        if mark:
+            named = "|".join([*tables, *counts, r"(?:score|of_scaled|of_filled|place)(?=\()"])
+            text = re.sub(rf"\b({named})\b", rf"\g<1>{mark}", text)
+        functions.append(text.strip("\n"))
+    if len(functions) > 1:
+        calls = " + ".join(f"score_{k}(x)" for k in range(1, len(functions) + 1))
+        functions.append(own.functions["sum"].replace("CALLS", calls))
+    functions = [re.sub(r"^double (?!score\()", "static double ", text, flags=re.MULTILINE) for text in functions]  # C
+    return own.gap.join(["\n".join(lines), *functions]) + own.end
 
 
-def _parts(form: Form, texts: Mapping[str, str]) -> Iterator[tuple[str, Form, str, Facts, str]]:
-    """For each part of a form the suffix of its names, if there are several; the part, its kind of loop, its numbers,
-    and its functions: the loop, and before it the scaling and the filling of missing values."""
-    for k, part in enumerate(form.parts, 1):
-        loop, tables = tables_of(part)
-        text = texts[loop]
-        if part.scaling is not None:
-            text = text.replace(" score(", " of_scaled(", 1) + texts[part.scaled]
-        if part.filled is not None:
-            text = re.sub(r"len\(FEATURES\)|FEATURES\.length|\bN_FEATURES\b", "WIDE", text)
-            text = text.replace(" score(", " of_filled(", 1) + texts["filled"]
-        yield f"_{k}" if len(form.parts) > 1 else "", part, loop, tables | front_tables(part), text.strip("\n")
-
-
-def _marked(text: str, tables: Iterable[str], mark: str) -> str:
-    """Source text with the suffix `mark` on the names of its tables and functions."""
-    for name in tables if mark else ():
-        text = re.sub(rf"\b{name}\b", name + mark, text)
-    return re.sub(r"\b(score|of_scaled|of_filled|place)\(", rf"\g<1>{mark}(", text) if mark else text
-
-
-def _with_sum(functions: list[str], texts: Mapping[str, str]) -> list[str]:
-    """The functions and, if there are several, one that adds up their scores."""
-    calls = " + ".join(f"score_{k}(x)" for k in range(1, len(functions) + 1))
-    return [*functions, texts["sum"].replace("CALLS", calls)] if len(functions) > 1 else functions
-
-
-def _literal(value: object, opening: str, closing: str) -> str:
-    if not isinstance(value, np.ndarray):
-        return repr(value)
-    return _listed([repr(item) for item in value.tolist()], opening, closing)
-
-
-def _listed(items: Iterable[str], opening: str, closing: str) -> str:
+def _listed(items: Iterable[str], brackets: str) -> str:
     """Items separated by commas, in lines of up to 116 characters: a line ends after a comma, never inside an item."""
     lines: list[list[str]] = [[]]
     room = 100
@@ -159,17 +158,10 @@ def _listed(items: Iterable[str], opening: str, closing: str) -> str:
             room = 116
         lines[-1].append(item)
         room -= len(item) + 2
+    opening, closing = brackets[0], brackets[1]
     if len(lines) == 1:
         return opening + ", ".join(lines[0]) + closing
     return "\n    ".join([opening, *(f"{', '.join(line)}," for line in lines)]) + "\n" + closing
-
-
-def _c_string(name: object) -> str:
-    """A string literal of C in UTF-8; bytes beyond plain letters are octal, which no following letter can change."""
-    if "\0" in str(name):
-        raise ExportError(f"the feature {name!r} contains a zero byte, the end of a C string: rename it by features=")
-    plain = (chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in str(name).encode("utf-8"))
-    return f'"{"".join(plain)}"'
 
 
 def run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:

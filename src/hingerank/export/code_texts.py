@@ -1,11 +1,20 @@
-"""The loops that exports to Python, JavaScript and C consist of, for each language: texts by kind of model, by scaling
+"""The loops that exports to Python, C and JavaScript consist of, for each language: texts by kind of model, by scaling
 of columns, and for filling missing values.
 
 Each text defines `score`. If columns are scaled, the model's own function is renamed `of_scaled`, and a function that
 scales a row and passes it on follows; likewise `of_filled`, if missing values are filled. Missing values stay missing
-when scaled. The quantiles of all columns are in one array, column after column.
+when scaled. The quantiles of all columns are in one array, column after column. JavaScript is C in other words.
 """
 
+import re
+
+_ROWS_PYTHON = '''
+def score(x):
+    """The score of one row."""
+    d = len(FEATURES)
+    inner = ({} for i in range(len(WEIGHT)))
+    return sum(w * {} for w, v in zip(WEIGHT, inner))
+'''
 _SCALED_PYTHON = '''
 
 def score(x):
@@ -53,27 +62,9 @@ def score(x):
             total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]))
     return total
 ''',
-    "waves": '''
-def score(x):
-    """The score of one row."""
-    d = len(FEATURES)
-    waves = (PHASE[i] + sum(ROW[i * d + j] * x[j] for j in range(d)) for i in range(len(WEIGHT)))
-    return sum(w * cos(wave) for w, wave in zip(WEIGHT, waves))
-''',
-    "rbf": '''
-def score(x):
-    """The score of one row."""
-    d = len(FEATURES)
-    squares = (sum((x[j] - ROW[i * d + j]) ** 2 for j in range(d)) for i in range(len(WEIGHT)))
-    return sum(w * exp(-GAMMA * square) for w, square in zip(WEIGHT, squares))
-''',
-    "polynomial": '''
-def score(x):
-    """The score of one row."""
-    d = len(FEATURES)
-    products = (sum(x[j] * ROW[i * d + j] for j in range(d)) for i in range(len(WEIGHT)))
-    return sum(w * (GAMMA * product + COEF0) ** DEGREE for w, product in zip(WEIGHT, products))
-''',
+    "waves": _ROWS_PYTHON.format("PHASE[i] + sum(ROW[i * d + j] * x[j] for j in range(d))", "cos(v)"),
+    "rbf": _ROWS_PYTHON.format("sum((x[j] - ROW[i * d + j]) ** 2 for j in range(d))", "exp(-GAMMA * v)"),
+    "polynomial": _ROWS_PYTHON.format("sum(x[j] * ROW[i * d + j] for j in range(d))", "(GAMMA * v + COEF0) ** DEGREE"),
     "columns": _SCALED_PYTHON.format("(v - CENTRE[k]) / WIDTH[k]"),
     "log": _SCALED_PYTHON.format("copysign(log1p(abs(v)), v) / WIDTH[k]"),
     "quantile": '''
@@ -112,129 +103,18 @@ PYTHON["surfaces"] = PYTHON["curves"].replace(
     return total
 """,
 )
-_SCALED_JAVASCRIPT = """
-// the score of one row, whose columns are scaled first
-function score(x) {
-  const z = Array.from(x);
-  for (let k = 0; k < SCALED.length; k++) {
-    const v = x[SCALED[k]];
-    if (v != null && v === v) z[SCALED[k]] = EXPRESSION;
-  }
-  return of_scaled(z);
-}
-"""
-JAVASCRIPT = {
-    "linear": """
-function score(x) {
-  let total = OFFSET;
-  for (let k = 0; k < WEIGHT.length; k++) total += WEIGHT[k] * x[FEATURE[k]];
-  return total;
-}
-""",
-    "trees": """
-// null, undefined and NaN are missing values
-function score(x) {
-  let total = START;
-  for (let node of ROOT) {
-    while (FEATURE[node] >= 0) {
-      const v = x[FEATURE[node]];
-      const missing = v == null || v !== v || (v === 0 && (MISSING[node] & 2));
-      const left = missing ? MISSING[node] & 1 : v <= NUMBER[node];
-      node = left ? CHILD[node] : CHILD[node] + 1;
+_ROWS_C = """
+double score(const double *x)
+{
+    double total = 0;
+    for (int i = 0; i < N; i++) {
+        double v = %s;
+        for (int j = 0; j < N_FEATURES; j++) v += %s;
+        total += WEIGHT[i] * %s;
     }
-    total += NUMBER[node];
-  }
-  return total;
-}
-""",
-    "curves": """
-// the sum of the features' curves, linear between knots
-function score(x) {
-  let total = 0;
-  for (let k = 0; k < SLOPE.length; k++) {
-    const v = x[FEATURE[k]], first = START[k], last = START[k + 1] - 1;
-    let i = first;
-    while (i < last && KNOT[i + 1] <= v) i++;
-    if (v < KNOT[first] || i === last) total += HEIGHT[i] + SLOPE[k] * (v - KNOT[i]);
-    else total += HEIGHT[i] + (HEIGHT[i + 1] - HEIGHT[i]) * ((v - KNOT[i]) / (KNOT[i + 1] - KNOT[i]));
-  }
-  return total;
-}
-""",
-    "waves": """
-function score(x) {
-  const d = FEATURES.length;
-  let total = 0;
-  for (let i = 0; i < WEIGHT.length; i++) {
-    let wave = PHASE[i];
-    for (let j = 0; j < d; j++) wave += ROW[i * d + j] * x[j];
-    total += WEIGHT[i] * Math.cos(wave);
-  }
-  return total;
-}
-""",
-    "rbf": """
-function score(x) {
-  const d = FEATURES.length;
-  let total = 0;
-  for (let i = 0; i < WEIGHT.length; i++) {
-    let square = 0;
-    for (let j = 0; j < d; j++) square += (x[j] - ROW[i * d + j]) ** 2;
-    total += WEIGHT[i] * Math.exp(-GAMMA * square);
-  }
-  return total;
-}
-""",
-    "polynomial": """
-function score(x) {
-  const d = FEATURES.length;
-  let total = 0;
-  for (let i = 0; i < WEIGHT.length; i++) {
-    let product = 0;
-    for (let j = 0; j < d; j++) product += x[j] * ROW[i * d + j];
-    total += WEIGHT[i] * (GAMMA * product + COEF0) ** DEGREE;
-  }
-  return total;
-}
-""",
-    "columns": _SCALED_JAVASCRIPT.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
-    "log": _SCALED_JAVASCRIPT.replace("EXPRESSION", "Math.sign(v) * Math.log1p(Math.abs(v)) / WIDTH[k]"),
-    "quantile": """
-// the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones
-function place(v, first) {
-  const top = QUANTILES - 1;
-  let low = 0;
-  while (low < QUANTILES && QUANTILE[first + low] < v) low++;
-  let high = low;
-  while (high < QUANTILES && QUANTILE[first + high] === v) high++;
-  if (low < high) return 0.5 * (low + high - 1) / top;
-  if (low === 0 || low === QUANTILES) return low === 0 ? 0 : 1;
-  const below = QUANTILE[first + low - 1];
-  return (low - 1 + (v - below) / (QUANTILE[first + low] - below)) / top;
+    return total;
 }
 """
-    + _SCALED_JAVASCRIPT.replace("EXPRESSION", "place(v, QUANTILES * k)"),
-    "filled": """
-// null, undefined and NaN are missing values, which are filled first
-function score(x) {
-  const gone = Array.from(x, (v) => v == null || v !== v);
-  const z = FILL.map((f, j) => (gone[j] ? f : x[j]));
-  return of_filled(z.concat(MARKED.map((j) => Number(gone[j]))));
-}
-""",
-    "sum": "function score(x) {\n  return CALLS;\n}",
-}
-JAVASCRIPT["surfaces"] = JAVASCRIPT["curves"].replace(
-    "  return total;\n",
-    """  for (let k = 0; k < WEIGHT.length; k++) {
-    let w = WEIGHT[k];
-    for (let i = 2 * k; i < 2 * k + 2; i++)
-      w *= Math.min(1, Math.max(0, (x[PAIR[i]] - BEGIN[i]) / (END[i] - BEGIN[i])));
-    total += w;
-  }
-  return total;
-""",
-)
 _SCALED_C = """
 /* the score of one row, whose columns are scaled first */
 double score(const double *x)
@@ -243,7 +123,7 @@ double score(const double *x)
     for (int j = 0; j < WIDE; j++) z[j] = x[j];
     for (int k = 0; k < COLUMNS; k++) {
         double v = x[SCALED[k]];
-        if (!isnan(v)) z[SCALED[k]] = EXPRESSION;
+        if (!isnan(v)) z[SCALED[k]] = %s;
     }
     return of_scaled(z);
 }
@@ -258,7 +138,7 @@ double score(const double *x)
 }
 """,
     "trees": """
-/* NAN is a missing value */
+/* missing values are NAN */
 double score(const double *x)
 {
     double total = START;
@@ -290,64 +170,28 @@ double score(const double *x)
     return total;
 }
 """,
-    "waves": """
-double score(const double *x)
-{
-    double total = 0;
-    for (int i = 0; i < N; i++) {
-        double wave = PHASE[i];
-        for (int j = 0; j < N_FEATURES; j++) wave += ROW[i * N_FEATURES + j] * x[j];
-        total += WEIGHT[i] * cos(wave);
-    }
-    return total;
-}
-""",
-    "rbf": """
-double score(const double *x)
-{
-    double total = 0;
-    for (int i = 0; i < N; i++) {
-        double square = 0;
-        for (int j = 0; j < N_FEATURES; j++) {
-            double gap = x[j] - ROW[i * N_FEATURES + j];
-            square += gap * gap;
-        }
-        total += WEIGHT[i] * exp(-GAMMA * square);
-    }
-    return total;
-}
-""",
-    "polynomial": """
-double score(const double *x)
-{
-    double total = 0;
-    for (int i = 0; i < N; i++) {
-        double product = 0;
-        for (int j = 0; j < N_FEATURES; j++) product += x[j] * ROW[i * N_FEATURES + j];
-        total += WEIGHT[i] * pow(GAMMA * product + COEF0, DEGREE);
-    }
-    return total;
-}
-""",
-    "columns": _SCALED_C.replace("EXPRESSION", "(v - CENTRE[k]) / WIDTH[k]"),
-    "log": _SCALED_C.replace("EXPRESSION", "copysign(log1p(fabs(v)), v) / WIDTH[k]"),
+    "waves": _ROWS_C % ("PHASE[i]", "ROW[i * N_FEATURES + j] * x[j]", "cos(v)"),
+    "rbf": _ROWS_C % ("0", "(x[j] - ROW[i * N_FEATURES + j]) * (x[j] - ROW[i * N_FEATURES + j])", "exp(-GAMMA * v)"),
+    "polynomial": _ROWS_C % ("0", "x[j] * ROW[i * N_FEATURES + j]", "pow(GAMMA * v + COEF0, DEGREE)"),
+    "columns": _SCALED_C % "(v - CENTRE[k]) / WIDTH[k]",
+    "log": _SCALED_C % "copysign(log1p(fabs(v)), v) / WIDTH[k]",
     "quantile": """
 /* the position of a value among the quantiles from `first` on, 0 to 1: linear between two, the middle of equal ones */
-static double place(double v, int first)
+double place(double v, int first)
 {
     int low = 0, top = QUANTILES - 1;
     while (low < QUANTILES && QUANTILE[first + low] < v) low++;
     int high = low;
     while (high < QUANTILES && QUANTILE[first + high] == v) high++;
     if (low < high) return 0.5 * (low + high - 1) / top;
-    if (low == 0 || low == QUANTILES) return low != 0;
+    if (low == 0 || low == QUANTILES) return low == 0 ? 0 : 1;
     double below = QUANTILE[first + low - 1];
     return (low - 1 + (v - below) / (QUANTILE[first + low] - below)) / top;
 }
 """
-    + _SCALED_C.replace("EXPRESSION", "place(v, QUANTILES * k)"),
+    + _SCALED_C % "place(v, QUANTILES * k)",
     "filled": """
-/* NAN is a missing value, which is filled first */
+/* missing values, which are NAN, are filled first */
 double score(const double *x)
 {
     double z[WIDE];
@@ -369,3 +213,16 @@ C["surfaces"] = C["curves"].replace(
     return total;
 """,
 )
+_JAVASCRIPT = {  # words of C -> the same in JavaScript
+    r"double score\(const double \*x\)": "function score(x)",
+    r"double place\(double v, int first\)": "function place(v, first)",
+    r"double z\[WIDE\]": "const z = []",
+    r"\b(double|int) ": "let ",
+    r"isnan\(([^()]*)\)": r"(\1 == null || isNaN(\1))",
+    r"copysign\((.*), v\)": r"Math.sign(v) * \1",
+    r"\bf?(cos|exp|pow|log1p|min|max|abs)\(": r"Math.\1(",
+    r"\bNAN\b": "null, undefined or NaN",
+}
+JAVASCRIPT = dict(C)
+for word, other in _JAVASCRIPT.items():
+    JAVASCRIPT = {name: re.sub(word, other, text) for name, text in JAVASCRIPT.items()}

@@ -110,20 +110,21 @@ PLUGIN = Format(
 )  # fmt: skip
 FORMATS: dict[str, Format] = {
     "python": Format(
-        ("model.py",), code.write_python, (Consumer("python", lambda: True, code.run_python),), ALL, BY_COLUMNS,
+        ("model.py",), partial(code.write_code, "python"), (Consumer("python", lambda: True, code.run_python),), ALL,
+        BY_COLUMNS,
         test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
         "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "c": Format(
-        ("model.c",), code.write_c, (Consumer("a C compiler", lambda: code.compiler() is not None, code.run_c),), ALL,
-        BY_COLUMNS,
+        ("model.c",), partial(code.write_code, "c"),
+        (Consumer("a C compiler", lambda: code.compiler() is not None, code.run_c),), ALL, BY_COLUMNS,
         test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
         "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
         "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
         "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
     ),
     "javascript": Format(
-        ("model.js",), code.write_javascript,
+        ("model.js",), partial(code.write_code, "javascript"),
         (Consumer("node", lambda: shutil.which("node") is not None, code.run_node),), ALL, BY_COLUMNS,
         test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
         'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
