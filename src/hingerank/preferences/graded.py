@@ -32,28 +32,25 @@ class QueryPreferences:
     ----------
     y : the numbers that pairs are made from, one per row
     offsets : Q + 1 borders of the query blocks
+    n_items, n_queries : number of rows and of queries
     shards : ranges of queries that are swept together
     item_weight, query_weight : given weights of rows and of queries, or None
     pairs_differ : whether pairs have weights that are not a product of these
     tree : the nodes that compare losers with winners
     """
 
-    y: Floats
-    offsets: Integers
-    shards: list[tuple[int, int]]
     item_weight: Floats | None
-    query_weight: Floats | None
     pairs_differ: bool
     tree: GradeTree
     _weighted: bool  # whether the tree has row weights
 
-    @property
-    def n_items(self) -> int:
-        return len(self.y)
-
-    @property
-    def n_queries(self) -> int:
-        return len(self.offsets) - 1
+    def __init__(self, y: Floats, offsets: ArrayLike, query_weight: ArrayLike | None, pair_weight: str):
+        self.y, self.offsets = y, check_offsets(offsets, n_rows=len(y))
+        self.n_items, self.n_queries = len(y), len(self.offsets) - 1
+        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
+        if pair_weight not in ("uniform", "query"):
+            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
+        self.query_weight = check_weights(query_weight, self.n_queries, "query_weight")
 
     @property
     def pairs_per_query(self) -> Integers:
@@ -110,6 +107,7 @@ class QueryPreferences:
         node = t.node[nodes] + np.repeat(shift, np.diff(node_start))[:, None]
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
         part.y, part.offsets, part.shards = self.y[rows], offsets, cut_shards(offsets, ROWS_PER_SHARD)
+        part.n_items, part.n_queries = len(part.y), len(offsets) - 1
         part.item_weight = None if self.item_weight is None else self.item_weight[rows]
         part.query_weight = None if self.query_weight is None else self.query_weight[queries]
         part.tree = t._replace(
@@ -227,55 +225,35 @@ class GradedPreferences(QueryPreferences):
         grade_weight: ArrayLike | None = None,
         pair_weight: str = "uniform",
     ):
-        self.y = check_grades(y, np.size(y))
-        self.offsets = check_offsets(offsets, n_rows=len(self.y))
-        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
-        if pair_weight not in ("uniform", "query"):
-            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
+        super().__init__(check_grades(y, np.size(y)), offsets, query_weight, pair_weight)
         item = check_weights(item_weight, self.n_items, "item_weight")
         winner = check_weights(winner_weight, self.n_items, "winner_weight")
-        query = check_weights(query_weight, self.n_queries, "query_weight")
-        self.item_weight, self.query_weight = item, query
-        self.pairs_differ = winner is not None or grade_weight is not None or pair_weight != "uniform"
+        self.item_weight, by_grades = item, grade_weight is not None
+        self.pairs_differ = winner is not None or by_grades or pair_weight != "uniform"
         self._weighted = item is not None or winner is not None
-        self.tree = self._grow(item, winner, query, grade_weight, pair_weight)
-
-    def _grow(
-        self,
-        item: Floats | None,
-        winner: Floats | None,
-        query: Floats | None,
-        grade_weight: ArrayLike | None,
-        pair_weight: str,
-    ) -> GradeTree:
-        y, offsets, n_queries = self.y, self.offsets, self.n_queries
-        perm, n_grades = np.empty(len(y), np.int32), np.zeros(n_queries, np.int64)
-        run_shards(lambda ab: sort_by_grade(y, offsets, *ab, perm, n_grades), self.shards)
-        by_pairs = grade_weight is not None
-        nodes = n_grades * (n_grades - 1) // 2 if by_pairs else np.maximum(n_grades - 1, 0)
+        grades, borders, n = self.y, self.offsets, self.n_items
+        perm, n_grades = np.empty(n, np.int32), np.zeros(self.n_queries, np.int64)
+        run_shards(lambda ab: sort_by_grade(grades, borders, *ab, perm, n_grades), self.shards)
+        nodes = n_grades * (n_grades - 1) // 2 if by_grades else np.maximum(n_grades - 1, 0)
         node_start, leaf_start = np.append(0, np.cumsum(nodes)), np.append(0, np.cumsum(n_grades))
         leaf, node = np.empty(leaf_start[-1], np.int64), np.empty((node_start[-1], 4), np.int64)
-        fill = list_grade_pairs if by_pairs else grow_tree
-        run_shards(lambda ab: fill(y, offsets, perm, *ab, node_start, leaf_start, leaf, node), self.shards)
+        fill = list_grade_pairs if by_grades else grow_tree
+        run_shards(lambda ab: fill(grades, borders, perm, *ab, node_start, leaf_start, leaf, node), self.shards)
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
-        scale = np.ones(len(node))
-        row = np.repeat(offsets[:-1], np.diff(offsets)) + perm if by_pairs or self._weighted else None
-        if grade_weight is not None:
-            scale *= _grade_scale(grade_weight, y[row], node)
-        loser = np.ones(len(y)) if item is None else item[row]
-        winners = loser if winner is None else loser * winner[row]
-        tree = GradeTree(
-            offsets, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, scale, winners, loser,
-            not by_pairs, int(np.diff(offsets).max(initial=0)),
+        row = np.repeat(borders[:-1], np.diff(borders)) + perm if by_grades or self._weighted else None
+        loser = np.ones(n) if item is None else item[row]
+        self.tree = GradeTree(
+            borders, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, np.ones(len(node)), loser, loser,
+            not by_grades, int(np.diff(borders).max(initial=0)),
         )  # fmt: skip
-        if query is not None or pair_weight == "query":
-            self.tree = tree._replace(scale=np.ones(len(node)), winner=loser)
-            factor = np.ones(n_queries) if query is None else query.copy()
+        scale = np.ones(len(node)) if grade_weight is None else _grade_scale(grade_weight, grades[row], node)
+        if self.query_weight is not None or pair_weight == "query":
+            factor = np.ones(self.n_queries) if self.query_weight is None else self.query_weight.copy()
             if pair_weight == "query":
                 pairs = self.weight_per_query  # including row weights: a row given twice counts twice here too
                 factor /= np.where(pairs > 0, pairs, 1.0)
             scale *= np.repeat(factor, np.diff(node_start))
-        return tree
+        self.tree = self.tree._replace(scale=scale, winner=loser if winner is None else loser * winner[row])
 
 
 def _grade_scale(grade_weight: ArrayLike, y_by_position: Floats, node: Integers) -> Floats:

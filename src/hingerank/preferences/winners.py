@@ -4,10 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.arrays import Floats
-from hingerank.data.blocks import check_offsets
 from hingerank.kernels.sweeps import GradeTree, sort_by_grade
-from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.preferences.graded import ROWS_PER_SHARD, QueryPreferences, check_weights
+from hingerank.kernels.threads import run_shards
+from hingerank.preferences.graded import QueryPreferences, check_weights
 
 LOWEST = -1e300  # used as log 0 in exponentials
 
@@ -44,12 +43,8 @@ class WeightedWinners(QueryPreferences):
     ):
         u = check_weights(winner_weight, np.size(winner_weight), "winner_weight")
         assert u is not None
-        self.y, self.offsets = u, check_offsets(offsets, n_rows=len(u))
-        self.shards = cut_shards(self.offsets, ROWS_PER_SHARD)
-        if pair_weight not in ("uniform", "query"):
-            raise ValueError(f"pair_weight must be 'uniform' or 'query', not {pair_weight!r}")
-        self.item_weight, self.query_weight = None, check_weights(query_weight, self.n_queries, "query_weight")
-        self.pairs_differ, self._weighted = pair_weight != "uniform", True
+        super().__init__(u, offsets, query_weight, pair_weight)
+        self.item_weight, self.pairs_differ, self._weighted = None, pair_weight != "uniform", True
         self.tree = self._grow()
         factor = np.ones(self.n_queries) if self.query_weight is None else self.query_weight
         if pair_weight == "query":
