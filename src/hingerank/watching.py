@@ -25,6 +25,12 @@ class Board:
             parts = (self.task, self.outlook, text)
             self._write(": ".join(part for part in parts if part))
 
+    def tell(self, iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
+        """Show the figures of a solver's iteration."""
+        value = figures.get(measured)
+        goal = f", {measured} {value:.2g} (until {tolerance:.2g})" if isinstance(value, float) else ""
+        self(f"iteration {iteration}{goal}, {figures.get('seconds', 0.0):.1f} s")
+
     def _write(self, text: str) -> None:
         end = "" if self.live else "\n"
         start = "\r" if self.live else ""
@@ -38,7 +44,7 @@ class Board:
             self.stream.flush()
 
 
-_BOARD: ContextVar[Board | None] = ContextVar("hingerank progress", default=None)
+BOARD: ContextVar[Board | None] = ContextVar("hingerank progress", default=None)
 
 
 @contextmanager
@@ -56,31 +62,22 @@ def progress(stream: IO[str] | None = None) -> Iterator[None]:
     ...     ranker = hr.RankSVM(C=0.01).fit(hr.make_letor(20, seed=0))
     """
     board = Board(sys.stderr if stream is None else stream)
-    token = _BOARD.set(board)
+    token = BOARD.set(board)
     try:
         yield
     finally:
-        _BOARD.reset(token)
+        BOARD.reset(token)
         board.close()
 
 
 def is_watched() -> bool:
     """Whether progress is shown, so that texts for it are worth making."""
-    return _BOARD.get() is not None
-
-
-def tell(iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
-    """Show the figures of a solver's iteration."""
-    board = _BOARD.get()
-    if board is not None:
-        value = figures.get(measured)
-        goal = f", {measured} {value:.2g} (until {tolerance:.2g})" if isinstance(value, float) else ""
-        board(f"iteration {iteration}{goal}, {figures.get('seconds', 0.0):.1f} s")
+    return BOARD.get() is not None
 
 
 def tell_task(task: str) -> None:
     """Show what the following fits are part of."""
-    board = _BOARD.get()
+    board = BOARD.get()
     if board is not None:
         board.task, board.outlook = task, ""
         board("…")
@@ -88,7 +85,7 @@ def tell_task(task: str) -> None:
 
 def tell_outlook(outlook: str) -> None:
     """Show how far a search is, and how long it may still take."""
-    board = _BOARD.get()
+    board = BOARD.get()
     if board is not None:
         board.outlook = outlook
         board("")

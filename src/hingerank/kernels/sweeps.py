@@ -349,16 +349,11 @@ def query_curvature(q, v, base, tree, state, terms, floats, z):
 # Passes over queries, from scores or fused with one reading of the feature rows
 
 
-def _room(tree):
-    """Work arrays for one query: (rows of floats, rows of whole numbers)."""
-    return np.empty((4, tree.widest + 1)), np.empty((2, tree.widest), np.int32)
-
-
 @with_room
 def score_pass(s, first, last, tree, state, terms, z):
     """Moments of the active pairs at scores s (see query_windows); z = the loss's gradient in scores."""
-    moments = np.zeros((len(terms), 3))
-    _score_pass(s, first, last, tree, state, terms, moments, *_room(tree), z)
+    moments, floats, ints = np.zeros((len(terms), 3)), np.empty((4, tree.widest + 1)), np.empty((2, tree.widest), "i4")
+    _score_pass(s, first, last, tree, state, terms, moments, floats, ints, z)
     return moments
 
 
@@ -371,7 +366,7 @@ def _score_pass(s, first, last, tree, state, terms, moments, floats, ints, z):
 @with_room
 def curvature_pass(v, first, last, tree, state, terms, z):
     """z = (Hessian of the loss in scores) v."""
-    _curvature_pass(v, first, last, tree, state, terms, _room(tree)[0], z)
+    _curvature_pass(v, first, last, tree, state, terms, np.empty((4, tree.widest + 1)), z)
 
 
 @kernel
@@ -383,8 +378,9 @@ def _curvature_pass(v, first, last, tree, state, terms, floats, z):
 @with_room
 def fused_loss_pass(rows, w, stride, tree, state, terms, shard):
     """(moments, gradient in w) of every stride-th query of the shard at w; each row is read once."""
-    moments, g = np.zeros((len(terms), 3)), np.zeros(len(w))
-    _fused_loss_pass(rows, w, *shard, stride, tree, state, terms, moments, *_room(tree), g)
+    moments, floats, ints = np.zeros((len(terms), 3)), np.empty((4, tree.widest + 1)), np.empty((2, tree.widest), "i4")
+    g = np.zeros(len(w))
+    _fused_loss_pass(rows, w, *shard, stride, tree, state, terms, moments, floats, ints, g)
     return moments, g
 
 
@@ -404,8 +400,8 @@ def fused_curvature_pass(rows, v, stride, tree, state, terms, shard):
     """(Hessian in w of the loss of every stride-th query of the shard) v; each row is read once."""
     g = np.zeros(len(v))
     together = together_rows(rows[0]) if len(rows) == 4 and stride == 1 else 0
-    s = np.empty(max(tree.widest, together))
-    _fused_curvature_pass(rows, v, *shard, stride, together, tree, state, terms, _room(tree)[0], s, g)
+    floats, s = np.empty((4, tree.widest + 1)), np.empty(max(tree.widest, together))
+    _fused_curvature_pass(rows, v, *shard, stride, together, tree, state, terms, floats, s, g)
     return g
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hingerank.arrays import Facts, Given, Vector
 from hingerank.notebook import html_table
-from hingerank.watching import tell
+from hingerank.watching import BOARD
 
 GAP, ABSOLUTE_GAP, STATIONARY = "relative duality gap", "duality gap", "stationarity"  # kinds of certificates
 ROUNDING = 1e-14  # relative error of a value that is a sum over many pairs
@@ -187,7 +187,9 @@ class Run:
         current weights, which the callback gets and the trace does not store."""
         entry = {**figures, "seconds": self.seconds}
         self.trace.append(entry)
-        tell(len(self.trace), entry, self.tol, self.measured)
+        board = BOARD.get()
+        if board is not None:
+            board.tell(len(self.trace), entry, self.tol, self.measured)
         if self.callback is not None and self.callback(entry if w is None else {**entry, "w": w}):
             self.status = "callback"
         elif np.isnan(entry[self.measured]):
