@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hingerank.arrays import Floats, Integers, Vector
+from hingerank.arrays import Floats, Integers
 from hingerank.kernels.descent import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
@@ -18,31 +18,7 @@ ENOUGH = 0.02  # a model is solved until its violation is this fraction of the f
 NEAR = 1e-5  # below this fraction of the largest singular value the Gram matrix cannot resolve values
 
 
-class HalfSquare:
-    """½‖w‖², of vectors or anything else with an inner product (problem/kernel_space.py).
-
-    >>> HalfSquare().value(np.array([3.0, 4.0]))
-    12.5
-    """
-
-    def value(self, w: Vector) -> float:
-        return 0.5 * float(w @ w)
-
-    def gradient(self, w: Vector) -> Vector:
-        return w
-
-    def curvature(self, v: Vector) -> Vector:
-        return v
-
-    def add_hessian(self, H: Floats) -> Floats:
-        H[np.diag_indices_from(H)] += 1.0
-        return H
-
-    def add_diagonal(self, d: Floats) -> Floats:
-        return d + 1.0
-
-
-class GroupedSquare(HalfSquare):
+class GroupedSquare:
     """R(w) = ½‖w‖² + amount · Σ over groups ‖w_g‖, where some weights must not be negative.
 
     Let [v] be v with the negative entries of bounded weights set to 0. Then the minimiser of R(w) - <v, w> has the
@@ -61,6 +37,8 @@ class GroupedSquare(HalfSquare):
     [2.4, 3.2, 0.0]
     """
 
+    centre: Floats | float = 0.0  # of the smooth part, ½‖w - centre‖²
+
     def __init__(self, starts: Integers, amount: float, bounded: np.ndarray):
         self.starts, self.amount, self.bounded = starts, float(amount), bounded
         self.group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -69,8 +47,13 @@ class GroupedSquare(HalfSquare):
         """‖w_g‖ of every group."""
         return np.sqrt(np.bincount(self.group, w * w, len(self.starts) - 1))
 
+    def smooth(self, w: Floats) -> float:
+        """½‖w - centre‖²."""
+        apart = w - self.centre
+        return 0.5 * float(apart @ apart)
+
     def extra(self, w: Floats) -> float:
-        """R minus ½‖w‖²."""
+        """R minus its smooth part."""
         return self.amount * float(self.norms(w).sum()) if self.amount > 0 else 0.0
 
     def allowed(self, v: Floats) -> Floats:
@@ -80,11 +63,7 @@ class GroupedSquare(HalfSquare):
     def shrunk(self, v: Floats, step: float) -> Floats:
         """argmin over allowed w of  ½‖w - v‖² + step · amount · Σ ‖w_g‖."""
         v = self.allowed(v)
-        return v * self._kept(self.norms(v), step * self.amount)[self.group]
-
-    @staticmethod
-    def _kept(norms: Floats, amount: float) -> Floats:
-        return np.maximum(0.0, 1.0 - amount / np.maximum(norms, 1e-300))
+        return v * np.maximum(0.0, 1.0 - step * self.amount / np.maximum(self.norms(v), 1e-300))[self.group]
 
     def conjugate(self, v: Floats) -> float:
         """R*(v)."""
@@ -118,19 +97,13 @@ class NonNegativeNear(GroupedSquare):
 
     Examples
     --------
-    >>> NonNegativeNear(np.array([1.0, 1.0])).value(np.array([1.0, 3.0]))
+    >>> NonNegativeNear(np.array([1.0, 1.0])).smooth(np.array([1.0, 3.0]))
     2.0
     """
 
     def __init__(self, centre: Floats):
         super().__init__(np.arange(len(centre) + 1), 0.0, np.ones(len(centre), bool))
         self.centre = centre
-
-    def value(self, w: Floats) -> float:
-        return super().value(w - self.centre)
-
-    def gradient(self, w: Floats) -> Floats:
-        return w - self.centre
 
 
 class SparseStructure(Protocol):

@@ -122,10 +122,10 @@ def test_nothing_pulls_weights_away_from_a_centre_without_a_loss():
     near = NonNegativeNear(np.array([0.5, 2.0]))
     w, v = np.array([1.0, 1.0]), np.array([0.3, -4.0])
     best = np.maximum(0, near.centre + v)  # of <v, w> - R(w)
-    conjugate = v @ best - near.value(best)
-    gap = near.gap(w, near.gradient(w) - v)
-    assert gap == pytest.approx(near.value(w) + conjugate - v @ w)
-    assert near.conjugate(w - (near.gradient(w) - v)) == pytest.approx(near.value(0 * w) + conjugate)
+    conjugate = v @ best - near.smooth(best)
+    gap = near.gap(w, w - near.centre - v)
+    assert gap == pytest.approx(near.smooth(w) + conjugate - v @ w)
+    assert near.conjugate(near.centre + v) == pytest.approx(near.smooth(0 * w) + conjugate)
 
 
 def true_value(blending, rows):

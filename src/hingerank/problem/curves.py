@@ -152,6 +152,8 @@ class CurveBasis(Design):
     zero : whether curves are 0 at 0, as CSR requires, rather than at their middle knot
     """
 
+    breadth: int
+
     def __init__(self, knots: Knots, smoothness: float, sign: Floats, zero: bool):
         counts, d = knots.counts, len(knots.width)
         self.knots, self.smoothness, self.sign, self.counts = knots, smoothness, sign, counts
@@ -167,10 +169,7 @@ class CurveBasis(Design):
         self.unit = sign / np.sqrt(smoothness * np.maximum(counts - 1, 1))
         self.columns, self.last = np.arange(d), counts
         self.bin, self.place = self._reference(zero)
-
-    @property
-    def breadth(self) -> int:
-        return len(self.counts)
+        self.breadth = d
 
     def with_smoothness(self, smoothness: float) -> "CurveBasis":
         """The same at another smoothness."""
@@ -401,14 +400,11 @@ class StackedDesign(Design):
         self.curves, self.surfaces, self.border = curves, surfaces, curves.shape[1]
         self.shape = curves.shape[0], curves.shape[1] + surfaces.shape[1]
         self.numbers = curves.numbers + surfaces.numbers
+        self.breadth = curves.mixing.breadth + len(surfaces.grids)
 
     @property
     def smoothness(self) -> float:
         return self.curves.smoothness
-
-    @property
-    def breadth(self) -> int:
-        return self.curves.breadth + len(self.surfaces.grids)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return np.asarray(self.curves.scores(w[: self.border]) + self.surfaces.scores(w[self.border :]))

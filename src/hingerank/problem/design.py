@@ -54,21 +54,12 @@ class CompiledRows(Design):
 
 
 class RowsDesign(CompiledRows):
-    """Rows in memory, dense (C-ordered) or CSR, float32 or float64; sums are float64.
-
-    `rows` is the tuple that compiled passes take; see kernels/rows.py.
-    """
+    """Rows in memory, dense (C-ordered) or CSR, float32 or float64, also as a `matrix`; sums are float64."""
 
     def __init__(self, X: Matrix):
-        self.shape = X.shape
-        if sp.issparse(X):
-            X = X.tocsr()
-            self.rows = (X.data, X.indices, X.indptr)
-            self.numbers = X.nnz
-        else:
-            self.rows = (np.ascontiguousarray(X),)
-            self.numbers = X.size
-        self.dense = len(self.rows) == 1
+        X = sp.csr_matrix(X) if sp.issparse(X) else np.ascontiguousarray(X)
+        self.matrix, self.shape, self.dense = X, X.shape, not sp.issparse(X)
+        self.rows, self.numbers = ((X,), X.size) if self.dense else ((X.data, X.indices, X.indptr), X.nnz)
         # partial sums of a shard have d entries: limit the shards so that these stay well below the data
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
@@ -83,15 +74,9 @@ class RowsDesign(CompiledRows):
         spread = spread[spread > 0]
         return bool(len(spread)) and bool(spread.max() > UNEVEN * spread.min())
 
-    @property
-    def matrix(self) -> Matrix:
-        """The rows as a NumPy or SciPy matrix, without a copy."""
-        return self.rows[0] if self.dense else sp.csr_matrix(self.rows, shape=self.shape, copy=False)
-
     def columns(self, wanted: np.ndarray) -> "RowsDesign":
         """The design of only these columns."""
-        X = self.matrix
-        return RowsDesign(X[:, wanted] if sp.issparse(X) else np.take(X, wanted, axis=1))
+        return RowsDesign(np.take(self.matrix, wanted, axis=1) if self.dense else self.matrix[:, wanted])
 
 
 class WindowPass(Pass):

@@ -53,8 +53,8 @@ class RoundedHinge(Objective):
     def at(self, w: Vector) -> Point:
         return self.problem.at(w)
 
-    def samples(self) -> Sequence[Objective]:
-        return self.problem.samples()
+    def samples(self, larger: bool = False) -> Sequence[Objective]:
+        return [] if larger else self.problem.samples()
 
     @property
     def recycled(self) -> int:
@@ -82,9 +82,8 @@ class RoundedHinge(Objective):
         """The bounds that a point of the rounded problem gives for the hinge."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss
         w, (outer, inner) = point.w, point.moments
-        multipliers = self._multipliers(point)
-        combined = w - point.gradient  # sum a_ij (x_i - x_j)
-        least, rounding = 0.5 * float(combined @ combined), self.problem.rounding(point)
+        (gap, least), multipliers = self.gap(point), self._multipliers(point)  # least: of the sum of a_ij (x_i - x_j)
+        rounding = self.problem.rounding(point)
         kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])
         noise = ROUNDING * self.C * float(outer[2]) / self.width
         if outer[0] == inner[0]:  # no pair is within the kink, so rounding changes nothing
@@ -92,7 +91,7 @@ class RoundedHinge(Objective):
         return Bounds(
             0.5 * float(w @ w) + self.C * float(outer[1]),
             self.margin * multipliers - least - rounding,
-            self.gap(point) + max(kink, 0.0) + noise + rounding,
+            gap + max(kink, 0.0) + noise + rounding,
             kink,
             least - rounding,
         )

@@ -316,11 +316,9 @@ class KernelProblem(Objective):
         slope = f + self.C * self._bare(here.gradient)
         return Point(f, value, slope, curvature, here.moments, None, first)
 
-    def gap(self, point: Point) -> float:
-        return super().gap(point) + self.rounding(point)
-
-    def least_gain(self, point: Point) -> float:
-        return super().least_gain(point) - self.rounding(point)
+    def gap(self, point: Point) -> tuple[float, float]:
+        (gap, least), rounding = super().gap(point), self.rounding(point)
+        return gap + rounding, least - rounding
 
     def rounding(self, point: Point) -> float:
         """A bound on the rounding error of ½aᵀKa + C z·Ka and of its gap, if each entry of K is off by a few digits.

@@ -180,10 +180,7 @@ class MixedDesign(Design):
     def __init__(self, inner: Design, mixing: Design):
         self.inner, self.mixing = inner, mixing
         self.shape, self.numbers = (inner.shape[0], mixing.shape[1]), inner.numbers
-
-    @property
-    def breadth(self) -> int:
-        return self.mixing.breadth
+        self.breadth = mixing.breadth
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.inner.scores(self.mixing.scores(w))

@@ -15,7 +15,7 @@ from hingerank.arrays import Vector
 from hingerank.data.checks import positive, vector
 from hingerank.losses import Loss, PairLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.structures import HalfSquare
+from hingerank.structures import GroupedSquare
 
 ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL = 10_000, 100, 16_384
 LARGEST_HESSIAN = 400
@@ -70,26 +70,24 @@ class Objective(Protocol):
         """The value at w = 0."""
         return self.at(np.zeros(self.dimension)).value
 
-    def gap(self, point: Point) -> float:
-        """Upper bound on value - optimum: ½‖∇f(w)‖² if the structure is ½‖w‖² and the loss convex.
+    def gap(self, point: Point) -> tuple[float, float]:
+        """(Upper bound on value - optimum: ½‖∇f(w)‖² if the structure is ½‖w‖² and the loss convex; lower bound on
+        f(0) - f(w) plus that, free of the rounding of f: ½‖v‖²).
 
         f(w) = ½‖w‖² + C Σ c ℓ(t), t = <w, x_i - x_j>, has the dual  max over a of  -½‖Σ a (x_i - x_j)‖² - C Σ c
         ℓ*(-a / (C c)).  The point a = -C c ℓ'(t) is feasible by construction, and Fenchel's equality
         ℓ(t) + ℓ*(ℓ'(t)) = t ℓ'(t)  makes the gap there, with v = Σ a (x_i - x_j) = w - ∇f(w),
         ½‖w‖² + ½‖v‖² - <w, v> = ½‖w - v‖² = ½‖∇f(w)‖². If the loss is not convex the same number measures stationarity:
         what a gradient step would gain against the curvature of the norm alone.
+
+        f(0) minus the dual's value at a is  C Σ c (ℓ(0) + ℓ*(ℓ'(t))) + ½‖v‖², and by Fenchel's inequality no term of
+        the sum is negative. If the optimum is near 0 the sum vanishes.
         """
         gap = 0.5 * float(point.gradient @ point.gradient)
-        return gap if gap != 0 or not np.any(point.gradient) else SMALLEST  # underflow is not an exact zero
-
-    def least_gain(self, point: Point) -> float:
-        """Lower bound on f(0) - f(w) + gap, free of the rounding of f: ½‖v‖², v = w - ∇f(w).
-
-        f(0) minus the dual's value at a = -C c ℓ'(t) is  C Σ c (ℓ(0) + ℓ*(ℓ'(t))) + ½‖v‖², and by Fenchel's inequality
-        no term of the sum is negative. If the optimum is near 0 the sum vanishes.
-        """
+        if gap == 0 and np.any(point.gradient):  # underflow is not an exact zero
+            gap = SMALLEST
         v = point.w - point.gradient
-        return 0.5 * float(v @ v)
+        return gap, 0.5 * float(v @ v)
 
     def rounding(self, point: Point) -> float:
         """Bound on the rounding error of the value and of the gap, if it can be large."""
@@ -99,12 +97,9 @@ class Objective(Protocol):
         """Approximate diagonal of the Hessian at the last point evaluated, or None if it is not cheap."""
         return None
 
-    def samples(self) -> "Sequence[Objective]":
-        """The same problem on samples of the data, small to large, if their solutions are good starts."""
-        return []
-
-    def larger_samples(self) -> "Sequence[Objective]":
-        """Samples larger than these, small to large, if their gradients cost little beside that of the whole."""
+    def samples(self, larger: bool = False) -> "Sequence[Objective]":
+        """The same problem on samples of the data, small to large, if their solutions are good starts; or those that
+        are larger, if their gradients cost little beside that of the whole."""
         return []
 
     @property
@@ -155,20 +150,16 @@ class Pass(Protocol):
 
 
 class Design(Protocol):
-    """How features are applied, whatever their storage. `numbers`: how many a product reads."""
+    """How features are applied, whatever their storage."""
 
     shape: tuple[int, int]
-    numbers: int = 0
+    numbers: int = 0  # how many a product reads
+    breadth: int | None = None  # how many weights a sample must determine, if the norm keeps most of them small
 
     @property
     def uneven(self) -> bool:
         """Whether the Hessian's diagonal may be so uneven that it is worth computing."""
         return False
-
-    @property
-    def breadth(self) -> int:
-        """The number of weights that a sample must determine: all, unless the norm keeps most of them small."""
-        return self.shape[1]
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Φ w."""
@@ -195,7 +186,7 @@ class Problem(Objective):
     design : how features are applied.
     loss : of scores, given preferences.
     preferences : which rows should be above which.
-    structure : the penalty on the weights; ½‖w‖² by default.
+    structure : the penalty on the weights, ½‖w‖² by default; its smooth part here (`GroupedProblem` sees the rest)
     C : weight of the loss.
     """
 
@@ -204,25 +195,30 @@ class Problem(Objective):
         design: Design,
         loss: Loss,
         preferences: Preferences,
-        structure: HalfSquare | None = None,
+        structure: GroupedSquare | None = None,
         C: float = 1.0,
     ):
         self.design, self.loss, self.preferences = design, loss, preferences
-        self.structure = HalfSquare() if structure is None else structure
+        self.centre = 0.0 if structure is None else structure.centre
         self.C, self.dimension, self.convex = positive("C", C), design.shape[1], loss.convex
         self._pass = design.sweep(loss, preferences)
 
     def at(self, w: np.ndarray) -> Point:
         w = vector("w", w, self.dimension).copy()
-        here, C, structure, passed = self._pass.at(w), self.C, self.structure, self._pass
-        fused = passed.graded is not None and self.dimension <= LARGEST_HESSIAN
+        here, C, passed, apart = self._pass.at(w), self.C, self._pass, w - self.centre
+
+        def hessian() -> np.ndarray:
+            H = C * passed.hessian(w)
+            H[np.diag_indices_from(H)] += 1.0
+            return H
+
         return Point(
             w,
-            structure.value(w) + C * here.value,
-            structure.gradient(w) + C * here.gradient,
-            lambda v: structure.curvature(v) + C * here.curvature(vector("v", v, len(w))),
+            0.5 * float(apart @ apart) + C * here.value,
+            apart + C * here.gradient,
+            lambda v: v + C * here.curvature(vector("v", v, len(w))),
             here.moments,
-            (lambda: structure.add_hessian(C * passed.hessian(w))) if fused else None,
+            hessian if passed.graded is not None and self.dimension <= LARGEST_HESSIAN else None,
         )
 
     def origin(self) -> float:
@@ -235,50 +231,42 @@ class Problem(Objective):
 
     def diagonal(self, point: Point) -> np.ndarray | None:
         loss = self._pass.diagonal(point.w) if self.convex else None
-        return None if loss is None else self.structure.add_diagonal(self.C * loss)
+        return None if loss is None else self.C * loss + 1.0
 
-    def samples(self) -> "list[Problem]":
+    def samples(self, larger: bool = False) -> "list[Problem]":
         """The same problem on every k-th query, small to large, if the data are large enough for that to help.
 
         The loss is scaled up to the total pair weight, so a sample's optimum and Hessian are close to those of the
         whole. They are used as a start and as a cheap model of the curvature, never as the result.
         """
-        graded = self._pass.graded
-        return [] if graded is None else self._samples(self._strides(graded), graded)
-
-    def larger_samples(self) -> "list[Problem]":
-        graded = self._pass.graded
-        if graded is None or not self._pass.halves:
+        graded, breadth = self._pass.graded, self.design.breadth or self.dimension
+        if graded is None or (larger and not self._pass.halves):
             return []
-        strides = [LARGER_STRIDE for last in self._strides(graded)[-1:] if last >= 4 * LARGER_STRIDE]
-        return self._samples(strides, graded)
-
-    def _strides(self, graded: QueryPreferences) -> list[int]:
-        """Those of a small sample, if there can be one, and of one that is large enough for its Hessian to be used."""
-        rows, queries, breadth = graded.n_items, graded.n_queries, self.design.breadth
+        rows, queries = graded.n_items, graded.n_queries
         most = min(rows // max(ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT * breadth), queries // 100)
         if most < SMALLEST_STRIDE:
             return []
-        last = min(LARGEST_STRIDE, 1 << (most.bit_length() - 1))
-        most = min(rows // max(1000, 20 * breadth), queries // 20)
-        return [*[k for k in (8 * last, 4 * last) if k <= most][:1], last]
-
-    def _samples(self, strides: list[int], graded: QueryPreferences) -> "list[Problem]":
-        chosen = [(k, graded.weight_of(k)) for k in strides]
-        return [self._sample(k, graded.weight_of(1) / weight) for k, weight in chosen if weight > 0]
-
-    def _sample(self, stride: int, factor: float) -> "Problem":
-        part = self.with_C(self.C * factor)
-        part._pass, part.factor = self._pass.every(stride), factor
-        return part
+        last = min(LARGEST_STRIDE, 1 << (most.bit_length() - 1))  # large enough for its Hessian to be used
+        if larger:
+            strides = [LARGER_STRIDE] if last >= 4 * LARGER_STRIDE else []
+        else:
+            most = min(rows // max(1000, 20 * breadth), queries // 20)
+            strides = [*[k for k in (8 * last, 4 * last) if k <= most][:1], last]
+        parts = []
+        for stride, weight in [(k, graded.weight_of(k)) for k in strides]:
+            if weight > 0:
+                factor = graded.weight_of(1) / weight
+                part = self.with_C(self.C * factor)
+                part._pass, part.factor = self._pass.every(stride), factor
+                parts.append(part)
+        return parts
 
     @property
     def recycled(self) -> int:
-        costly = max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension)
-        if self.design.numbers >= costly:
+        design, breadth = self.design, self.design.breadth or self.dimension
+        if design.numbers >= max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension):
             return PRODUCTS_REMEMBERED
-        curves = self.design.breadth < self.dimension and self.design.numbers >= 100 * self.dimension
-        return PRODUCTS_OF_CURVES if curves else 0
+        return PRODUCTS_OF_CURVES if breadth < self.dimension and design.numbers >= 100 * self.dimension else 0
 
     def with_C(self, C: float) -> "Problem":
         """The same problem at another C, sharing everything that does not depend on it."""

@@ -225,23 +225,20 @@ class GroupedProblem(Problem):
     `at` evaluates the smooth part, ½‖w‖² + C · loss; `total` the whole objective.
     """
 
-    structure: GroupedSquare
-
     def __init__(self, design: Design, loss: Loss, preferences: Preferences, structure: GroupedSquare, C: float = 1.0):
         super().__init__(design, loss, preferences, structure, C)
+        self.structure = structure
 
     def origin(self) -> float:
-        return super().origin() + self.structure.value(np.zeros(self.dimension))
+        return super().origin() + self.structure.smooth(np.zeros(self.dimension))
 
     def total(self, point: Point) -> float:
         """The objective at a point."""
         return point.value + self.structure.extra(point.w)
 
-    def gap(self, point: Point) -> float:
-        return self.structure.gap(point.w, point.gradient)
-
-    def least_gain(self, point: Point) -> float:
-        return self.structure.conjugate(point.w - point.gradient)
+    def gap(self, point: Point) -> tuple[float, float]:
+        w, g = point.w, point.gradient
+        return self.structure.gap(w, g), self.structure.conjugate(w - g)
 
     @cached_property
     def largest_amount(self) -> float:

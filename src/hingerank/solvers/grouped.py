@@ -45,9 +45,9 @@ def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:
     """The point reached when the run stops."""
     point, size, iteration = problem.at(w), 1.0, 0
     while True:
-        value, gap = problem.total(point), problem.gap(point)
-        penalty = value - point.value + problem.structure.value(point.w)
-        left = run.relative(gap, value, problem.least_gain(point), penalty)
+        value, (gap, least) = problem.total(point), problem.gap(point)
+        penalty = value - point.value + problem.structure.smooth(point.w)
+        left = run.relative(gap, value, least, penalty)
         used = int(np.count_nonzero(problem.structure.norms(point.w)))
         if run.stops(iteration=iteration, value=value, gap=left, groups=used):
             return point
@@ -108,7 +108,7 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
             moved = np.where(turned[structure.group], 0.0, moved)
         trial = problem.at(moved)
         if value - problem.total(trial) > ENOUGH * max(forecast, 0.0) or (
-            forecast <= 1e-12 * abs(value) and problem.gap(trial) < problem.gap(point)
+            forecast <= 1e-12 * abs(value) and problem.gap(trial)[0] < problem.gap(point)[0]
         ):
             return trial
         step, forecast = 0.5 * step, 0.5 * forecast

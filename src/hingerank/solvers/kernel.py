@@ -26,18 +26,20 @@ def kernel_newton(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3
     tol."""
     solution = newton(problem, w, tol=tol, **options)
     if solution.certificate.converged:
-        least = problem.least_gain(problem.at(solution.w))
+        least = problem.gap(problem.at(solution.w))[1]
         size = min(max(solution.origin - solution.value, least), solution.value)
         target = 0.8 * float(np.sqrt(2.0 * tol * size))  # the gradient norm at which the gap is tol, with a margin
         for point in prune(problem, solution.w, target, EXTRA * solution.trace[-1]["products"]):
-            gap = relative(problem.gap(point), point.value, solution.origin, problem.least_gain(point))
+            found, least = problem.gap(point)
+            gap = relative(found, point.value, solution.origin, least)
             if gap <= tol:
                 solution = _accept(solution, point, gap)
                 break
     if not problem.gram.single:
         return solution
     point = problem.at(solution.w)
-    return _certified(solution, *problem.exactly(point.w, point.w - point.gradient, point.value - problem.gap(point)))
+    dual = point.w - point.gradient
+    return _certified(solution, *problem.exactly(point.w, dual, point.value - problem.gap(point)[0]))
 
 
 def kernel_smoothing(problem: KernelProblem, w: Vector = None, *, tol: float = 1e-3, **options: Any) -> Solution:

@@ -47,18 +47,15 @@ class Recycled:
     """
 
     def __init__(self, most: int, diagonal: Vector = None, like: "Recycled | None" = None):
+        # steps of conjugate gradients: direction, residual before and after, whose difference is length · H direction
         self.seen: deque[tuple[Vector, Vector, Vector, float]] = deque(maxlen=most)
         self.pairs: deque[tuple[Vector, Vector, float]] = deque(() if like is None else like.pairs, maxlen=most)
         self.diagonal, self.scale = diagonal, 0.0
         for _, product, curvature in self.pairs:
             self._fit_scale(product, curvature)
 
-    def see(self, direction: Vector, before: Vector, after: Vector, length: float) -> None:
-        """Record a step of conjugate gradients by its residuals, whose difference is length · H direction."""
-        self.seen.append((direction, before, after, length))
-
     def learn(self) -> None:
-        """Start using what was recorded: a preconditioner must not change while conjugate gradients run."""
+        """Start using what was seen: a preconditioner must not change while conjugate gradients run."""
         for direction, before, after, length in self.seen:
             product = (before - after) * (1 / length)
             curvature = float(direction @ product)
@@ -69,22 +66,19 @@ class Recycled:
 
     def __call__(self, r: Vector) -> Vector:
         """An approximation of H⁻¹ r."""
-        if not self.pairs:
-            return self._scaled(r)
         steps = []
         for direction, product, curvature in reversed(self.pairs):
             steps.append(float(direction @ r) / curvature)
             r = r - steps[-1] * product
-        r = self.scale * self._scaled(r)
+        r = r if self.diagonal is None else r / self.diagonal
+        r = self.scale * r if self.pairs else r
         for (direction, product, curvature), step in zip(self.pairs, reversed(steps)):
             r = r + (step - float(product @ r) / curvature) * direction
         return r
 
     def _fit_scale(self, product: Vector, curvature: float) -> None:
-        self.scale = max(self.scale, curvature / float(product @ self._scaled(product)))
-
-    def _scaled(self, r: Vector) -> Vector:
-        return r if self.diagonal is None else r / self.diagonal
+        scaled = product if self.diagonal is None else product / self.diagonal
+        self.scale = max(self.scale, curvature / float(product @ scaled))
 
 
 def newton(
@@ -113,8 +107,9 @@ def newton(
         point = objective.at(zero)
         scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
         point = point if w is None or not np.any(w) else objective.at(w)
-    tangents = RelativeGap(run) if objective.convex else None
-    point, _ = newton_from(objective, point, scale, run, samples[-1] if samples else None, inverse, tangents)
+    model = samples[-1] if samples else None
+    tangents = RelativeGap(run) if model is not None and objective.convex else None
+    point, _ = newton_from(objective, point, scale, run, model, inverse, tangents)
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
@@ -128,7 +123,7 @@ def solve_samples(
         rough = Run("gradient", ROUGH, 20, run.max_seconds - run.seconds)
         point, inverse = newton_from(sample, sample.at(w), scale, rough, inverse=inverse)
         w = point.w
-    for larger in objective.larger_samples() if objective.convex else ():
+    for larger in objective.samples(larger=True) if objective.convex else ():
         curvature, gradient = samples[-1].at(w).curvature, larger.at(w).gradient
         w = w + conjugate_gradients(curvature, gradient, np.inf, 0.0, None, inverse)[0]
     return w, inverse
@@ -144,13 +139,18 @@ def newton_from(
     inverse: the preconditioner of a similar Hessian. tangents: what the gaps by tangents of a convex loss are for.
     """
     radius, products, norm, iteration = np.inf, 0, float(np.linalg.norm(point.gradient)), 0
-    inverse = Recycled(objective.recycled, spread_diagonal(objective.diagonal(point)), inverse)
+    diagonal = objective.diagonal(point)
+    if isinstance(diagonal, np.ndarray):  # no blocks: used only if so uneven that it pays (Hsia, Chiang & Lin 2018)
+        uneven = np.isfinite(diagonal).all() and diagonal.max() >= UNEVEN * diagonal.min()
+        diagonal = diagonal if uneven else None
+    inverse = Recycled(objective.recycled, diagonal, inverse)
     hard = False  # whether conjugate gradients needed more products than factorising the Hessian would cost
     while True:
         gradient = norm / scale if scale > 0 else 0.0
         figures: Facts = {"iteration": iteration, "value": point.value, "gradient": gradient}
         if run.measured == "gap":
-            figures["gap"] = run.relative(objective.gap(point), point.value, objective.least_gain(point))
+            gap, least = objective.gap(point)
+            figures["gap"] = run.relative(gap, point.value, least)
         if model is not None and figures[run.measured] > run.tol:
             here, goal = model.at(point.w), 0.5 * norm * remaining(run, figures)
             step, forecast, used = conjugate_gradients(
@@ -252,15 +252,6 @@ def gap_by_tangents(
     return best, used
 
 
-def spread_diagonal(diagonal: Vector) -> Vector:
-    """A Hessian's diagonal, if it is so uneven that conjugate gradients need it (Hsia, Chiang & Lin 2018)."""
-    if not isinstance(diagonal, np.ndarray):  # None, or more than a diagonal
-        return diagonal
-    if not np.isfinite(diagonal).all() or diagonal.max() < UNEVEN * diagonal.min():
-        return None
-    return diagonal
-
-
 def exact_step(hessian: np.ndarray, gradient: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
     """The Newton step, shortened to the trust region: (step, predicted decrease)."""
     try:
@@ -313,7 +304,7 @@ def conjugate_gradients(
             break
         step, previous, r = ahead, r, r - length * product
         norm = float(np.linalg.norm(r))
-        inverse.see(direction, previous, r, length)
+        inverse.seen.append((direction, previous, r, length))
         if norm <= goal:
             break
         z = inverse(r)
@@ -368,7 +359,8 @@ def closed_form(
     point = problem.at(np.zeros(problem.dimension))
     scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
     for iteration in count():
-        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
+        gap, least = problem.gap(point)
+        gap = run.relative(gap, point.value, least)
         gradient = float(np.linalg.norm(point.gradient))
         if run.stops(iteration=iteration, value=point.value, gap=gap, gradient=gradient / scale if scale > 0 else 0.0):
             break
@@ -401,7 +393,8 @@ def reranking(
         rank(w)
         point = problem.at(w)
         run.origin, gradient = problem.origin(), float(np.linalg.norm(point.gradient))
-        gap = run.relative(problem.gap(point), point.value, problem.least_gain(point))
+        gap, least = problem.gap(point)
+        gap = run.relative(gap, point.value, least)
         if run.stops(iteration=iteration, value=point.value, gap=gap):
             return run.solution(STATIONARY, w, point.value, iteration)
         step, forecast, _ = conjugate_gradients(point.curvature, point.gradient, radius, 0.1 * gradient)
