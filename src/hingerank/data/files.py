@@ -138,39 +138,36 @@ _PART, _FOLD = re.compile(r"s(\d+)"), re.compile(r"fold(\d+)")
 _ROLE = re.compile(r"(?:fold(\d+)[._-])?(train|vali|valid|validation|test|(?:training|validation|test)set)")
 
 
-def fold_parts(folder: PathLike) -> dict[int, Path]:
-    """The files S1, S2, … of a folder, by their number."""
-    found: dict[int, Path] = {}
-    for path in sorted(Path(folder).iterdir()):
-        if (match := _PART.fullmatch(_text_stem(path))) and path.is_file():
-            _add_once(found, int(match[1]), path)
-    return found
-
-
-def fold_roles(folder: PathLike) -> dict[int, dict[str, Path]]:
-    """The files of Fold1, Fold2, … of a folder, by fold number and role.
+def find_folds(folder: PathLike) -> tuple[dict[int, Path], dict[int, dict[str, Path]]]:
+    """The files S1, S2, … of a folder by their number, and those of Fold1, Fold2, … by fold number and role.
 
     Train, vali and test files that are directly in the folder have the number 0.
     """
-    found: dict[int, dict[str, Path]] = {}
+    parts: dict[int, Path] = {}
+    roles: dict[int, dict[str, Path]] = {}
     for path in sorted(Path(folder).iterdir()):
         inside = _FOLD.fullmatch(path.name.lower()) if path.is_dir() else None
         for file in sorted(path.iterdir()) if inside else [path]:
-            match = _ROLE.fullmatch(_text_stem(file))
-            if match and file.is_file() and not (inside and match[1]):
+            stem = _text_stem(file)
+            if not file.is_file():
+                continue
+            if not inside and (match := _PART.fullmatch(stem)):
+                _add_once(parts, int(match[1]), file)
+            elif (match := _ROLE.fullmatch(stem)) and not (inside and match[1]):
                 role = next(role for role in ROLES if role.startswith(match[2][:3]))  # trainingset: LETOR 3.0's names
-                _add_once(found.setdefault(int(inside[1] if inside else match[1] or 0), {}), role, file)
-    return found
+                _add_once(roles.setdefault(int(inside[1] if inside else match[1] or 0), {}), role, file)
+    return parts, roles
 
 
 def has_folds(folder: PathLike) -> bool:
     """Whether a folder holds parts or folds. Train, vali and test files directly in the folder do not count."""
-    return bool(fold_parts(folder)) or not set(fold_roles(folder)) <= {0}
+    parts, roles = find_folds(folder)
+    return bool(parts) or not set(roles) <= {0}
 
 
 def fold_files(folder: PathLike) -> list[Path]:
     """Files that together hold every row of the folder once: the parts, or the folds' test files. [] without both."""
-    parts, roles = fold_parts(folder), fold_roles(folder)
+    parts, roles = find_folds(folder)
     if parts:
         return [parts[k] for k in sorted(parts)]
     if set(roles) == {0}:  # a single fold
@@ -282,12 +279,19 @@ def draft_of(path: PathLike) -> Iterator[Path]:
     with naming(target), scratch_folder(target.parent) as scratch:
         draft = scratch / target.name  # with the same ending, by which libraries choose a format
         yield draft
-        if draft.is_dir():
-            _replace_folder(draft, target)
-        else:
+        aside = scratch / _REPLACED / target.name
+        if not draft.is_dir():
             with open(draft, "r+b") as file:
                 os.fsync(file.fileno())
+        elif target.exists() and any(target.iterdir()):  # a folder that is not empty cannot be replaced
+            aside.parent.mkdir()
+            os.replace(target, aside)
+        try:
             os.replace(draft, target)
+        except BaseException:
+            if aside.exists():
+                os.replace(aside, target)
+            raise
         sync_folder(target.parent)
 
 
@@ -324,21 +328,6 @@ def sync_folder(folder: PathLike) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _replace_folder(draft: Path, target: Path) -> None:
-    """Rename the draft to the target. An existing folder is moved away first, and moved back if the renaming fails."""
-    if not target.exists() or not any(target.iterdir()):
-        os.replace(draft, target)
-        return
-    aside = draft.parent / _REPLACED / target.name
-    aside.parent.mkdir()
-    os.replace(target, aside)
-    try:
-        os.replace(draft, target)
-    except BaseException:
-        os.replace(aside, target)
-        raise
 
 
 @contextmanager

@@ -9,17 +9,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.binary import load_binary, save_binary
-from hingerank.data.files import (
-    ROLES,
-    DataError,
-    PathLike,
-    fold_files,
-    fold_parts,
-    fold_roles,
-    has_folds,
-    kind_to_read,
-    kind_to_write,
-)
+from hingerank.data.files import ROLES, DataError, PathLike, find_folds, fold_files, kind_to_read, kind_to_write
 from hingerank.data.letor import read_parts, read_text
 from hingerank.data.letor_writer import write_text
 from hingerank.data.ranking_data import FoldParts, RankingData, turns
@@ -69,7 +59,7 @@ def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
         return load_binary(path, **options)
     if kind == "folds":
         return read_text(fold_files(path), **options)
-    if has_folds(path):
+    if any(find_folds(path)):
         raise DataError(f"{os.fspath(path)}: the folds have no test files, which together hold every row; name a file")
     raise DataError(
         f"{os.fspath(path)}: this folder has neither binary data (made by hingerank convert) nor S1…S5, Fold1…Fold5 or "
@@ -184,12 +174,12 @@ def read_folds(folder: PathLike, folds: Iterable[int] | None = None, **options: 
     [([1, 2, 3], [4], [5]), ([4, 5, 1], [2], [3])]
     """
     folder = Path(folder)
-    parts, roles = fold_parts(folder), fold_roles(folder)
+    parts, roles = find_folds(folder)
     if not parts and 0 not in roles and all("test" in files for files in roles.values()):
         tests = {k - 1 or len(roles): files["test"] for k, files in roles.items()}  # fold 1 of n tests on part n
         parts = tests if _are_turns(roles, tests) else {}
     numbers = sorted(parts or roles)
-    if not has_folds(folder):
+    if not parts and set(roles) <= {0}:
         raise DataError(f"{folder}: no folds here, expected files S1…S5 or Fold1…Fold5 with train, vali and test files")
     wanted = numbers if folds is None else list(folds)
     unknown = [k for k in wanted if k not in numbers]

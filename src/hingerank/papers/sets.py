@@ -14,7 +14,7 @@ import numpy as np
 import hingerank
 from hingerank.arrays import Facts
 from hingerank.data.fetching import PUBLIC_SETS, cache_folder
-from hingerank.data.files import COMPRESSIONS, ROLES, DataError, fold_roles, has_folds
+from hingerank.data.files import COMPRESSIONS, ROLES, DataError, find_folds, has_folds
 from hingerank.data.generate import make_like
 from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.data.read_write import read_parts
@@ -141,7 +141,7 @@ def _holds(folder: Path, known: KnownSet) -> bool:
         return all(_named(folder, name) is not None for name in known.files.values())
     if known.fetched in OTHERS:
         return any(folder.iterdir())
-    return has_folds(folder) or 0 in fold_roles(folder)
+    return any(find_folds(folder))
 
 
 def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> list[FoldParts]:
@@ -157,7 +157,7 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     elif has_folds(path):
         return hingerank.read_folds(path, numbers)
     else:
-        files = dict(fold_roles(path).get(0, {}))
+        files = dict(find_folds(path)[1].get(0, {}))
     if not {"train", "test"} <= set(files):
         raise DataError(f"{path}: no folds here, expected files S1…S5, Fold1…Fold5, or train and test")
     if numbers is not None and list(numbers) != [1]:
