@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import DTypeLike
 
 from hingerank.arrays import Facts, Matrix
 from hingerank.data.blocks import number_values
@@ -90,10 +89,7 @@ def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
     folder = Path(folder)
     header = _read_header(folder)
     try:
-        for name, entry in header["arrays"].items():
-            _check_entry(name, entry)
-        arrays = {name: _open_array(folder / f"{name}.npy", entry, verify) for name, entry in header["arrays"].items()}
-        return _assemble(header, arrays)
+        return _assemble(header, {name: _open_array(folder, name, header, verify) for name in header["arrays"]})
     except DataError as error:
         raise error.at(folder) from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -112,25 +108,27 @@ def _checksum(header: Facts) -> int:
 
 
 class _ArrayFile:
-    """An .npy file to which pieces are appended. All have the same columns and type.
+    """An .npy file to which pieces are appended. All have the columns and type of the first one.
 
     `finish` writes the shape and returns the array's entry in the header. NumPy's `open_memmap` would need the number
     of rows at the start, but it is known only at the end.
     """
 
-    def __init__(self, path: Path, dtype: DTypeLike, columns: tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype).newbyteorder("<")
-        self.columns = columns
-        self.rows = 0
-        self.crc = 0
+    def __init__(self, path: Path, first: np.ndarray) -> None:
+        self.name, self.dtype, self.columns = path.stem, first.dtype.newbyteorder("<"), first.shape[1:]
+        self.rows = self.crc = 0
         self.file = open(path, "wb")  # noqa: SIM115  closed by the writer
         self.file.write(bytes(_NPY_BYTES))
 
-    def append(self, piece: Matrix) -> None:
-        piece = np.ascontiguousarray(piece, self.dtype)
-        content = piece.reshape(-1).view(np.uint8)
-        self.file.write(content.data)
-        self.crc = zlib.crc32(content.data, self.crc)
+    def append(self, piece: np.ndarray) -> None:
+        if piece.dtype != self.dtype or piece.shape[1:] != self.columns:
+            raise DataError(
+                f"parts differ in {self.name}: the first part has {self.dtype} with columns {self.columns}, "
+                f"a later one has {piece.dtype} with columns {piece.shape[1:]}; make them the same"
+            )
+        content = np.ascontiguousarray(piece, self.dtype).reshape(-1).view(np.uint8).data
+        self.file.write(content)
+        self.crc = zlib.crc32(content, self.crc)
         self.rows += len(piece)
 
     def finish(self) -> Facts:
@@ -205,18 +203,17 @@ class _Writer(ExitStack):
 
     def _append(self, name: str, piece: np.ndarray) -> None:
         if name not in self.files:
-            self.files[name] = _ArrayFile(self.folder / f"{name}.npy", piece.dtype, piece.shape[1:])
+            self.files[name] = _ArrayFile(self.folder / f"{name}.npy", piece)
             self.enter_context(self.files[name].file)
-        file = self.files[name]
-        if piece.dtype != file.dtype or piece.shape[1:] != file.columns:
-            raise DataError(
-                f"parts differ in {name}: the first part has {file.dtype} with columns {file.columns}, "
-                f"a later one has {piece.dtype} with columns {piece.shape[1:]}; make them the same"
-            )
-        file.append(piece)
+        self.files[name].append(piece)
 
     def _add_ids(self, name: str, ids: np.ndarray) -> None:
-        ids = _plain_ids(ids, name)
+        if ids.dtype.kind not in _IDS + "U":
+            ids = ids.astype(object)
+            if not all(isinstance(i, str) for i in ids):
+                kinds, ids = sorted({type(i).__name__ for i in ids}), np.array(ids.tolist())
+                if ids.dtype.kind not in "biuf" or ids.ndim != 1:
+                    raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
         text = ids.dtype.kind in "UO"
         self._agree(f"type of {name}", "text" if text else str(ids.dtype))
         if not text:
@@ -231,20 +228,6 @@ class _Writer(ExitStack):
         ends = np.cumsum([len(e) for e in encoded], dtype=np.int64) + self._rows(f"{name}_text")
         self._append(f"{name}_ends", ends)
         self._append(f"{name}_text", np.frombuffer(b"".join(encoded), np.uint8))
-
-
-def _plain_ids(ids: np.ndarray, name: str) -> np.ndarray:
-    """Ids of a type that can be stored: numbers, fixed bytes, dates, NumPy's text (U), or objects that are all str."""
-    if ids.dtype.kind in "biufSMmU":
-        return ids
-    objects = ids.astype(object)
-    if all(isinstance(i, str) for i in objects):
-        return objects
-    numbers = np.array(objects.tolist())
-    if numbers.dtype.kind in "biuf" and numbers.shape == ids.shape:
-        return numbers
-    kinds = sorted({type(i).__name__ for i in objects})
-    raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
 
 
 # Opening.
@@ -272,21 +255,19 @@ def _read_header(folder: Path) -> Facts:
     return header
 
 
-def _check_entry(name: str, entry: Facts) -> None:
-    dtype, types, dimensions = entry["dtype"], _ALLOWED.get(name, ()), 2 if name == "X" else 1
-    if dtype not in types and not (isinstance(types, str) and np.dtype(dtype).kind in types):
-        raise DataError(f"the header lists an array {name!r} of type {dtype!r}, which this format does not allow")
-    if len(entry["shape"]) != dimensions:
-        raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
-
-
-def _open_array(path: Path, entry: Facts, verify: bool) -> np.ndarray:
-    """The memory-mapped array. Its type, shape and size must be those of `entry`.
+def _open_array(folder: Path, name: str, header: Facts, verify: bool) -> np.ndarray:
+    """The memory-mapped array. Its type, shape and size must be those in the header.
 
     The map is private: writes stay in memory and never reach the file. Compiled kernels can then use it as an ordinary
     array. If the system refuses a private map of this size, the map is read-only.
     """
-    dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+    entry, types, dimensions = header["arrays"][name], _ALLOWED.get(name, ()), 2 if name == "X" else 1
+    if entry["dtype"] not in types and not (isinstance(types, str) and np.dtype(entry["dtype"]).kind in types):
+        found = f"an array {name!r} of type {entry['dtype']!r}"
+        raise DataError(f"the header lists {found}, which this format does not allow")
+    if len(entry["shape"]) != dimensions:
+        raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
+    path, dtype, shape = folder / f"{name}.npy", np.dtype(entry["dtype"]), tuple(entry["shape"])
     size = _NPY_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
     if not path.is_file():
         raise DataError(f"{path.name}: the file is missing; copy the whole folder, or convert the data again")
@@ -314,7 +295,16 @@ def _open_array(path: Path, entry: Facts, verify: bool) -> np.ndarray:
 
 def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
     d, y = header["features"], arrays["y"]
-    X = arrays["X"] if header["layout"] == "dense" else _csr(arrays, d)
+    if header["layout"] == "dense":
+        X: Matrix = arrays["X"]
+    else:
+        data, indices, indptr = (arrays[f"X_{part}"] for part in ("data", "indices", "indptr"))
+        damaged = indptr[0] != 0 or indptr[-1] != len(data) or len(indices) != len(data) or (np.diff(indptr) < 0).any()
+        if damaged or (len(indices) and not 0 <= indices.min() <= indices.max() < d):
+            raise DataError(
+                "the column numbers of the sparse features are damaged"
+            )  # kernels do not check bounds again
+        X = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, d))
     qid, docid, names = arrays.get("qid"), arrays.get("docid"), header["feature_names"]
     if qid is None:
         ids, codes = _texts(arrays["qid_text"], arrays["qid_ends"]), arrays["qid_codes"]
@@ -332,14 +322,6 @@ def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
     if not np.isfinite(y).all():
         raise DataError("y has values that are not finite; the data are damaged")
     return RankingData(X, y, qid, docid, None if names is None else tuple(names))
-
-
-def _csr(arrays: dict[str, np.ndarray], n_features: int) -> sp.csr_matrix:
-    data, indices, indptr = (arrays[f"X_{part}"] for part in ("data", "indices", "indptr"))
-    damaged = indptr[0] != 0 or indptr[-1] != len(data) or len(indices) != len(data) or (np.diff(indptr) < 0).any()
-    if damaged or (len(indices) and not 0 <= indices.min() <= indices.max() < n_features):
-        raise DataError("the column numbers of the sparse features are damaged")  # kernels do not check bounds again
-    return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_features))
 
 
 def _texts(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
