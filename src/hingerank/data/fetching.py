@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import stat
+import string
 import sys
 import tarfile
 import time
@@ -56,13 +57,10 @@ class PublicSet:
     licence_page: str = ""
 
 
-def _known_sets() -> dict[str, PublicSet]:
-    known = json.loads(Path(__file__).with_name("public_sets.json").read_text("utf-8"))
-    entries = (entry | {"licence": known["licences"][entry["licence"]]} for entry in known["sets"])
-    return {entry["name"]: PublicSet(**entry) for entry in entries}
-
-
-PUBLIC_SETS = _known_sets()
+_KNOWN = json.loads(Path(__file__).with_name("public_sets.json").read_text("utf-8"))
+PUBLIC_SETS = {
+    entry["name"]: PublicSet(**entry | {"licence": _KNOWN["licences"][entry["licence"]]}) for entry in _KNOWN["sets"]
+}
 
 
 class FetchError(DataError):
@@ -123,7 +121,9 @@ def fetch(
     home = folder / name
     if home.is_dir() and source is None:
         return home
-    _check_form(checksum)
+    algorithm, _, digits = (checksum or "").partition(":")
+    if checksum is not None and (_HASHES.get(algorithm) != len(digits) or set(digits.lower()) - set(string.hexdigits)):
+        raise FetchError(f"checksum is {checksum!r}, expected sha256:<64 hexadecimal digits>")
     origin = source if source is not None else entry.url
     if origin is None:
         raise FetchError(manual_steps(entry))
@@ -143,7 +143,13 @@ def fetch(
             unpack(archive, work)
             if archive.parent == folder / _DOWNLOADS:
                 archive.unlink()  # only the downloaded archive; one that the user gave stays
-        _put_in_place(work, home, lift="folder" not in record)
+        inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
+        if not inside:
+            raise FetchError(f"the copy of {name} holds no files: name another one")
+        work.chmod(0o755)
+        lift = "folder" not in record and len(inside) == 1 and inside[0].is_dir()  # an archive's ml-100k/ml-100k
+        with draft_of(home) as draft:
+            (inside[0] if lift else work).rename(draft)
         record = {"name": name, **record, "licence": entry.licence, "fetched": time.strftime("%Y-%m-%d")}
         write_whole(folder / f"{name}.json", json.dumps(record, indent=1).encode() + b"\n")
     return home
@@ -163,7 +169,10 @@ def _archive(
     entry: PublicSet, origin: str, folder: Path, checksum: str | None, progress: Progress | None, transfer: dict
 ) -> tuple[Path, dict[str, object]]:
     """The verified archive, and the facts to record about it."""
-    expected = checksum or entry.checksum or _recorded(folder, entry.name)
+    expected = checksum or entry.checksum
+    if expected is None:  # that of the first copy, if there was one
+        with suppress(OSError, ValueError, AttributeError):
+            expected = json.loads((folder / f"{entry.name}.json").read_text("utf-8")).get("checksum")
     if not origin.lower().startswith(_WEB):
         archive = Path(origin)
         if not archive.is_file():
@@ -189,14 +198,6 @@ def _archive(
     return archive, {"url": origin, "checksum": found}
 
 
-def _check_form(checksum: str | None) -> None:
-    if checksum is None:
-        return
-    algorithm, _, digits = checksum.partition(":")
-    if _HASHES.get(algorithm) != len(digits) or not set(digits.lower()) <= set("0123456789abcdef"):
-        raise FetchError(f"checksum is {checksum!r}, expected sha256:<64 hexadecimal digits>")
-
-
 def _verify(path: Path, expected: str | None, origin: str) -> str:
     """The file's SHA-256 as "sha256:…", after comparing the file with `expected` (of any algorithm) if it is given."""
     algorithm, _, digits = (expected or "sha256:").partition(":")
@@ -210,25 +211,6 @@ def _verify(path: Path, expected: str | None, origin: str) -> str:
             "fetch it again, or pass --checksum if you trust this copy"
         )
     return f"sha256:{found['sha256']}"
-
-
-def _recorded(folder: Path, name: str) -> str | None:
-    """The checksum that was recorded when a data set without a published one was first fetched."""
-    try:
-        return json.loads((folder / f"{name}.json").read_text("utf-8")).get("checksum")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _put_in_place(work: Path, home: Path, lift: bool) -> None:
-    """Rename the filled folder to `home`. With `lift`, a single folder inside it (ml-100k/ml-100k) becomes `home`."""
-    inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
-    if not inside:
-        raise FetchError(f"the copy of {home.name} holds no files: name another one")
-    work.chmod(0o755)
-    ready = inside[0] if lift and len(inside) == 1 and inside[0].is_dir() else work
-    with draft_of(home) as draft:
-        ready.rename(draft)
 
 
 @contextmanager
