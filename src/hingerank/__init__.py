@@ -25,7 +25,7 @@ _HOME = {
     "FourierRankSVM": "hingerank.rankers.kernel",
     "tune": "hingerank.search.tuning",
     "progress": "hingerank.watching",
-    "search_kernel": "hingerank.search.tuning",
+    "search_kernel": "hingerank.search.kernel_search",
     "FactorizedRankSVM": "hingerank.rankers.low_rank",
     "RegularizedRankSVM": "hingerank.rankers.low_rank",
     "RankingFM": "hingerank.rankers.low_rank",

@@ -9,8 +9,8 @@ from hingerank.lab.folds import query_folds
 from hingerank.lab.methods import Method
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.search.folds import FITS, SCALED, SCORES, follows, path_of
-from hingerank.search.tuning import search_kernel
+from hingerank.search.folds import FITS, SCALED, SCORES, follows, paths_of
+from hingerank.search.kernel_search import search_kernel
 
 DATA = hr.make_letor(12, rows_per_query=6, n_features=4, seed=0)
 CS = [0.01, 1.0]
@@ -107,12 +107,12 @@ def test_a_kernel_search_tries_what_the_class_itself_does(by):
 def test_registered_rankers_keep_their_quicker_ways_and_a_users_fit_ends_them(name):
     kind = ranker_class(name)
     if not issubclass(kind, BaseRanker):
-        assert path_of(kind) is None
+        assert paths_of(kind) == ()
         return
-    assert path_of(kind) == (kind.path_parameter if "fit_path" in dir(kind) else None)
+    assert paths_of(kind)[:1] == ((kind.path_parameter,) if "fit_path" in dir(kind) else ())
     assert follows(kind, BaseRanker, SCALED)
     for method in FITS:
-        assert path_of(type("Mine", (kind,), {method: lambda self: self})) is None
+        assert paths_of(type("Mine", (kind,), {method: lambda self: self})) == ()
     for method in SCORES:
         assert not follows(type("Mine", (kind,), {method: lambda self: self}), BaseRanker, SCORES)
 
@@ -130,6 +130,6 @@ def test_a_path_of_the_class_that_defines_fit_is_taken():
     class Further(Both):
         pass
 
-    assert path_of(Both) == path_of(Further()) == "tol"
-    assert path_of(turned(Both)) is None
-    assert path_of(lambda C: hr.RankSVM(C)) is None
+    assert paths_of(Both) == paths_of(Further()) == ("tol",)
+    assert paths_of(turned(Both)) == ()
+    assert paths_of(lambda C: hr.RankSVM(C)) == ()

@@ -8,7 +8,7 @@ from hingerank.data.generate import make_letor
 from hingerank.data.scaling import DeviationScaler
 from hingerank.features.kernels import choose_gamma
 from hingerank.search.folds import path_scores
-from hingerank.search.tuning import WIDTHS, search_kernel
+from hingerank.search.kernel_search import WIDTHS, search_kernel
 
 
 @pytest.fixture(scope="module")

@@ -248,20 +248,19 @@ def test_a_blend_takes_the_best_setting_of_each_ranker_and_fits_no_fold_again(da
 
 def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
     from hingerank.search.folds import QueryFolds
-    from hingerank.search.study import Plan, Study
-    from hingerank.search.tuning import out_of_fold
+    from hingerank.search.tuning import Plan, Study
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
     study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts))
     study.attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
     best = study.best()
     assert len(study.scores) == 1
-    found = out_of_fold([study.held_out_scores(best.setting)], parts)
+    found = parts.out_of_fold([study.held_out_scores(best.setting)])
     by_query = found.measured(found.scores[:, 0], "ndcg@10")
     for k, value in enumerate(best.scores):
         assert np.nanmean(by_query[found.part == k]) == pytest.approx(value)
     again = next(t for t in study.trials.values() if t is not best)  # whose scores are made again
-    found = out_of_fold([study.held_out_scores(again.setting)], parts)
+    found = parts.out_of_fold([study.held_out_scores(again.setting)])
     assert np.nanmean(found.measured(found.scores[:, 0], "ndcg@10")[found.part == 0]) == pytest.approx(again.scores[0])
 
 
@@ -337,14 +336,14 @@ class MadeFolds:
 
 
 def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
-    from hingerank.search.study import Plan, Study
+    from hingerank.search.tuning import Plan, Study
 
     worth = {"good": 0.0, "near": 0.006, "bad": -0.02}
     folds = MadeFolds(worth, 0.02)
     study = Study("made", None, Plan(folds))
     study.attempt([{"kind": kind} for kind in worth])
     assert [kind for k, kind in folds.asked if k == 2] == ["good", "near"] and (1, "bad") in folds.asked
-    assert {"kind": "bad"} not in [trial.setting for trial in study.known]
+    assert {"kind": "bad"} not in [trial.setting for trial in study.fitted()]
     best = study.best().setting["kind"]
     bad = next(t for t in study.trials.values() if t.setting["kind"] == "bad")
     assert bad.problem.startswith("stopped after 2 of 5 folds at 0.")
@@ -352,11 +351,11 @@ def test_a_setting_behind_on_the_same_queries_is_stopped_after_two_folds():
     assert study._worth(bad) == pytest.approx(study.best().mean - behind)
     patient = Study("made", None, Plan(MadeFolds(worth, 0.02), simplest=True))  # a simpler one may win
     patient.attempt([{"kind": kind} for kind in worth])
-    assert len(patient.known) == 3
+    assert len(patient.fitted()) == 3
 
 
 def test_a_setting_that_adds_next_to_nothing_is_stopped():
-    from hingerank.search.study import Plan, Study
+    from hingerank.search.tuning import Plan, Study
 
     folds = MadeFolds({"first": 0.0, "same": 0.0002, "better": 0.01}, 0.001)
     study = Study("made", None, Plan(folds))
@@ -413,11 +412,11 @@ def test_a_search_says_how_much_is_left(monkeypatch):
 
 
 def test_the_time_that_is_left_counts_the_fits_of_one_ranker(monkeypatch):
-    from hingerank.search.study import Plan, Study
+    from hingerank.search.tuning import Plan, Study
 
     clock, said = [0.0], []
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("hingerank.search.study.tell_outlook", said.append)
+    monkeypatch.setattr("hingerank.search.tuning.tell_outlook", said.append)
 
     class SlowFolds(MadeFolds):
         def outcomes(self, k, ranker, settings):

@@ -18,7 +18,8 @@ from hingerank.lab.statistics import (
 )
 from hingerank.lab.tasks import default_measures
 from hingerank.lab.topics import TopicRows, topic_rows
-from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
+from hingerank.search.proposals import Choice, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
+from hingerank.search.settings import Grid
 
 __all__ = [
     "Choice",

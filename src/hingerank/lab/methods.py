@@ -18,20 +18,28 @@ from hingerank.metrics.measure import MeasureLike
 from hingerank.personal.baselines import PEERS, is_installed
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
-from hingerank.search.folds import path_batches, path_of
+from hingerank.search.folds import path_batches, paths_of
 from hingerank.search.proposals import (
     Choice,
     Distribution,
-    Grid,
     Integers,
     LogUniform,
     OptunaSearch,
     RandomSearch,
-    Search,
-    Staged,
     describe_search,
 )
-from hingerank.search.settings import AROUND, Setting, Stage, Values, limits_of, resolved, scales_for
+from hingerank.search.settings import (
+    AROUND,
+    Grid,
+    Search,
+    Setting,
+    Stage,
+    Staged,
+    Values,
+    limits_of,
+    resolved,
+    scales_for,
+)
 
 
 @runtime_checkable
@@ -80,7 +88,7 @@ class Method:
         for parameter, values in getattr(self.search, "space", {}).items():
             check_values(parameter, values)
         if self.path is None:
-            object.__setattr__(self, "path", path_of(self.ranker))
+            object.__setattr__(self, "path", next(iter(paths_of(self.ranker)), None))
 
     def make(self, setting: Setting, seed: int | None = None) -> Ranker:
         """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""

@@ -91,7 +91,8 @@ class Task:
         make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
         for fit in fit_settings(make, self.settings, self.method.paths, rows, partial(learn, train=train)):
             error = None if fit.error is None else _name(fit.error)
-            about: Record = {"seconds": fit.seconds, "error": error, "warnings": list(fit.warned)}
+            warned = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in fit.warned))
+            about: Record = {"seconds": fit.seconds, "error": error, "warnings": warned}
             about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
             if fit.error is None:
                 try:

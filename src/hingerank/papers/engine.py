@@ -55,8 +55,8 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.comparison import Progress
 from hingerank.lab.methods import Method
 from hingerank.papers.sets import GRADED, KNOWN, find_set
-from hingerank.search.proposals import Grid, NearestFirst, WideningGrid, follow
-from hingerank.search.settings import LIMITS, Setting, size_of
+from hingerank.search.proposals import NearestFirst, WideningGrid
+from hingerank.search.settings import LIMITS, Grid, Setting, follow, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers unaffected by the scale of columns
 

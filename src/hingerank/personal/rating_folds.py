@@ -16,8 +16,7 @@ from hingerank.personal.preferences import counting
 from hingerank.personal.ratings import are_known, dealt
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import FoldOutcome, check_count
-from hingerank.search.proposals import Staged
-from hingerank.search.settings import Setting, Stage, resolved
+from hingerank.search.settings import Setting, Stage, Staged, resolved
 
 Columns = tuple[Any, ...]  # users, items, ratings, and weights if there are any
 WAYS = ("ratings", "items")

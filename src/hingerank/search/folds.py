@@ -8,12 +8,13 @@ are then not used: every setting is fitted and scored by the class's own methods
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from numbers import Integral
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -28,6 +29,7 @@ from hingerank.metrics import parse_measure
 from hingerank.metrics.evaluator import check_measurable, finite_numbers, query_values
 from hingerank.metrics.places import parse_place_measure
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
 from hingerank.rankers.inputs import check_features, grades_and_ids
 from hingerank.rankers.kernel import MappedRanker
@@ -35,14 +37,14 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
 from hingerank.rankers.winners import Centre, check_winners
-from hingerank.search.proposals import Staged
-from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, resolved, scales_for
+from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, resolved, scales_for
 
 FITS = ("fit", "_fit", "_fit_parts")  # methods that a path replaces
 SCORES = ("predict", "_predict", "_scores", "_scaled")  # methods that scoring several rankers at once replaces
 SCALED = ("fit", "predict", "_learning_rows", "_predict", "_scaled")  # methods that scaling in advance replaces
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 Take = Callable[[], RowsLike]  # rows are taken only while a fold is used
+PARTS = 5  # of a validation set, for cross-fitting the stack of a blend
 Judged = tuple[np.ndarray, np.ndarray | None]  # the value of every held-out query, and the scores if they are here
 OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
@@ -53,8 +55,8 @@ class SettingFit(NamedTuple):
     setting: Setting
     ranker: Ranker
     seconds: float
-    error: Exception | None = None
-    warned: tuple[str, ...] = ()
+    error: Exception | None
+    warned: Sequence[warnings.WarningMessage]
 
 
 def path_batches(settings: Sequence[Setting], paths: tuple[str, ...]) -> list[list[Setting]]:
@@ -109,7 +111,7 @@ def fit_settings(
                 )
             seconds = (time.perf_counter() - start) / len(settings)
             for setting, ranker in zip(settings, rankers):
-                yield SettingFit(setting, ranker, seconds, None, _texts(warned))
+                yield SettingFit(setting, ranker, seconds, None, warned)
             return
         except caught:  # the loop below finds out which setting failed
             pass
@@ -124,11 +126,7 @@ def fit_settings(
                 learn(ranker)
             except caught as problem:
                 error = problem
-        yield SettingFit(setting, ranker, time.perf_counter() - start, error, _texts(warned))
-
-
-def _texts(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in warned))
+        yield SettingFit(setting, ranker, time.perf_counter() - start, error, warned)
 
 
 def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
@@ -148,16 +146,18 @@ def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
     return not any(name in vars(place) for place in users for name in methods)
 
 
-def path_of(ranker: Ranker) -> str | None:
-    """The parameter whose values one call of a ranker's (or class's) ``fit_path`` fits; None: fit them one by one."""
+def paths_of(ranker: Ranker) -> tuple[str, ...]:
+    """The parameters whose values one call of a ranker's (or class's) ``fit_path`` fits together; empty: none."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     home = next((place for place in kind.__mro__ if "fit_path" in vars(place)), None)
-    return getattr(kind, "path_parameter", "C") if home is not None and follows(kind, home, FITS) else None
+    if home is None or not follows(kind, home, FITS):
+        return ()
+    return getattr(kind, "path_parameters", (getattr(kind, "path_parameter", "C"),))
 
 
 class FoldOutcome(NamedTuple):
     """A setting on one fold: its value, the standard error of that over queries, seconds, the error, the scores of
-    held-out rows if wanted, how far a fit that may stop early went along the path, and the values of queries if any."""
+    held-out rows if wanted, how far a fit that stops early came, by parameter, and the values of queries if any."""
 
     setting: Setting
     value: float
@@ -165,8 +165,22 @@ class FoldOutcome(NamedTuple):
     seconds: float
     problem: str | None = None
     scores: np.ndarray | None = None
-    reached: int | None = None
+    reached: Mapping[str, int] = MappingProxyType({})
     by_query: np.ndarray | None = None
+
+
+class Folds(Protocol):
+    """What settings are tried on, and the measure that compares them: folds of queries, of clicks or of ratings."""
+
+    measure: str
+
+    def __len__(self) -> int: ...
+
+    def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]: ...
+
+    def fit(self, ranker: Ranker) -> Ranker: ...
+
+    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged: ...
 
 
 class QueryFolds:
@@ -184,6 +198,7 @@ class QueryFolds:
     """
 
     around: Centre = None  # of clicks: the weights that fits stay near
+    one_by_one = False  # whether settings are never fitted along a path
 
     def __init__(
         self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
@@ -223,18 +238,16 @@ class QueryFolds:
         X, y, qid = _columns(self.everything if rows is None else rows)
         return ranker.fit(X, y, qid=qid)
 
-    def held(self, k: int) -> RowsLike:
-        """The rows held out in fold k."""
-        return self.parts[k][1]()
-
-    def lists_of(self, held: RowsLike) -> np.ndarray | None:
-        """For clicks: how often each query was shown."""
-        return None
-
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
-        train, held = self.parts[k][0](), self.held(k)
-        scaled = self._can_scale(train, ranker, settings)
+        train, held = (take() for take in self.parts[k])
+        known, paths = ranker.get_params(deep=False), () if self.one_by_one else paths_of(ranker)
+        # rows are scaled once for all fits with the same scale, unless the ranker must do that itself: rows on workers,
+        # in a mapped file or filled before scaling, and classes that change how rows are scaled
+        scaled = self.around is None and isinstance(train, RankingData) and not is_mapped(train.X)
+        scaled &= "scale" in known and known.get("kernel") != "precomputed"
+        scaled &= all({**known, **each}.get("missing", "error") == "error" for each in settings)
+        scaled &= follows(type(ranker), BaseRanker, SCALED)
         by_scale: dict[str | None, list[Setting]] = {}
         for setting in settings:
             scale = clone(ranker).set_params(**setting)._scaling() if scaled else None
@@ -250,27 +263,14 @@ class QueryFolds:
                     yield from (FoldOutcome(setting, np.nan, 0.0, 0.0, str(error)) for setting in group)
                     continue
             spent = (time.perf_counter() - began) / len(group)
-            fixed = {"scale": None} if scaled else {}
-            for batch in path_batches(group, self._paths(ranker)):
-                yield from self._measured(ranker, batch, fixed, here, there, spent)
-
-    def _can_scale(self, train: RowsLike, ranker: Ranker, settings: Sequence[Setting]) -> bool:
-        """Whether rows can be scaled once, in advance, for all fits with the same scale."""
-        if self.around is not None or isinstance(train, RowsInParts) or is_mapped(train.X):
-            return False  # rows in a mapped file or on workers are scaled by the ranker itself
-        known = ranker.get_params(deep=False)
-        if (
-            "scale" not in known
-            or known.get("kernel") == "precomputed"
-            or not follows(type(ranker), BaseRanker, SCALED)
-        ):
-            return False
-        return all({**known, **each}.get("missing", "error") == "error" for each in settings)  # filled before scaling
+            for batch in path_batches(group, paths):
+                yield from self._measured(ranker, batch, paths, {"scale": None} if scaled else {}, here, there, spent)
 
     def _measured(
-        self, ranker: Ranker, batch: list[Setting], fixed: Setting, here: RowsLike, there: RowsLike, spent: float
-    ) -> Iterator[FoldOutcome]:
-        """Fit settings that differ only in the path parameter, and measure them."""
+        self, ranker: Ranker, batch: list[Setting], paths: tuple[str, ...], fixed: Setting, here: RowsLike,
+        there: RowsLike, spent: float,
+    ) -> Iterator[FoldOutcome]:  # fmt: skip
+        """Fit settings that differ only in the path's parameters, and measure them."""
 
         def make(setting: Setting) -> Ranker:
             made = clone(ranker).set_params(**setting | fixed)
@@ -280,8 +280,7 @@ class QueryFolds:
             return made
 
         stops = follows(type(ranker), TreeRanker, FITS) and isinstance(there, RankingData)
-        stop_on = _columns(there) if stops else None
-        learn, paths = partial(self.fit, rows=here), self._paths(ranker)
+        stop_on, learn = _columns(there) if stops else None, partial(self.fit, rows=here)
         fits = list(fit_settings(make, batch, paths, _columns(here), learn, OF_A_SETTING, stop_on))
         began, fitted = time.perf_counter(), [fit.ranker for fit in fits if fit.error is None]
         judged = iter(self._judge(fitted, there) if fitted else ())
@@ -295,14 +294,9 @@ class QueryFolds:
             known = by_query[~np.isnan(by_query)]
             value = float(known.mean()) if len(known) else np.nan
             error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-            kept, reached = scores if self.keep_scores else None, fit.ranker.n_iter_ if stops else None
-            values = by_query if len(known) else None
+            reached = {name: fit.ranker.n_iter_ for name in paths if stops and name in fit.setting}
+            kept, values = scores if self.keep_scores else None, by_query if len(known) else None
             yield FoldOutcome(fit.setting, value, error, seconds, None, kept, reached, values)
-
-    def _paths(self, ranker: Ranker) -> tuple[str, ...]:
-        """The parameters whose values one call of ``fit_path`` fits together; empty: fit settings one by one."""
-        path = path_of(ranker)
-        return () if path is None else getattr(ranker, "path_parameters", (path,))
 
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """Every held-out query's value for each ranker, and the scores if the rows are in this process."""
@@ -313,6 +307,27 @@ class QueryFolds:
             numbers = finite_numbers(scores, "scores", there.n_rows)
             judged.append((query_values(self._wanted, y, numbers, there.blocks, there.docid)[self.measure], scores))
         return judged
+
+    def out_of_fold(self, scores: Sequence[Sequence[np.ndarray]]) -> OutOfFold:
+        """The held-out scores of a blend's members, fold after fold, with the rows of a query together."""
+        columns, grades, sizes, part, lists, docid = [], [], [], [], [], []
+        for k, (_, take) in enumerate(self.parts):
+            held = take()
+            columns.append(held.blocks.gather(np.stack([own[k] for own in scores], axis=1)))
+            grades.append(held.blocks.gather(held.y))
+            sizes.append(held.blocks.sizes)
+            part.append(np.full(held.n_queries, k))
+            if isinstance(self, ClickFolds):
+                lists.append(self.lists_of(held))
+            if held.docid is not None:
+                docid.append(held.blocks.gather(np.asarray(held.docid)))
+        offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+        of_query = np.concatenate(part)
+        if len(self.parts) == 1:
+            of_query = np.arange(len(of_query)) % PARTS
+        y = np.concatenate(grades).astype(np.float64)
+        more = [np.concatenate(each) if each else None for each in (lists, docid)]
+        return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, *more)
 
 
 def _columns(rows: RowsLike) -> tuple[RowsLike, PerRow, PerRow]:
@@ -384,6 +399,8 @@ class ClickFolds(QueryFolds):
     propensities, correction, clip, around : as in `fit_clicks`
     """
 
+    one_by_one = True
+
     def __init__(
         self,
         data: ClickedRows,
@@ -430,9 +447,6 @@ class ClickFolds(QueryFolds):
     def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
         return check_winners(ranker).fit_winners(self.everything if rows is None else rows, around=self.around)
 
-    def _paths(self, ranker: Ranker) -> tuple[str, ...]:
-        return ()  # settings are fitted one by one
-
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
         blocks, judged = there.blocks, []
@@ -443,4 +457,5 @@ class ClickFolds(QueryFolds):
         return judged
 
     def lists_of(self, held: RowsLike) -> np.ndarray:
+        """How often each query was shown."""
         return np.array([self.shown.get(query, 0.0) for query in held.blocks.ids.tolist()])

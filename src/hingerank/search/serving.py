@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import Ranker
-from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, format_name, refusal
+from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, refusal
 from hingerank.export.forms import Outline
 from hingerank.export.sums import joined_parts
 from hingerank.rankers.base import BaseRanker
@@ -137,10 +137,3 @@ def _kinds_of_sums(tried: Sequence[Tried]) -> Iterator[list[Trial]]:
         rising = sorted(trials, key=lambda trial: trial.mean)
         best.append(list({tuple(_parts(ranker, trial.setting)): trial for trial in rising}.values()))
     return (list(each) for each in product(*best))
-
-
-def target_name(serve: str, rated: bool) -> str:
-    """The format named by `serve`; a ValueError if there is none."""
-    if rated or serve == "vectors":
-        raise ValueError("serve is for rankers of rows: personal rankers are exported as vectors, whatever the setting")
-    return format_name(serve)

@@ -1,21 +1,34 @@
-"""The settings worth trying for every ranker: the one table for `tune`, `compare` and the papers' tables.
+"""The settings worth trying for every ranker: one table of stages for `tune`, `compare` and the papers' tables.
 
 A search goes through the stages of a ranker, each around the best setting of the stages before, the cheap ones first.
 In a stage SCALES means the scalings that suit the data, CONTEXTS none and, if rows are dense, ranks within queries,
 NATURAL values around the default C of a personal ranker, AROUND values around the best one so far, and `After` values
 that are tried only if another one was best.
+
+A search proposes batches of settings and receives their validation values, through one generator:
+
+    proposals = search.propose(seed)
+    batch = next(proposals)                  # settings to try, all at once if you like
+    batch = proposals.send(values)           # their values, None if the fit failed; StopIteration when done
+
+The same seed and values give the same settings, so a killed run can simply be run again: what is already in the results
+file is not recomputed. For that reason settings do not come from scikit-learn's `ParameterGrid` and `ParameterSampler`:
+these sort the parameters (ties go to the first setting, so order matters), and sampling there depends on the library's
+version and draws lists without replacement.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import Facts, Given, Matrix, Ranker
+from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.describe import long_tailed
 from hingerank.data.files import canonical
 from hingerank.data.rows_view import RowsView
@@ -27,6 +40,7 @@ from hingerank.registry import RANKERS
 Setting = dict[str, Any]
 Values = list[Any]  # of a parameter, to be tried
 Stage = Mapping[str, Sequence[Any]]
+Proposals = Generator[list[Setting], list[float | None], None]
 
 SCALES, AROUND = ["the scalings that suit the data"], ["around the best so far"]  # known by identity
 CONTEXTS = ["none, and ranks within queries"]
@@ -274,17 +288,6 @@ def farther(values: Values, best: object, limit: tuple[float, float] | None) -> 
     return [value for value in dict.fromkeys(found) if value not in values and size_of(value) != 0]
 
 
-def beyond(name: str, best: Given, tried: Iterable[Given], limit: tuple[float, float] | None = None) -> Values:
-    """Values beyond the edge of those tried with the other parameters of the best setting, if the best is at the edge.
-
-    >>> beyond("C", {"C": 10.0, "rank": 2}, [{"C": 1.0, "rank": 2}, {"C": 10.0, "rank": 2}, {"C": 99.0, "rank": 5}])
-    [100.0, 1000.0]
-    """
-    rest = canonical({**best, name: None})
-    alike = [setting[name] for setting in tried if canonical({**setting, name: None}) == rest]
-    return farther(alike, best[name], limit or LIMITS.get(name))
-
-
 def listed(name: str, values: object) -> Values:
     """The values of a parameter in a grid: one, or several to try."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -293,3 +296,153 @@ def listed(name: str, values: object) -> Values:
     if not values:
         raise ValueError(f"the grid of {name!r} is empty: give a value, or a list of values to try")
     return values
+
+
+class Search(Protocol):
+    """Proposes settings to try. size: how many in all."""
+
+    @property
+    def size(self) -> int: ...
+
+    def propose(self, seed: int) -> Proposals: ...
+
+    def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
+        """The setting with the largest value, the first of ties."""
+        return max(tried, key=lambda pair: pair[1])[0]
+
+
+def follow(proposals: Proposals, value_all: Callable[[list[Setting]], list[float | None]]) -> None:
+    """Give a search the values of the settings that it proposes, batch by batch, until it ends."""
+    batch = next(proposals, None)
+    while batch is not None:
+        try:
+            batch = proposals.send(value_all(batch))
+        except StopIteration:
+            batch = None
+
+
+@dataclass(frozen=True)
+class Grid(Search):
+    """Every combination of the listed values; an empty grid has the one setting {}.
+
+    >>> Grid({"C": [1, 10], "loss": ["hinge"]}).settings()
+    [{'C': 1, 'loss': 'hinge'}, {'C': 10, 'loss': 'hinge'}]
+    """
+
+    space: Stage
+
+    def __post_init__(self) -> None:
+        for name, values in self.space.items():
+            if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
+                raise ValueError(f"the grid of {name!r} is {values!r}: give a list of values to try")
+
+    @property
+    def size(self) -> int:
+        return len(self.settings())
+
+    def settings(self) -> list[Setting]:
+        return [dict(zip(self.space, values)) for values in itertools.product(*self.space.values())]
+
+    def propose(self, seed: int) -> Proposals:
+        yield self.settings()
+
+
+@dataclass(frozen=True)
+class Staged(Search):
+    """Grids one after another, each around the best setting so far.
+
+    If the best setting has a number at the edge of its grid, the grid is extended, a few times at most, by its own
+    steps, with the other parameters of the best setting fixed, one parameter at a time.
+
+    Parameters
+    ----------
+    stages : parameter -> values, for each stage; AROUND means values around the best one so far
+    start : values of later stages' parameters before their stage
+    widen : whether grids may be extended
+    limits : of parameters whose limits are not the usual ones
+    choosing : breaks ties; by default the simpler setting wins
+    allowed : which settings may be tried
+
+    Examples
+    --------
+    >>> proposals = Staged([{"C": [1.0, 2.0]}, {"loss": ["hinge"], "C": AROUND}]).propose(0)
+    >>> next(proposals), proposals.send([0.3, 0.5])
+    ([{'C': 1.0}, {'C': 2.0}], [{'C': 4.0}, {'C': 8.0}])
+    >>> proposals.send([0.4, 0.3])
+    [{'C': 1.0, 'loss': 'hinge'}, {'C': 2.0, 'loss': 'hinge'}, {'C': 4.0, 'loss': 'hinge'}]
+    """
+
+    stages: Sequence[Stage]
+    start: Setting = field(default_factory=dict)
+    widen: bool = True
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    choosing: Callable[[Sequence[tuple[Setting, float]]], Setting] | None = None
+    allowed: Callable[[Setting], bool] | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.first)
+
+    @property
+    def first(self) -> list[Setting]:
+        """The settings of the first stage."""
+        return [{**self.start, **setting} for setting in Grid(self.stages[0]).settings()]
+
+    def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
+        return (self.choosing or best_setting)(tried)
+
+    def propose(self, seed: int, widened: dict[str, Values] | None = None) -> Proposals:
+        """Propose settings; widened: receives the values added beyond the edges, by parameter."""
+        tried: list[tuple[Setting, float]] = []
+        best = dict(self.start)
+        for stage in self.stages:
+            grid: dict[str, Sequence[object]] = {}
+            for name, values in stage.items():
+                if values is AROUND:
+                    grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
+                elif not isinstance(values, After) or best[name] == values.best:
+                    grid[name] = values
+            batch = [{**best, **setting} for setting in Grid(grid).settings()]
+            open_names = [name for name, values in grid.items() if len(values) > 1] if self.widen else []
+            for growth in range(MOST_WIDENINGS + 1):
+                done = [setting for setting, _ in tried]
+                batch = [s for s in batch if s not in done and (self.allowed is None or self.allowed(s))]
+                if batch:
+                    values = yield batch
+                    tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]
+                if not tried:
+                    return
+                best = self.choose(tried)
+                added: dict[str, Values] = {}  # values beyond the edge of those tried with the rest of the best setting
+                for name in open_names:
+                    rest = canonical({**best, name: None})
+                    alike = [s[name] for s, _ in tried if canonical({**s, name: None}) == rest]
+                    added[name] = farther(alike, best[name], self.limits.get(name) or LIMITS.get(name))
+                batch = [{**best, name: value} for name, values in added.items() for value in values]
+                if not batch or growth == MOST_WIDENINGS:
+                    break
+                for name, values in added.items():
+                    if values and widened is not None:
+                        widened.setdefault(name, []).extend(values)
+
+
+def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
+    """The setting with the largest value; ties go to the simpler one, then the first.
+
+    >>> best_setting([({"C": 10.0}, 0.5), ({"C": 0.1}, 0.5), ({"C": 1.0}, 0.4)])
+    {'C': 0.1}
+    """
+    top = max(value for _, value in tried)
+    equals = [setting for setting, value in tried if value == top]
+    return min(equals, key=lambda setting: complexity(setting, [other for other, _ in tried]))
+
+
+def complexity(setting: Setting, tried: Iterable[Setting]) -> float:
+    """The complexity of a setting: the sum over its numbers of their ranks among the values tried."""
+    total, tried = 0.0, list(tried)
+    for name, value in setting.items():
+        own = size_of(value)
+        if own is not None:
+            sizes = sorted({size for other in tried if (size := size_of(other.get(name))) is not None})
+            total += sizes.index(own) / max(1, len(sizes) - 1)
+    return total

@@ -3,8 +3,8 @@
 import inspect
 import time
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,27 +12,197 @@ from sklearn.base import clone
 
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
-from hingerank.features.kernels import choose_gamma
+from hingerank.data.files import canonical
+from hingerank.export.formats import format_name
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
-from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickedRows
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
-from hingerank.search.folds import ClickFolds, QueryFolds
-from hingerank.search.proposals import Staged
-from hingerank.search.serving import advice, blend_stays_here, check_target, run_together, stays_here, target_name
-from hingerank.search.settings import listed
-from hingerank.search.study import Folds, Plan, Progress, Study
-from hingerank.watching import tell_task
+from hingerank.search.folds import ClickFolds, FoldOutcome, Folds, QueryFolds
+from hingerank.search.serving import advice, blend_stays_here, check_target, run_together, stays_here, why_not
+from hingerank.search.settings import Setting, Staged, Values, best_setting, complexity, follow, listed
+from hingerank.watching import describe_time, is_watched, tell_outlook, tell_task
 
-PARTS = 5  # of a validation set, for cross-fitting the stack
-CS = tuple(2.0**k for k in range(-14, 3, 2))
-WIDTHS = tuple(4.0**k for k in range(-4, 2))  # multiples of gamma="scale"
 RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # kinds of training data
+FEWEST_FOLDS, FEWEST_QUERIES = 2, 30  # evidence needed to stop a setting
+WORTH = 1e-3  # fraction of the best value that a better setting should add
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the studies of all rankers share.
+
+    Attributes
+    ----------
+    folds : what settings are tried on
+    simplest : take the simplest setting within one standard error of the best
+    target : the format that must run the best setting, or None
+    target_only : do not try what the target cannot run
+    blend : the scores of all rankers are added up, so the target must run the sum
+    progress : called after every fit
+    """
+
+    folds: Folds
+    simplest: bool = False
+    target: str | None = None
+    target_only: bool = False
+    blend: bool = False
+    progress: Progress | None = None
+
+
+@dataclass
+class Study:
+    """Settings of one ranker and their results; by default only the ranker's own setting is tried."""
+
+    name: str
+    ranker: Ranker
+    plan: Plan
+    search: Staged = field(default_factory=lambda: Staged([{}]))
+    trials: dict[str, Trial] = field(default_factory=dict)
+    widened: dict[str, Values] = field(default_factory=dict)
+    problem: str | None = None
+    scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
+
+    def runs(self, setting: Setting) -> bool:
+        """Whether the target can run a setting; always True without a target."""
+        target = self.plan.target
+        return target is None or not why_not(self.ranker, setting, target, self.plan.blend)
+
+    def run(self) -> None:
+        """Try what the search proposes: first what the target can run, then the rest, to know what the target costs."""
+        self.began = time.perf_counter()  # studies of other rankers may have run since this one was made
+        limited = self.search if self.plan.target is None else replace(self.search, allowed=self.runs)
+        follow(limited.propose(0, self.widened), self.attempt)
+        if self.plan.target is not None and not self.plan.target_only and not self.plan.blend:
+            follow(self.search.propose(0), self.attempt)
+
+    def attempt(self, settings: list[Setting]) -> list[float | None]:
+        """Try new settings on every fold, and return what each setting is worth to the search."""
+        folds = self.plan.folds
+        todo = {key: setting for setting in settings if (key := canonical(setting)) not in self.trials}
+        found: dict[str, list[FoldOutcome]] = {key: [] for key in todo}
+        for k in range(len(folds)) if todo else ():
+            tell_task(f"tuning {self.name}, fold {k + 1} of {len(folds)}")
+            hopeless = self._hopeless(found, k) if k >= FEWEST_FOLDS else ()
+            for outcome in folds.outcomes(k, self.ranker, [s for key, s in todo.items() if key not in hopeless]):
+                if outcome.problem is None and np.isnan(outcome.value):
+                    held = f"fold {k + 1} holds out: give fewer folds" if len(folds) > 1 else "the validation data have"
+                    outcome = outcome._replace(problem=f"{folds.measure} is not defined for anything that {held}")
+                found[canonical(outcome.setting)].append(outcome)
+                self.problem = self.problem or outcome.problem
+                if self.plan.progress is not None or is_watched():
+                    self._tell(found)
+        for key, outcomes in found.items():
+            self.trials[key] = trial = self._trial(todo[key], outcomes)
+            values = [outcome.by_query for outcome in outcomes if outcome.by_query is not None]
+            if len(values) == len(folds):
+                self.by_query[key] = values
+            scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
+            if len(scores) == len(folds):
+                self.scores[canonical(trial.setting)] = scores
+        best = canonical(self.best().setting) if self.scores and self.fitted() else ""
+        self.scores = {key: scores for key, scores in self.scores.items() if key == best}  # a blend needs no others
+        return [self._worth(self.trials[canonical(setting)]) for setting in settings]
+
+    def _worth(self, trial: Trial) -> float | None:
+        """A setting's value for the search: its mean; if it was stopped, the best mean minus its lag on its folds."""
+        if not np.isnan(trial.mean):
+            return trial.mean
+        if not self.fitted(free=True) or not trial.scores or np.isnan(trial.scores).any():
+            return None
+        best = self.best(free=True)
+        behind = float(np.mean(best.scores[: len(trial.scores)])) - float(np.mean(trial.scores))
+        return best.mean - max(behind, 1e-9)
+
+    def fitted(self, free: bool = False) -> list[Trial]:
+        """The settings that could be fitted on every fold and that the target can run; free: any program."""
+        return [trial for trial in self.trials.values() if not np.isnan(trial.mean) and (free or trial.served)]
+
+    def best(self, simplest: bool = False, free: bool = False) -> Trial:
+        """The setting with the largest mean, ties going to the simpler one.
+
+        Parameters
+        ----------
+        simplest : take the simplest of all within a standard error
+        free : include settings that the target cannot run
+        """
+        among = self.fitted(free)
+        chosen = best_setting([(trial.setting, trial.mean) for trial in among])
+        top = next(trial for trial in among if trial.setting is chosen)
+        if not simplest:
+            return top
+        settings = [trial.setting for trial in among]
+        within = (t for t in among if t.mean >= top.mean - top.error)
+        return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
+
+    def _trial(self, setting: Setting, outcomes: list[FoldOutcome]) -> Trial:
+        """What a setting reached on its folds; its mean is NaN if it was stopped."""
+        values, count = np.array([outcome.value for outcome in outcomes]), len(self.plan.folds)
+        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else outcomes[0].error
+        seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
+        mean, problem = float(values.mean()), problems[-1] if problems else None
+        if len(values) < count and problem is None:
+            problem, mean = f"stopped after {len(values)} of {count} folds at {mean:.4f}", np.nan
+        reached = dict(setting)
+        if all(outcome.reached for outcome in outcomes):  # the last fit does not stop early: it has the average
+            for name in outcomes[0].reached:
+                grown = np.mean([outcome.reached[name] for outcome in outcomes])
+                reached[name] = min(setting[name], round(float(grown)))
+        return Trial(self.name, reached, values.tolist(), mean, error, seconds, problem, self.runs(setting))
+
+    def _hopeless(self, found: Mapping[str, list[FoldOutcome]], k: int) -> set[str]:
+        """Settings to leave out of the remaining folds: stopped before, or not promising on the first k folds.
+
+        That is if the values of queries, minus those of the best setting so far, are on average below WORTH of it even
+        with their error added; and, if a simpler setting may win, also if it is behind by two of its own errors.
+        """
+        behind = {key for key, outcomes in found.items() if len(outcomes) < k}
+        each = {key: [o.by_query for o in outcomes if o.by_query is not None] for key, outcomes in found.items()}
+        here = {key: values for key, values in each.items() if len(values) == k}
+        whole = self.by_query or here
+        if not whole:
+            return behind
+        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key]]))
+        values = {key: np.concatenate(by_fold[:k]) for key, by_fold in {**self.by_query, **here}.items()}
+        for key in here:
+            if key == best:
+                continue
+            apart = (values[key] - values[best])[~np.isnan(values[key] - values[best])]
+            if len(apart) < FEWEST_QUERIES:
+                continue
+            gain, error = apart.mean(), apart.std(ddof=1) / np.sqrt(len(apart))
+            own = np.nanstd(values[key], ddof=1) / np.sqrt(len(apart)) if self.plan.simplest else 0.0
+            enough = WORTH * abs(np.nanmean(values[best]))
+            if gain + error < enough and gain <= -2 * own:
+                behind.add(key)
+        return behind
+
+    def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
+        """The scores of every fold's held-out rows; fits that are no longer stored are repeated."""
+        if canonical(setting) not in self.scores:
+            folds = self.plan.folds
+            outcomes = [next(iter(folds.outcomes(k, self.ranker, [setting]))) for k in range(len(folds))]
+            return [outcome.scores for outcome in outcomes if outcome.scores is not None]
+        return self.scores[canonical(setting)]
+
+    def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
+        """Say how far the search is."""
+        means = [t.mean for t in self.trials.values()] + [np.mean([o.value for o in v]) for v in found.values() if v]
+        known = [mean for mean in means if not np.isnan(mean)]
+        past, done = len(self.trials) * len(self.plan.folds), sum(map(len, found.values()))
+        best = f"{self.plan.folds.measure} {max(known):.4f} so far" if known else "nothing fitted so far"
+        total = past + len(found) * len(self.plan.folds)
+        left = (time.perf_counter() - self.began) / (past + done) * (total - past - done)
+        tell_outlook(f"{past + done} of {total} fits, {best}, {describe_time(left)} left")
+        if self.plan.progress is not None:
+            self.plan.progress(past + done, total, f"{self.name}, {best}" if known else self.name)
 
 
 @runtime_checkable
@@ -127,7 +297,9 @@ def tune(
     kind = _kind(names, rankers, data, clicks, sample_weight)
     if hold_out != "ratings" and kind != RATINGS:
         raise ValueError(f"hold_out={hold_out!r} is only for ratings, as folds of rows hold out queries: leave it out")
-    target = None if serve is None else target_name(serve, kind == RATINGS)
+    if serve is not None and (kind == RATINGS or serve == "vectors"):
+        raise ValueError("serve is for rankers of rows: personal rankers are exported as vectors, whatever the setting")
+    target = None if serve is None else format_name(serve)
     if serve_only and target is None:
         raise ValueError("serve_only needs a target: pass a format too, as in serve='solr'")
     if blend:
@@ -158,17 +330,15 @@ def tune(
 
 def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
     """The best ranker with its best setting, or a blend of all, fitted on everything."""
-    worked = [study for study in studies if study.served]
+    worked = [study for study in studies if study.fitted()]
     if not worked:
-        names, problem = (
-            ", ".join(study.name for study in studies),
-            next((s.problem for s in studies if s.problem), None),
-        )
+        names = ", ".join(study.name for study in studies)
+        problem = next((study.problem for study in studies if study.problem), None)
         raise ValueError(f"no setting of {names} could be fitted; the first error is: {problem}")
     trials = [trial for study in studies for trial in study.trials.values()]
     if plan.blend:
         if len(worked) < 2:
-            failed = next(study for study in studies if not study.served)
+            failed = next(study for study in studies if not study.fitted())
             raise ValueError(
                 f"only {worked[0].name} could be fitted, and a blend needs two rankers or more; the first error of "
                 f"{failed.name} is: {failed.problem}"
@@ -177,9 +347,9 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
     winner, chosen = _winner(worked)
     more: Facts = {}
     if plan.target is None and chosen.setting.get("context") is not None:  # which no export carries
-        more = {"advice": stays_here(winner.ranker, chosen, winner.known)}
+        more = {"advice": stays_here(winner.ranker, chosen, winner.fitted())}
     if plan.target is not None and not plan.target_only:
-        other, free = _winner([study for study in studies if study.known], free=True)
+        other, free = _winner([study for study in studies if study.fitted(free=True)], free=True)
         more = {"free": {"ranker": free.ranker, "setting": free.setting}}
         more |= {"advice": advice(other.ranker, free, chosen)}
     tell_task(f"tuning {winner.name}, the last fit")
@@ -249,11 +419,11 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     parts, target = plan.folds, plan.target
     assert isinstance(parts, QueryFolds)  # `_check_blend` has refused ratings
     chosen = [study.best(plan.simplest) for study in studies]
-    tried = [(study.ranker, study.served) for study in studies]
+    tried = [(study.ranker, study.fitted()) for study in studies]
     if target is not None:
         chosen = run_together(target, tried, chosen)
     members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
-    found = out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)], parts)
+    found = parts.out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)])
     tell_task("tuning a blend, the last fits")
     blend = Blend(members, "auto", folds=max(2, len(parts)), measure=parts.measure, random_state=seed)
     blending = blend.fit_members(parts.everything, found, around=parts.around)
@@ -268,83 +438,3 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
         parts.measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, advice=advice, members=settings
     )
     return blend
-
-
-def out_of_fold(scores: Sequence[Sequence[np.ndarray]], parts: QueryFolds) -> OutOfFold:
-    """The held-out scores of members, fold after fold, with the rows of a query together."""
-    columns, grades, sizes, part, lists, docid = [], [], [], [], [], []
-    for k in range(len(parts)):
-        held = parts.held(k)
-        blocks = held.blocks
-        columns.append(blocks.gather(np.stack([own[k] for own in scores], axis=1)))
-        grades.append(blocks.gather(held.y))
-        sizes.append(blocks.sizes)
-        part.append(np.full(len(blocks), k))
-        if (shown := parts.lists_of(held)) is not None:
-            lists.append(shown)
-        if held.docid is not None:
-            docid.append(blocks.gather(np.asarray(held.docid)))
-    offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
-    of_query = np.concatenate(part)
-    if len(parts) == 1:
-        of_query = np.arange(len(of_query)) % PARTS
-    y = np.concatenate(grades).astype(np.float64)
-    more = [np.concatenate(each) if each else None for each in (lists, docid)]
-    return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, *more)
-
-
-@dataclass(frozen=True)
-class KernelSearch:
-    """The result of ``search_kernel``.
-
-    Attributes
-    ----------
-    best : the fitted ranker with the largest value
-    table : one dict of gamma, C, value and seconds for every fit
-    """
-
-    best: Ranker
-    table: list[dict[str, float]]
-
-
-def search_kernel(
-    ranker: Ranker, train: object, validation: object, *, Cs: Iterable[float] = CS,
-    gammas: Iterable[float] | None = None, measure: str = "ndcg@10",
-) -> KernelSearch:  # fmt: skip
-    """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
-
-    For every gamma the rows are mapped (or the kernel matrix is computed) once, and C follows a warm-started path from
-    small to large. Validation rows are also mapped once for all values of C. Ties go to the smaller C.
-    (`hingerank.tune` does this over folds, and also tries scalings.)
-
-    Parameters
-    ----------
-    ranker : with the other parameters set
-    train, validation : RankingData
-    Cs : values of C
-    gammas : values of gamma; by default 4^-4, ..., 4 times that of ``gamma="scale"`` for the scaled rows
-    measure : what to maximise
-
-    Examples
-    --------
-    >>> from hingerank import FourierRankSVM
-    >>> from hingerank.data.generate import make_letor
-    >>> train, validation = make_letor(20, seed=0), make_letor(10, seed=1)
-    >>> found = search_kernel(FourierRankSVM(50), train, validation, Cs=[0.01, 1.0], gammas=[0.1, 0.5])
-    >>> len(found.table), found.best.gamma in (0.1, 0.5)
-    (4, True)
-    """
-    Cs = sorted({float(C) for C in Cs})
-    if gammas is None:
-        scale = choose_gamma("scale", clone(ranker)._learning_rows(train, None, None, None, None).X)
-        gammas = [scale * width for width in WIDTHS]
-    grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
-    if not all(grid.values()):
-        raise ValueError("there are no settings to try: give at least one value each for Cs and gammas")
-    plan = Plan(QueryFolds(train, measure, validation, tol_factor=1.0))
-    study = Study(type(ranker).__name__, ranker, plan, Staged([grid], widen=False))
-    study.run()
-    if not study.known:
-        raise ValueError(f"no combination of gamma and C could be fitted; the first error is: {study.problem}")
-    table = [t.setting | {"value": t.mean, "seconds": t.seconds} for t in study.trials.values()]
-    return KernelSearch(clone(ranker).set_params(**study.best().setting).fit(train), table)
