@@ -241,6 +241,10 @@ def test_paths_of_a_number_of_points_begin_where_the_first_feature_enters():
     assert not hr.SparseRankSVM(C=path[0].C / 1.2).fit(X, y, qid).coef_.any()
     assert np.allclose(np.diff(np.log([r.C for r in path]), 2), 0)
     assert len(hr.TGRank(max_iter=50).fit_path(X[:, :1], y, qid, np.int64(3))) == 3
+    path = hr.RSRank(tol=1e3).fit_path(X, y, qid, 3)
+    assert len(path) == 3 and not hr.RSRank(C=path[0].C / 1.2).fit(X, y, qid).coef_.any()
+    with pytest.raises(ValueError, match="the path is a number, 3: give values of radius"):
+        hr.FenchelRank().fit_path(X, y, qid, 3)
     for empty in ([], 0):
         with pytest.raises(ValueError, match="path is empty"):
             hr.SparseRankSVM().fit_path(X, y, qid, empty)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -75,10 +75,10 @@ class FeatureSelectionRanker(SparseRanker):
         self.callback = callback
 
     @renamed
-    def fit_path(
+    def fit_path(  # type: ignore[override]
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, n_features: int | Iterable[int] = (5, 10, 15, 20, 25),
         sample_weight: PerRow = None, *, group: PerRow = None,
-    ) -> "list[FeatureSelectionRanker]":  # fmt: skip
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every number of features, in the order given; the filter runs once."""
         wanted = [n_features] if isinstance(n_features, int | np.integer) else n_features
         return self._fit_path(wanted, X, y, qid, sample_weight, group)
@@ -134,12 +134,8 @@ def single_feature_ndcg(X: Matrix, ranking: NdcgSwaps, in_order: bool = False) -
     found = np.empty(X.shape[1])
     for j in range(X.shape[1]):
         s = columns[:, [j]].toarray().ravel() if sparse.issparse(columns) else columns[:, j]
-        found[j] = ranking.ndcg(_without_ties(s, query) if in_order else s)
+        if in_order:  # scores that rank each query as s does, equal ones in their order
+            order, s = np.lexsort((-s, query)), np.empty(len(s))
+            s[order] = -np.arange(len(s))
+        found[j] = ranking.ndcg(s)
     return found
-
-
-def _without_ties(s: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Scores that rank each query as s does, equal ones in their order."""
-    out = np.empty(len(s))
-    out[np.lexsort((-s, query))] = -np.arange(len(s))
-    return out

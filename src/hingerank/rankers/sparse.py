@@ -7,7 +7,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -61,6 +61,27 @@ class SparseRanker(ProblemRanker, LinearRanker):
     def sparsity_(self) -> float:
         """Weights that are not 0 over all weights, the sparsity ratio."""
         return len(self.selected_features_) / len(self.coef_)
+
+    def fit_path(
+        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: int | Iterable[float] = 20,
+        sample_weight: PerRow = None, *, group: PerRow = None,
+    ) -> list[Self]:  # fmt: skip
+        """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller one.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, group : as in fit
+        Cs : values of C, or their number
+            A number gives values evenly spaced in log C, from where the first feature enters to 1000 times that.
+        """
+        return self._fit_path(Cs, X, y, qid, sample_weight, group)
+
+    def _grid(self, problem, count):
+        if self.path_parameter != "C":
+            return super()._grid(problem, count)
+        first = problem.first_C()
+        first = first if np.isfinite(first) else 1.0
+        return np.geomspace(1.1 * first, LONGEST * first, count).tolist()
 
     def _take(self, solution, source):
         self.coef_ = solution.w
@@ -123,10 +144,10 @@ class FenchelRank(WinnersRanker, SparseRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
-    def fit_path(
+    def fit_path(  # type: ignore[override]
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, radii: Iterable[float] = RADII,
         sample_weight: PerRow = None, *, group: PerRow = None,
-    ) -> "list[FenchelRank]":  # fmt: skip
+    ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every radius, in the order given; each fit starts from that of the next smaller one."""
         return self._fit_path(radii, X, y, qid, sample_weight, group)
 
@@ -200,20 +221,6 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
-    def fit_path(
-        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: int | Iterable[float] = 20,
-        sample_weight: PerRow = None, *, group: PerRow = None,
-    ) -> "list[SparseRankSVM]":  # fmt: skip
-        """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller one.
-
-        Parameters
-        ----------
-        X, y, qid, sample_weight, group : as in fit
-        Cs : values of C, or their number
-            A number gives values evenly spaced in log C, from where the first feature enters to 1000 times that.
-        """
-        return self._fit_path(Cs, X, y, qid, sample_weight, group)
-
     def _problem(self, source):
         design, preferences = source.pose(rows_design)
         return sparse_problem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
@@ -230,19 +237,9 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         approach = [problem.with_C(problem.C / 10**k) for k in range(steps, 0, -1)]
         return proximal_newton, options | {"approach": approach}
 
-    def _grid(self, problem, count):
-        return grid_of_C(problem, count)
-
-
-def grid_of_C(problem: SparseProblem, count: int) -> list[float]:
-    """`count` values of C from just above the one at which the first weight leaves 0."""
-    first = problem.first_C()
-    first = first if np.isfinite(first) else 1.0
-    return np.geomspace(1.1 * first, LONGEST * first, count).tolist()
-
 
 class TruncatedGradientRanker(SparseRanker):
-    """The constructor and the path that TGRank and RSRank share."""
+    """What TGRank and RSRank share."""
 
     def __init__(
         self, C=100.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
@@ -259,28 +256,18 @@ class TruncatedGradientRanker(SparseRanker):
         self.max_seconds = max_seconds
         self.callback = callback
 
-    def fit_path(
-        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: int | Iterable[float] = (),
-        sample_weight: PerRow = None, *, group: PerRow = None,
-    ) -> list[Self]:  # fmt: skip
-        """One fitted ranker for every C, in the order given; each fit starts from that of the next smaller one."""
-        return self._fit_path(Cs, X, y, qid, sample_weight, group)
-
     def _how(self, problem, before):
         options = self._limits() | {
             "w": np.zeros(problem.dimension) if before is None else before.w,
             "every": whole("every", self.every),
             "threshold": np.inf if self.threshold is None else positive("threshold", self.threshold),
+            "rate": 1.0 / max(problem.inner.C * problem.curvature, 1e-300),
         }
+        if self.learning_rate:
+            options["rate"] = positive("learning_rate", self.learning_rate)
         return self._descend, options
 
-    def _rate(self, curvature: float) -> float:
-        """The learning rate asked for, or one over the largest curvature."""
-        if self.learning_rate:
-            return positive("learning_rate", self.learning_rate)
-        return 1.0 / max(curvature, 1e-300)
-
-    def _descend(self, problem: "Descent", w: np.ndarray, **options: object) -> Solution:
+    def _descend(self, problem: "Descent", **options: Any) -> Solution:
         raise NotImplementedError
 
 
@@ -345,18 +332,15 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
         )
         return Descent(problem, curvature)
 
-    def _descend(self, problem, w, **options):
-        problem, curvature = problem.inner, problem.curvature
+    def _descend(self, problem, **options):
+        inner = problem.inner
 
         def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-            point = problem.at(problem.design.scores(w))
-            return point.value, problem.back(point.gradient)
+            point = inner.at(inner.design.scores(w))
+            return point.value, inner.back(point.gradient)
 
-        certify, rate = partial(gap_of, problem.structure), self._rate(problem.C * curvature)
-        return truncated_gradient(at, w, rate, certify, GAP, origin=problem.origin(), **options)
-
-    def _grid(self, problem, count):
-        return grid_of_C(problem.inner, count)
+        certify = partial(gap_of, inner.structure)
+        return truncated_gradient(at, certify=certify, kind=GAP, origin=inner.origin(), **options)
 
 
 class RSRank(TruncatedGradientRanker):
@@ -403,20 +387,19 @@ class RSRank(TruncatedGradientRanker):
         curvature = largest_eigenvalue(lambda v: design.back(swaps.curvature(design.scores(v))), start)
         return Descent(problem, curvature, swaps, first)
 
-    def _descend(self, problem, w, **options):
-        problem, curvature, swaps, first = problem.inner, problem.curvature, problem.swaps, problem.first_scores
+    def _descend(self, problem, **options):
+        inner, swaps = problem.inner, problem.swaps
 
         def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-            s = problem.design.scores(w)
-            swaps.rank(s if w.any() else first)
+            s = inner.design.scores(w)
+            swaps.rank(s if w.any() else problem.first_scores)
             value, z = swaps.at(s)
-            return problem.C * value, problem.C * problem.back(z)
+            return inner.C * value, inner.C * inner.back(z)
 
         def subgradient(run: Run, value: float, g: np.ndarray, w: np.ndarray) -> float:
-            return max(0.0, float(problem.structure.violation(g, w).max()))
+            return max(0.0, float(inner.structure.violation(g, w).max()))
 
-        rate = self._rate(problem.C * curvature)
-        return truncated_gradient(at, w, rate, subgradient, STATIONARY, **options)
+        return truncated_gradient(at, certify=subgradient, kind=STATIONARY, **options)
 
 
 def choose_on_validation(
