@@ -26,7 +26,7 @@ from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.linear import PairwiseRanker
 from hingerank.rankers.problem_ranker import chosen_C
-from hingerank.rankers.shapes import Curve, ShapeSample, ShapesSeen, Surface, draw_curves
+from hingerank.rankers.shapes import Curve, ShapeSample, Surface, draw_curves
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
@@ -137,7 +137,10 @@ class AdditiveRankSVM(PairwiseRanker):
     # The problem
 
     def _problem(self, source):
-        solver, shaped, device = self._solver(), self._shaped(), check_device(self.device)
+        solver, device, sparsity = self._solver(), check_device(self.device), self.sparsity
+        if isinstance(sparsity, bool) or not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
+            raise ValueError(f"sparsity must be a number from 0 to below 1, not {sparsity!r}")
+        shaped = sparsity > 0 or bool(self.monotone)  # whether curves are bounded or few
         if shaped and solver != "newton":
             raise ValueError(
                 f"monotone and sparsity need a smooth loss and solver='newton', not loss={self.loss!r} with "
@@ -161,8 +164,8 @@ class AdditiveRankSVM(PairwiseRanker):
         curves = CurveDesign(bins, basis)
         design: CurveDesign | StackedDesign = curves
         starts, limits = knots.starts, np.repeat(bounded, knots.counts)
-        grids = self._chosen_grids(knots, seen.queries, curves, preferences, bounded)
-        source.learnt = ShapesSeen(seen.queries, knots.rug, grids)
+        grids = self._grids(knots, seen.queries, curves, preferences, bounded)
+        source.learnt = seen.queries, knots.rug, grids
         if grids:
             surfaces = SurfaceDesign(rows.X, grids, curves.smoothness)
             design = StackedDesign(curves, surfaces)
@@ -173,19 +176,27 @@ class AdditiveRankSVM(PairwiseRanker):
             return GroupedProblem(design, loss, preferences, GroupedSquare(starts, 0.0, limits))
         return Problem(ListedShapes(design) if solver == "dual" else design, loss, preferences)
 
-    def _chosen_grids(
+    def _grids(
         self, knots: Knots, look: ShapeSample, design: CurveDesign, preferences: Preferences, bounded: np.ndarray
     ) -> list[SurfaceGrid]:
-        """Grids of the pairs asked for, or of the best ones."""
+        """Grids of the pairs asked for, or of the best ones: by the gradient in scores at the optimum of curves alone,
+        under the squared hinge."""
         asked, d = self.interactions, len(bounded)
+        pairs: list[tuple[int, int]] = []
         if asked is None:
             return []
         if isinstance(asked, int | np.integer) and not isinstance(asked, bool):
-            pairs = self._best_pairs(whole("interactions", asked, 0), knots, look, design, preferences, bounded)
+            most = whole("interactions", asked, 0)
+            if most and preferences.n_pairs:
+                problem = Problem(design, make_loss("squared_hinge"), preferences)
+                problem = problem.with_C(chosen_C(self.C, problem))
+                w = newton(problem, tol=ROUGH).w
+                z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
+                weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
+                pairs = best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
         elif not isinstance(asked, Iterable):
             raise ValueError(f"interactions must be a number of pairs, or pairs such as [(3, 7)], not {asked!r}")
         else:
-            pairs = []
             for pair in asked:
                 if np.shape(pair) != (2,):
                     raise ValueError(f"an interaction is a pair of features, such as (3, 7), not {pair!r}")
@@ -200,27 +211,6 @@ class AdditiveRankSVM(PairwiseRanker):
             if min(knots.counts[[first, second]]) < 2:
                 raise ValueError(f"{names[first]} or {names[second]} has one value only: it can have no surface")
         return [make_grid(knots, first, second, SURFACE_KNOTS) for first, second in pairs]
-
-    def _best_pairs(
-        self, most: int, knots: Knots, look: ShapeSample, design: CurveDesign, preferences: Preferences,
-        bounded: np.ndarray,
-    ) -> list[tuple[int, int]]:  # fmt: skip
-        """By the gradient in scores at the optimum of curves alone, under the squared hinge."""
-        if most == 0 or preferences.n_pairs == 0:
-            return []
-        problem = Problem(design, make_loss("squared_hinge"), preferences)
-        problem = problem.with_C(chosen_C(self.C, problem))
-        w = newton(problem, tol=ROUGH).w
-        z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
-        weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
-        return best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
-
-    def _shaped(self) -> bool:
-        """Whether curves are bounded or few."""
-        sparsity = self.sparsity
-        if isinstance(sparsity, bool) or not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
-            raise ValueError(f"sparsity must be a number from 0 to below 1, not {sparsity!r}")
-        return sparsity > 0 or bool(self.monotone)
 
     def _signs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """For every feature the direction in which its weights count, and whether that is the only one allowed."""
@@ -308,8 +298,7 @@ class AdditiveRankSVM(PairwiseRanker):
         heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
         if not np.isfinite(heights).all():
             raise DataError("the curves are not finite: squares of the features overflow; rescale them (scale=...)")
-        self.knots_, self.knot_starts_, self.slopes_ = curves.knots, curves.starts, curves.slopes
-        self.heights_ = heights
+        self.knots_, self.heights_, self.knot_starts_, self.slopes_ = curves._replace(heights=heights)
         self.deviations_, self.rug_ = look.deviation(parts), rug
         if grids:
             parts = np.stack([grid.values(look.X, h) for grid, h in zip(grids, surfaces, strict=True)], axis=1)
@@ -419,18 +408,15 @@ class AdditiveRankSVM(PairwiseRanker):
         rises[starts[1:-1] - 1] = True
         if not rises.all():
             raise ValueError("knots_ must rise for each feature")
-        if self._of_surfaces.keys() & vars(self).keys():
-            self._check_surfaces(sizes)
-
-    def _check_surfaces(self, sizes: Mapping[str, int]) -> None:
         absent = self._of_surfaces.keys() - vars(self).keys()
+        if absent == self._of_surfaces.keys():
+            return
         if absent:
             raise ValueError(f"{min(absent)} is missing, which belongs to the other surface_ attributes")
         shapes = self.surface_shapes_
         if shapes.max(initial=0) > MOST_KNOTS:
             raise ValueError(f"surface_shapes_ holds {shapes.max()}, which is above {MOST_KNOTS}")
-        wanted = {"knots": int(shapes.sum()), "heights": int(shapes.prod(axis=1).sum())}
-        for word, size in wanted.items():
+        for word, size in (("knots", int(shapes.sum())), ("heights", int(shapes.prod(axis=1).sum()))):
             if sizes[f"surface {word}"] != size:
                 raise ValueError(f"surface_{word}_ has {sizes[f'surface {word}']} numbers, surface_shapes_ say {size}")
         if any((np.diff(axis) <= 0).any() for grid, _ in self._surfaces for axis in (grid.x, grid.y)):

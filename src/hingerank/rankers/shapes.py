@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hingerank.arrays import Matrix
-from hingerank.features.curves import SAMPLED_ROWS, SurfaceGrid
+from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.notebook import new_figure
 from hingerank.preferences import Preferences, QueryPreferences
 
@@ -73,15 +73,6 @@ class ShapeSample(NamedTuple):
         means = np.add.reduceat(self.weight[:, None] * parts, first, axis=0) / mass[:, None]
         apart = parts - np.repeat(means, np.diff(first, append=len(parts)), axis=0)
         return np.sqrt(self.weight @ (apart * apart) / self.weight.sum())
-
-
-class ShapesSeen(NamedTuple):
-    """What an additive fit keeps of the training rows until its end: rows on which curves are evaluated, a few
-    quantiles of each feature, and the grids of surfaces."""
-
-    look: ShapeSample
-    rug: np.ndarray
-    grids: list[SurfaceGrid]
 
 
 def draw_curves(curves: Sequence[Curve], rugs: np.ndarray, title: str, figure: "Figure | None" = None) -> "Figure":
