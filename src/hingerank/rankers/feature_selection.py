@@ -50,8 +50,7 @@ class FeatureSelectionRanker(SparseRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
+    >>> X, y = [[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]], [0, 1, 0, 1]
     >>> ranker = FeatureSelectionRanker(n_features=1).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.selected_features_.tolist(), ranker.filter_scores_.round(3).tolist()
     ([0], [1.0, 0.631])

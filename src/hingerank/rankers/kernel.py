@@ -290,8 +290,7 @@ class NystroemRankSVM(MappedRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0]  # the best rows lie in the middle
     >>> sorted(NystroemRankSVM(n_components=3, gamma=1.0, C=10.0).fit(X, y, qid=0).rank(X, top=2).tolist())
     [1, 2]
     """
@@ -350,9 +349,7 @@ class FourierRankSVM(MappedRanker):
     orthogonal : directions orthogonal to each other in groups, each used as a cosine and as a sine
         A smaller error at equal m; False: all independent with random phases, as in the paper.
     random_state : the seed
-    memory_gb : maximum number of gigabytes for the mapped training rows, default half of the machine's
-        Above it they are mapped again for every pass.
-    device : "cpu", or "cuda" to train on an NVIDIA GPU (needs PyTorch; memory_gb does not apply there)
+    memory_gb, device : as in NystroemRankSVM
     loss, tol, pair_weight, grade_weight, missing, max_iter, max_seconds, callback, solver : as in RankSVM
 
     Attributes
@@ -365,8 +362,7 @@ class FourierRankSVM(MappedRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 1, 0]  # the best rows lie in the middle
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0]  # the best rows lie in the middle
     >>> sorted(FourierRankSVM(n_components=50, gamma=1.0, C=10.0).fit(X, y, qid=0).rank(X, top=2).tolist())
     [1, 2]
     """

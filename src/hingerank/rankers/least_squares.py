@@ -86,8 +86,7 @@ class RankRLS(LeastSquaresRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> RankRLS(C=1e6).fit(X, y, qid=qid).coef_.round(3).tolist()  # (1·1 + 0.7·1) / (1² + 0.7²)
     [1.141]
     """
@@ -137,8 +136,7 @@ class CRR(LeastSquaresRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 2, 0, 2], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 2, 0, 2], ["a", "a", "b", "b"]
     >>> CRR(C=1e6).fit(X, y, qid=qid).predict(X).round(1).tolist()
     [-0.2, 2.1, 0.3, 1.9]
     """
@@ -207,8 +205,7 @@ class PointwiseRegression(CRR):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 2, 0, 2], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 2, 0, 2], ["a", "a", "b", "b"]
     >>> PointwiseRegression(C=1e6).fit(X, y, qid=qid).predict(X).round(1).tolist()
     [-0.2, 2.1, 0.3, 1.9]
     """

@@ -43,8 +43,7 @@ class RankCosine(LossRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> RankCosine(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
     [1, 0, 3, 2]
     """
@@ -73,8 +72,7 @@ class SVMMAP(UnweightedRanker, LossRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> SVMMAP(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
     [1, 0, 3, 2]
     """
@@ -126,8 +124,7 @@ class SoftRank(UnweightedRanker, LossRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> SoftRank(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
     [1, 0, 3, 2]
     """
@@ -181,8 +178,7 @@ class LambdaRank(LossRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> LambdaRank(C=1.0).fit(X, y, qid=qid).rank(X, qid=qid).tolist()
     [1, 0, 3, 2]
     """

@@ -73,8 +73,7 @@ class OrdinalSVM(HasThresholds, LossRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> ranker = OrdinalSVM(C=100.0).fit(X, y, qid=qid)
     >>> ranker.rank(X, qid=qid).tolist(), ranker.predict_grades(X).tolist()
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
@@ -161,8 +160,7 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y, qid = np.array([[0.0], [1.0], [0.2], [0.9]]), [0, 1, 0, 1], ["a", "a", "b", "b"]
+    >>> X, y, qid = [[0.0], [1.0], [0.2], [0.9]], [0, 1, 0, 1], ["a", "a", "b", "b"]
     >>> ranker = PRank().fit(X, y, qid=qid)
     >>> ranker.rank(X, qid=qid).tolist(), ranker.predict_grades(X).tolist()
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])

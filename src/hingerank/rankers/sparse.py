@@ -119,8 +119,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
+    >>> X, y = [[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]], [0, 1, 0, 1]
     >>> ranker = FenchelRank(radius=0.5).fit(X, y, qid=["a", "a", "b", "b"])
     >>> ranker.selected_features_.tolist(), ranker.coef_.round(3).tolist()
     ([0], [0.5, 0.0])
@@ -192,16 +191,12 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
 
     Attributes
     ----------
-    selected_features_ : columns in use
-    sparsity_ : their fraction of all
-    certificate_ : the duality gap
-    trace_ : value, gap and features in use at every iteration
+    selected_features_, sparsity_, certificate_, trace_ : as in FenchelRank
     coef_, objective_, C_ : as in RankSVM
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
+    >>> X, y = [[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]], [0, 1, 0, 1]
     >>> SparseRankSVM(C=10).fit(X, y, qid=["a", "a", "b", "b"]).selected_features_.tolist()
     [0]
     """
@@ -317,8 +312,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
+    >>> X, y = [[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]], [0, 1, 0, 1]
     >>> TGRank(C=10).fit(X, y, qid=["a", "a", "b", "b"]).selected_features_.tolist()
     [0]
     """
@@ -363,8 +357,7 @@ class RSRank(TruncatedGradientRanker):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> X, y = np.array([[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]]), [0, 1, 0, 1]
+    >>> X, y = [[0.0, 0.3], [1.0, 0.1], [0.2, 0.5], [0.9, 0.4]], [0, 1, 0, 1]
     >>> RSRank(C=1).fit(X, y, qid=["a", "a", "b", "b"]).selected_features_.tolist()
     [0]
     """

@@ -143,9 +143,7 @@ class XGBoostRanker(TreeRanker):
 
     Attributes
     ----------
-    models_ : the trees of each bag's model, as arrays
-    boosters_ : each bag's model as XGBoost's own object, in the process that fitted it
-    certificate_ : number of trees, and NDCG@10 of the training rows
+    models_, boosters_, certificate_ : as in ``LightGBMRanker``, the second with XGBoost's own objects
 
     Notes
     -----
@@ -244,8 +242,7 @@ class GBRank(LightGBMRanker):
 
     Attributes
     ----------
-    models_ : the trees of each bag's model, as arrays
-    certificate_ : number of trees, and NDCG@10 of the training rows
+    models_, boosters_, certificate_ : as in ``LightGBMRanker``
 
     Examples
     --------
