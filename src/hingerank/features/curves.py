@@ -179,9 +179,8 @@ class SurfaceGrid(NamedTuple):
 
 
 def column_of(X: Matrix, c: int) -> Floats:
-    """Column c as a vector of float64."""
-    column = X[:, [c]].toarray().ravel() if sparse.issparse(X) else X[:, c]
-    return np.asarray(column, np.float64)
+    """Column c as a contiguous vector of float64."""
+    return np.ascontiguousarray(X[:, [c]].toarray().ravel() if sparse.issparse(X) else X[:, c], np.float64)
 
 
 def _places(values: Floats, knots: Floats) -> tuple[Integers, Floats]:

@@ -17,6 +17,7 @@ from hingerank.data.blocks import QueryBlocks
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
+from hingerank.features.curves import column_of
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.kernels.trees import add_potentials, count_below
 from hingerank.losses import Exponential
@@ -38,7 +39,7 @@ class BoostingRanker(BaseRanker):
     """score(x) = sum over rounds t of ``alpha_t · h_t(x)``, where ``h_t`` is the weak ranker chosen in round t.
 
     A ranker defines ``_rounds``, which yields one trace entry for each round (feature, alpha, value and what else
-    describes the weak ranker), and ``_assemble``, which makes the model of some of them. A fit is not an optimum but a
+    describes the weak ranker), and ``_take``, which makes the model of some of them. A fit is not an optimum but a
     number of rounds: its certificate says how many were made and gives the measure of the training rows after them.
     """
 
@@ -54,10 +55,6 @@ class BoostingRanker(BaseRanker):
 
     def _measured(self) -> str:
         """What the trace's ``value`` is."""
-        raise NotImplementedError
-
-    def _assemble(self, entries: list[dict]) -> None:
-        """Make the model of the weak rankers of these rounds."""
         raise NotImplementedError
 
     def _fit(self, X, y, blocks, sample_weight):
@@ -83,23 +80,18 @@ class BoostingRanker(BaseRanker):
         return path
 
     def _take(self, entries: list[dict]) -> None:
+        """Make the model of the weak rankers of these rounds."""
         self.trace_ = entries
         self.features_ = np.array([entry["feature"] for entry in entries], np.int64)
         self.alphas_ = np.array([entry["alpha"] for entry in entries], np.float64)
         self.n_iter_ = max(1, len(entries))
         value, seconds = (entries[-1]["value"], entries[-1]["seconds"]) if entries else (0.0, 0.0)
         self.certificate_ = Certificate(self._measured(), float(value), 0.0, "trained", len(entries), seconds)
-        self._assemble(entries)
 
 
 def first_of_the_best(quality: np.ndarray) -> int:
     """The first (flat) index whose value is the largest up to rounding, so that the order of rows does not matter."""
     return int(np.argmax(quality.ravel() >= quality.max(initial=-np.inf) - SAME))
-
-
-def column(X: Matrix, k: int) -> np.ndarray:
-    """Feature k of all rows (of a dense or CSC matrix)."""
-    return np.ascontiguousarray(X[:, [k]].toarray()[:, 0] if sparse.issparse(X) else X[:, k])
 
 
 def by_columns(X: Matrix) -> Matrix:
@@ -162,14 +154,10 @@ class AdaRank(BoostingRanker, LinearRanker):
 
         signs = (1.0, -1.0) if self.negated else (1.0,)
         weak = [(k, sign) for sign in signs for k in range(X.shape[1])]
-        E = np.array([measured(sign * column(columns, k)) for k, sign in weak]).reshape(len(weak), -1)
+        E = np.array([measured(sign * column_of(columns, k)) for k, sign in weak]).reshape(len(weak), -1)
         if E.size and (E.min() < 0.0 or E.max() > 1.0 + NEARLY_PERFECT):
             raise ValueError(f"AdaRank needs a measure between 0 and 1, and {self.measure!r} has other values")
-        yield from self._boost(E, weak, columns, measured)
-
-    def _boost(self, E, weak, columns, measured) -> Iterator[dict]:
-        queries, n = E.shape[1], columns.shape[0]
-        P, scores, best = np.full(queries, 1.0 / max(1, queries)), np.zeros(n), -1.0
+        P, scores, best = np.full(E.shape[1], 1.0 / max(1, E.shape[1])), np.zeros(len(y)), -1.0
         passed_over: list[int] = []
         while True:
             quality = (E * P).sum(1)
@@ -179,7 +167,7 @@ class AdaRank(BoostingRanker, LinearRanker):
                 return
             k, sign = weak[chosen]
             alpha = sign * 0.5 * np.log((1.0 + quality[chosen]) / max(1.0 - quality[chosen], NEARLY_PERFECT))
-            trial = scores + alpha * column(columns, k)
+            trial = scores + alpha * column_of(columns, k)
             values = measured(trial)
             if self.monotone and not values.mean() > best + SAME:
                 passed_over.append(chosen)
@@ -192,7 +180,8 @@ class AdaRank(BoostingRanker, LinearRanker):
     def _measured(self) -> str:
         return f"training {self.measure}"
 
-    def _assemble(self, entries):
+    def _take(self, entries):
+        super()._take(entries)
         self.coef_ = np.bincount(self.features_, self.alphas_, self._n_columns)
 
 
@@ -283,11 +272,10 @@ class RankBoost(BoostingRanker):
         columns, codes = by_columns(X), np.empty(X.shape, np.uint8)
 
         def bin_column(k: int) -> np.ndarray:
-            values = column(columns, k)
+            values = column_of(columns, k)
             distinct = np.unique(values)
             if len(distinct) - 1 > most:  # weights play no part here: a row given twice changes nothing
                 distinct = distinct[np.linspace(0, len(distinct) - 1, most + 1).round().astype(np.int64)]
-            distinct = distinct.astype(np.float64)
             found = distinct[:-1] + 0.5 * np.diff(distinct)
             count_below(values, found, k, codes)
             return found
@@ -297,26 +285,26 @@ class RankBoost(BoostingRanker):
     def _measured(self):
         return "training exponential loss of a pair"
 
-    def _assemble(self, entries):
+    def _take(self, entries):
+        super()._take(entries)
         self.thresholds_ = np.array([entry["threshold"] for entry in entries], np.float64)
 
-    def _scores(self, X):
-        scores, columns = np.zeros(X.shape[0]), by_columns(X)
+    def _steps(self, X: Matrix) -> Iterator[tuple[int, np.ndarray]]:
+        """The features in use, and what each adds to every score: its weak rankers together are one step function."""
+        columns = by_columns(X)
         for k in np.unique(self.features_):
-            scores += self._steps(k, column(columns, k))
-        return scores
+            mine = self.features_ == k
+            order = np.argsort(self.thresholds_[mine], kind="stable")
+            steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
+            yield k, steps[np.searchsorted(self.thresholds_[mine][order], column_of(columns, k), side="left")]
 
-    def _steps(self, k: int, values: np.ndarray) -> np.ndarray:
-        """Each feature's weak rankers together are one step function."""
-        mine = self.features_ == k
-        order = np.argsort(self.thresholds_[mine], kind="stable")
-        steps = np.concatenate(([0.0], np.cumsum(self.alphas_[mine][order])))
-        return steps[np.searchsorted(self.thresholds_[mine][order], values, side="left")]
+    def _scores(self, X):
+        return sum((steps for _, steps in self._steps(X)), np.zeros(X.shape[0]))
 
     def _contributions(self, X, blocks):
-        parts, columns = np.zeros(X.shape), by_columns(X)
-        for k in np.unique(self.features_):
-            parts[:, k] = self._steps(k, column(columns, k))
+        parts = np.zeros(X.shape)
+        for k, steps in self._steps(X):
+            parts[:, k] = steps
         return Contributions(parts, np.zeros(X.shape[0]), SUMS, True)
 
     def _body(self):

@@ -10,6 +10,7 @@ from scipy import sparse
 from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
+from hingerank.features.curves import column_of
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.preferences import GradedPreferences
@@ -132,7 +133,7 @@ def single_feature_ndcg(X: Matrix, ranking: NdcgSwaps, in_order: bool = False) -
     query = np.repeat(np.arange(ranking.preferences.n_queries), np.diff(ranking.preferences.offsets))
     found = np.empty(X.shape[1])
     for j in range(X.shape[1]):
-        s = columns[:, [j]].toarray().ravel() if sparse.issparse(columns) else columns[:, j]
+        s = column_of(columns, j)
         if in_order:  # scores that rank each query as s does, equal ones in their order
             order, s = np.lexsort((-s, query)), np.empty(len(s))
             s[order] = -np.arange(len(s))
