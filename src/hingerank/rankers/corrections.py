@@ -6,7 +6,7 @@ of lists.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,25 +69,18 @@ class PlaceBias(Protocol):
 Propensities: TypeAlias = PlaceBias | Mapping[int, float] | ArrayLike | None  # estimated, by place, or those in the log
 
 
-class Bias(NamedTuple):
-    """α and β of every cell."""
-
-    alpha: np.ndarray
-    beta: np.ndarray
-
-
-def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> Bias:
+def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> tuple[np.ndarray, np.ndarray]:
     """α and β of every cell: from an estimate, from values by place (the first place first), or as logged."""
     cells = len(data.row)
     if correction == "naive":
-        return Bias(np.ones(cells), np.zeros(cells))
+        return np.ones(cells), np.zeros(cells)
     if propensities is None:
         if data.propensity is None:
             raise ValueError(
                 f"correction={correction!r} needs propensities: give those of hingerank.propensities(log), or numbers, "
                 'that of place 1 first; the log itself has none (correction="naive" takes clicks as they are)'
             )
-        return Bias(np.asarray(data.propensity, np.float64), np.zeros(cells))
+        return np.asarray(data.propensity, np.float64), np.zeros(cells)
     if isinstance(propensities, PlaceBias):
         alpha, beta = (_by_cell(data, propensities, values) for values in (propensities.alpha, propensities.beta))
     else:
@@ -101,7 +94,7 @@ def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> B
             f"place {place} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
             f"shown at such places: leave their showings out, as in log.take(log.place < {place}), or give propensities"
         )
-    return Bias(alpha, beta)
+    return alpha, beta
 
 
 def _by_cell(data: ClickedRows, known: PlaceBias, values: ArrayLike) -> np.ndarray:
@@ -166,7 +159,9 @@ def click_weights(
     >>> click_weights(log.join(rows), propensities=[1.0, 0.5]).tolist()
     [1.0, 4.0]
     """
-    check_correction(correction)
+    if correction not in CORRECTIONS:
+        hint = did_you_mean(str(correction), CORRECTIONS)
+        raise ValueError(f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}{hint}")
     if clip is not None and correction not in ("clipped", "doubly-robust"):
         raise ValueError(f'correction={correction!r} clips nothing: leave out clip, or use correction="clipped"')
     if not isinstance(data, ClickedRows):
@@ -189,14 +184,6 @@ def refuse_parts(data: ClickedRows, where: str) -> None:
         raise ValueError(
             f"the clicks are joined with rows in parts, whose features are not in this process, and {where}: read the "
             "rows into memory for this; fit_clicks with other corrections and evaluate_clicks take rows in parts"
-        )
-
-
-def check_correction(correction: str) -> None:
-    if correction not in CORRECTIONS:
-        raise ValueError(
-            f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}"
-            + did_you_mean(str(correction), CORRECTIONS)
         )
 
 
@@ -236,19 +223,16 @@ def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) 
     query = rows.blocks.scatter(rows.blocks.numbers)
     fold = np.random.default_rng(0).permutation(n_queries)[query] % min(FOLDS, n_queries)
     regressions = [_Ridge(rows.X, target, np.where(fold == k, 0.0, weight)) for k in range(int(fold.max()) + 1)]
-    errors = []
-    for ridge in RIDGES:
-        guesses = _held_out(regressions, fold, ridge)
-        errors.append(float(weight @ (target - guesses) ** 2))
-    return np.maximum(_held_out(regressions, fold, RIDGES[int(np.argmin(errors))]), 0.0)
 
+    def held_out(ridge: float) -> np.ndarray:
+        out = np.empty(len(fold))
+        for k, regression in enumerate(regressions):
+            mine = np.flatnonzero(fold == k)
+            out[mine] = regression.predict(mine, ridge)
+        return out
 
-def _held_out(regressions: "list[_Ridge]", fold: np.ndarray, ridge: float) -> np.ndarray:
-    out = np.empty(len(fold))
-    for k, regression in enumerate(regressions):
-        mine = np.flatnonzero(fold == k)
-        out[mine] = regression.predict(mine, ridge)
-    return out
+    best = min(RIDGES, key=lambda ridge: float(weight @ (target - held_out(ridge)) ** 2))
+    return np.maximum(held_out(best), 0.0)
 
 
 class _Ridge:

@@ -1,6 +1,5 @@
 """Rankers that learn from winners with weights, and so from clicks: `fit_winners` and `fit_clicks`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Self, TypeAlias
@@ -68,10 +67,13 @@ class WinnersRanker(ProblemRanker):
                 "grade_weight is a matrix over grades, but winners have weights instead of grades: leave it out"
             )
         if isinstance(X, RankingData) and winner_weight is not None:
-            X, winner_weight = replace(X, y=_per_row(winner_weight, X.n_rows)), None
+            weights = np.asarray(winner_weight, np.float64)
+            if weights.shape != (X.n_rows,):
+                raise ValueError(f"winner_weight has shape {weights.shape}, expected ({X.n_rows},): one for each row")
+            X, winner_weight = replace(X, y=weights), None
         prefer = partial(winners_of, pair_weight=self.pair_weight)
         source = self._source(X, winner_weight, qid, None, group, prefer)
-        self._solve(source, None if around is None else self._near(around))
+        self._solve(source, None if around is None else partial(self._near, around))
         return self._finish()
 
     def fit_clicks(
@@ -119,24 +121,20 @@ class WinnersRanker(ProblemRanker):
             return self.fit_winners(data.parts.graded(weight), around=around)
         return self.fit_winners(data.data, weight, around=around)
 
-    def _near(self, around: object) -> Callable[[RankingProblem], AroundProblem]:
-        """A function that makes of a problem the one around another ranker's weights, for this ranker's features."""
-
-        def moved(problem: RankingProblem) -> AroundProblem:
-            if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solver() != "newton":
-                raise ValueError(
-                    f"around= needs a linear ranker with a smooth loss, which "
-                    f"{type(self).__name__} with these parameters is not: use RankSVM with its loss 'squared_hinge'"
-                )
-            centre = linear_weights(around, self.scaler_)
-            if centre.shape != (problem.dimension,):
-                raise ValueError(
-                    f"around has {len(centre)} weights, and this ranker learns {problem.dimension}: it must be linear "
-                    "in the same features"
-                )
-            return AroundProblem(problem, centre)
-
-        return moved
+    def _near(self, around: object, problem: RankingProblem) -> AroundProblem:
+        """The problem around another ranker's weights, for this ranker's features."""
+        if type(problem) is not Problem or not isinstance(self, LinearRanker) or self._solver() != "newton":
+            raise ValueError(
+                f"around= needs a linear ranker with a smooth loss, which {type(self).__name__} with these parameters "
+                "is not: use RankSVM with its loss 'squared_hinge'"
+            )
+        centre = linear_weights(around, self.scaler_)
+        if centre.shape != (problem.dimension,):
+            raise ValueError(
+                f"around has {len(centre)} weights, and this ranker learns {problem.dimension}: it must be linear in "
+                "the same features"
+            )
+        return AroundProblem(problem, centre)
 
     def _solver(self) -> str:
         """The name of the solver; the hinge's own ones support no other norm than ½‖w‖²."""
@@ -170,13 +168,6 @@ def linear_weights(ranker: object, scaler: Scaler | None) -> np.ndarray:
     if not isinstance(scaler, ColumnScaler):
         raise ValueError(f"scale={scaler.name!r} is not linear, and around= needs a linear scaling")
     return np.asarray(form.body.weights / scaler.factor, np.float64)
-
-
-def _per_row(weight: object, n_rows: int) -> np.ndarray:
-    weights = np.asarray(weight, np.float64)
-    if weights.shape != (n_rows,):
-        raise ValueError(f"winner_weight has shape {weights.shape}, expected ({n_rows},): one for each row")
-    return weights
 
 
 def check_winners(ranker: object) -> WinnersRanker:
