@@ -28,7 +28,7 @@ from hingerank.papers.personal import yahoo
 from hingerank.personal.fold_in import right_of_users
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FirstGradient, ItemFeatures, first_gradient_norm
+from hingerank.personal.problem import first_gradient_norm, first_powers, item_vectors
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_user
 from measuring import is_kept, keep_table, kept
@@ -116,7 +116,7 @@ def measure(study: Study, seed: int) -> dict[str, Any]:
     """Pairs right at the default and on the grid, and processor seconds."""
     X, train, test = study.make(seed)
     make = from_comparisons if study.compared else from_ratings
-    least = 1.0 / first_gradient_norm(X.shape[1], FirstGradient(X, make(*train, X.shape[0])).power)
+    least = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, make(*train, X.shape[0])))
 
     def fit(C: float | None) -> tuple[float, float, float]:
         """(pairs right, C, processor seconds)."""
@@ -152,14 +152,14 @@ def yahoo_test(place: Place, own: bool) -> dict[str, Any]:
     known = np.array([place_of[user] for user in both.users.tolist()])
     pairs = both.pairs - seen.pairs[known]
     heavy = np.argsort(-pairs)[: max(1, (pairs > 0).sum() // 100)]
-    least, right = 1.0 / first_gradient_norm(X.shape[1], FirstGradient(X, seen).power), {}
+    least, right = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, seen)), {}
     for multiple in (None, *GRID[2:5]):
         ranker = hr.PersonalRankSVM(C=None if multiple is None else multiple * least, prior="zero")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ranker.fit(X, *train)
         V = ranker.user_weights_[ranker._users().known(both.users)]
-        P = ItemFeatures(ranker._rows(X)).times(ranker.basis_)
+        P = item_vectors(ranker._rows(X), ranker.basis_)
         good = right_of_users(P, None, V, both) - right_of_users(P, None, V[np.argsort(known)], seen)[known]
         light = np.setdiff1d(np.flatnonzero(pairs > 0), heavy)
         share = good[pairs > 0] / pairs[pairs > 0]

@@ -25,7 +25,7 @@ from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.preferences import from_ratings
-from hingerank.personal.problem import FirstGradient, first_gradient_norm
+from hingerank.personal.problem import first_gradient_norm, first_powers
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings
 from measuring import default_data, keep_table, kept
@@ -60,7 +60,7 @@ def curves(X: Any, ratings: Ratings, seed: int, shared: bool, multiple: float | 
     place = np.empty(len(late), np.int64)
     place[order] = np.arange(len(late)) - np.searchsorted(code[order], code[order])
     told = from_ratings(*train.triples, X.shape[0])
-    least = 1.0 / first_gradient_norm(X.shape[1], FirstGradient(X, told).power)
+    least = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, told))
     C = None if multiple is None else multiple * least
     ranker = hr.PersonalRankSVM(shared=shared, C=C).fit(X, *train.triples)
     mean, learnt = ranker.prior_mean_, ranker.prior_strength_

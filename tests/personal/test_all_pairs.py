@@ -44,8 +44,8 @@ def test_value_and_derivatives_are_those_of_listed_pairs(small, sparse):
     for _ in range(2):
         D = rng.standard_normal(U.shape)
         up, here, down = along(D, 0 * V, 1e-3)  # a square: differences are exact
-        assert (up - down) / 2e-3 == pytest.approx(np.vdot(problem.gradient(U, V, C), D), rel=1e-8)
-        assert (up + down - 2 * here) / 1e-6 == pytest.approx(D.ravel() @ problem.curvature(V, C)(D.ravel()), rel=1e-5)
+        assert (up - down) / 2e-3 == pytest.approx(np.vdot(problem.moved(U, V, C, 1.0), D), rel=1e-8)
+        assert (up + down - 2 * here) / 1e-6 == pytest.approx(np.vdot(D, problem.moved(D, V, C, 0.0)), rel=1e-5)
     table = np.zeros((6, 12))
     table[clicks.code, clicks.items] = weight
     gradient = -2 * (12 * table - table.sum(axis=1, keepdims=True)) @ X

@@ -40,7 +40,7 @@ def test_a_fifth_of_what_every_user_said_is_held_back():
     told = from_ratings(data.users, data.items, data.ratings, 60)
     learnt, everything = held_back(told, lambda *given: from_ratings(*given, 60))
     assert (np.diff(learnt.start) == 16).all() and (np.diff(everything.start) == 20).all()
-    for u in range(learnt.n_users):
+    for u in range(len(learnt.users)):
         seen, all_of_it = (p.item[p.start[u] : p.start[u + 1]].tolist() for p in (learnt, everything))
         assert set(seen) < set(all_of_it)
     few = np.flatnonzero(np.arange(len(data.users)) % 20 < 5 + 4 * (data.users == data.users[0]))
@@ -65,7 +65,7 @@ def test_of_many_users_half_are_looked_at():
     data = hr.make_personal(n, 60, 4, 2, kind="ratings", per_user=12, seed=0)
     told = from_ratings(data.users, data.items, data.ratings, 60)
     learnt, everything = held_back(told, lambda *given: from_ratings(*given, 60))
-    assert learnt.n_users == everything.n_users == n // 2
+    assert len(learnt.users) == len(everything.users) == n // 2
 
 
 def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen():

@@ -1,13 +1,14 @@
 """PersonalRankSVM(loss="hinge") against pairs listed one by one and a quadratic program for every user."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 
 import hingerank as hr
-from hingerank.personal.losses import packed
-from hingerank.personal.passes import basis_curvature, basis_loss
+from hingerank.personal.passes import CURVATURE, LOSS, users_pass
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
 N_ITEMS, N_USERS = 14, 6
@@ -79,12 +80,12 @@ def test_the_rounded_hinge_is_that_of_every_pair(width, kind):
         np.add.at(G, j, -force[:, None] * V[us])
         return G
 
-    at, known = (V[p.users], 0, p.n_users, p.start, p.item), packed(p.known, width)
-    G, product, kept = np.zeros((N_ITEMS, 2)), np.zeros((N_ITEMS, 2)), np.zeros(p.n_rows, np.float32)
-    found = basis_loss(P, *at, known, p.sizes, kept, G)
+    at = V[p.users], 0, len(p.users), replace(p, known=p.known._replace(width=width))
+    G, product, kept = np.zeros((N_ITEMS, 2)), np.zeros((N_ITEMS, 2)), np.zeros(len(p.item), np.float32)
+    found = users_pass(LOSS, P, *at, kept, G)
     assert np.allclose(found, [c @ rounded, c @ hinge, c @ (hinge - a * (1 - t))], rtol=1e-9, atol=1e-9)
     assert np.allclose(G, spread(-c * a))
-    basis_curvature(Q, *at, known, p.sizes, kept, product)
+    users_pass(CURVATURE, Q, *at, kept, product)
     assert np.allclose(product, spread(c * ((a > 0) & (a < 1)) / width * d))
 
 

@@ -8,11 +8,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from hingerank.personal.alternating import LocalUsers, alternating, balance
+from hingerank.personal.alternating import alternating, balance
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import FactorObjective, count_right, half_square
+from hingerank.personal.problem import LocalUsers, count_right, half_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -46,28 +46,31 @@ def plain_value(X, U, V, C, users, winners, losers):
 class TestObjective:
     @pytest.mark.parametrize("kind", ["ratings", "pairs"])
     @pytest.mark.parametrize("grades", [2, 5, 40])
-    def test_value_gradient_and_curvature(self, kind, grades):
+    def test_value_gradient_and_curvature(self, kind, grades, monkeypatch):
+        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)  # steps only look at where V is
         X, users, items, y = ratings(grades=grades)
         u, i, j = listed(users, items, y)
         preferences = from_ratings(users, items, y, 30) if kind == "ratings" else from_comparisons(u, i, j, 30)
         number = {user: place for place, user in enumerate(preferences.users)}
         coded = np.array([number[user] for user in u])
         rng = np.random.default_rng(1)
-        U, V = rng.standard_normal((6, 3)), rng.standard_normal((preferences.n_users, 3))
-        objective = FactorObjective(X, preferences, 0.7, 3)
+        U, V = rng.standard_normal((6, 3)), rng.standard_normal((len(preferences.users), 3))
+        local = LocalUsers(X, preferences, 0.7, V)
 
         def value(U):
             return plain_value(X, U, V, 0.7, coded, i, j)
 
-        assert objective.value(U, V) + half_square(U) == pytest.approx(value(U), rel=1e-12)
-        here = objective.step(U, V.copy(), 0).improved(U, 0.7)
-        assert here.value == pytest.approx(value(U), rel=1e-12)
+        def gradient(U):
+            return U + 0.7 * local.step(U).gradient
+
+        assert local.value(U) + half_square(U) == pytest.approx(value(U), rel=1e-12)
+        here = local.step(U)
+        assert here.value(U, 0.7, here.loss) == pytest.approx(value(U), rel=1e-12)
         D, h = rng.standard_normal(U.shape), 1e-6
-        assert (value(U + h * D) - value(U - h * D)) / (2 * h) == pytest.approx((here.gradient * D).sum(), rel=1e-6)
-        ahead = objective.step(U + h * D, V.copy(), 0).improved(U + h * D, 0.7).gradient
-        behind = objective.step(U - h * D, V.copy(), 0).improved(U - h * D, 0.7).gradient
-        objective.value(U, V)
-        product = (D + 0.7 * objective.curved(D, V)).ravel()
+        assert (value(U + h * D) - value(U - h * D)) / (2 * h) == pytest.approx((gradient(U) * D).sum(), rel=1e-6)
+        ahead, behind = gradient(U + h * D), gradient(U - h * D)
+        local.value(U)
+        product = (D + 0.7 * local.curved(D)).ravel()
         np.testing.assert_allclose(product, (ahead - behind).ravel() / (2 * h), rtol=1e-5, atol=1e-5)
 
     def test_pairs_are_counted_and_judged(self):
@@ -75,7 +78,7 @@ class TestObjective:
         u, i, j = listed(users, items, y)
         preferences = from_ratings(users, items, y, 30)
         number = {user: place for place, user in enumerate(preferences.users)}
-        V = np.random.default_rng(2).integers(-1, 2, (preferences.n_users, 1)).astype(float)  # with ties
+        V = np.random.default_rng(2).integers(-1, 2, (len(preferences.users), 1)).astype(float)  # with ties
         t = (X[i, 0] - X[j, 0]) * V[[number[user] for user in u], 0]
         right = (t > 0).sum() + 0.5 * (t == 0).sum()
         assert count_right(X[:, :1].copy(), V, preferences) == (right, len(u))
@@ -83,9 +86,8 @@ class TestObjective:
     def test_pair_weight_user_divides_by_the_pairs(self):
         X, users, items, y = ratings()
         preferences = from_ratings(users, items, y, 30, pair_weight="user")
-        objective = FactorObjective(X, preferences, 2.0, 2)
-        with_pairs = (preferences.pairs > 0).sum()
-        assert objective.value(np.zeros((6, 2)), np.zeros((preferences.n_users, 2))) == pytest.approx(2.0 * with_pairs)
+        local = LocalUsers(X, preferences, 2.0, np.zeros((len(preferences.users), 2)))
+        assert local.value(np.zeros((6, 2))) == pytest.approx(2.0 * (preferences.pairs > 0).sum())
 
 
 class TestSolver:
@@ -112,17 +114,18 @@ class TestSolver:
         zeros = np.zeros((3, 2))
         assert balance(zeros, np.ones((2, 2)), zeros)[0] is zeros
 
-    def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted):
+    def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted, monkeypatch):
+        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)
         values = [entry["value"] for entry in fitted.trace_]
         assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
         assert fitted.certificate_.converged and fitted.certificate_.value <= 1e-5
         train = low_rank[0]
         preferences = from_comparisons(train.users, train.winners, train.losers, 200)
-        objective = FactorObjective(train.item_features, preferences, 1.0, 3)
-        here = objective.step(fitted.basis_, fitted.user_weights_.copy(), 0).improved(fitted.basis_, objective.C)
-        assert here.value == pytest.approx(fitted.objective_, rel=1e-10)
+        U, local = fitted.basis_, LocalUsers(train.item_features, preferences, 1.0, fitted.user_weights_.copy())
+        here = local.step(U)
+        assert here.value(U, 1.0, here.loss) == pytest.approx(fitted.objective_, rel=1e-10)
         first = fitted.trace_[0]["value"]
-        assert np.linalg.norm(here.gradient) < 1e-4 * first and here.norm < 1e-4 * first
+        assert np.linalg.norm(U + here.gradient) < 1e-4 * first and np.sqrt(here.squares) < 1e-4 * first
 
     def test_full_rank_reaches_the_convex_optimum(self):
         """With k = min(features, users) there are no bad local optima: every seed finds the trace-norm optimum."""
@@ -154,7 +157,8 @@ class TestSolver:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             one, *others = [fit.fit(*arguments) for fit in fits]
-        shards = FactorObjective(data.item_features, from_ratings(*arguments[1:], 80), 1.0, 4).shards
+        preferences = from_ratings(*arguments[1:], 80)
+        shards = LocalUsers(data.item_features, preferences, 1.0, np.zeros((len(preferences.users), 4))).shards
         assert len(shards) > 1
         for other in others:
             assert np.array_equal(one.basis_, other.basis_) and np.array_equal(one.user_weights_, other.user_weights_)
@@ -191,13 +195,11 @@ class TestSolver:
     def test_alternating_from_a_given_start(self):
         X, users, items, y = ratings()
         preferences = from_ratings(users, items, y, 30)
-        objective = FactorObjective(X, preferences, 0.1, 2)
+        local = LocalUsers(X, preferences, 0.1, np.zeros((len(preferences.users), 2)))
         start = np.random.default_rng(0).standard_normal((6, 2))
-        solution = alternating(LocalUsers(objective, np.zeros((preferences.n_users, 2))), start, tol=1e-6, max_iter=500)
-        assert solution.certificate.converged
-        assert objective.value(solution.w, solution.extra["V"]) + half_square(solution.w) == pytest.approx(
-            solution.value, rel=1e-10
-        )
+        solution = alternating(local, start, tol=1e-6, max_iter=500)
+        assert solution.certificate.converged and solution.extra["V"] is local.V
+        assert local.value(solution.w) + half_square(solution.w) == pytest.approx(solution.value, rel=1e-10)
 
 
 class TestLearning:

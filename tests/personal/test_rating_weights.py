@@ -7,8 +7,8 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.personal.convex import pair_distances, row_preferences
 from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
-from hingerank.personal.preferences import from_comparisons, from_ratings, from_targets
-from hingerank.personal.problem import FactorObjective, first_gradient
+from hingerank.personal.preferences import from_comparisons, from_ratings
+from hingerank.personal.problem import LocalUsers, first_gradient
 
 CONVEX = [hr.JointRanker, hr.SeparateRanker, hr.MeanVarianceRanker]
 
@@ -33,25 +33,28 @@ def listed(users, items, y, weights):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("grades", [2, 4, 40])
 class TestKernels:
-    def test_value_gradient_and_curvature_are_those_of_listed_pairs(self, seed, grades):
+    def test_value_gradient_and_curvature_are_those_of_listed_pairs(self, seed, grades, monkeypatch):
+        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)  # steps only look at where V is
         X, users, items, y, w = told(seed, grades)
         rng = np.random.default_rng(seed)
-        swept = FactorObjective(X, from_ratings(users, items, y, len(X), weight=w), 0.3, 2)
+        given = from_ratings(users, items, y, len(X), weight=w)
         u, i, j, pair = listed(users, items, y, w)
-        plain = FactorObjective(X, from_comparisons(u, i, j, len(X), pair), 0.3, 2)
-        number = {user: k for k, user in enumerate(swept.preferences.users)}
-        order = [number[user] for user in plain.preferences.users]
+        compared = from_comparisons(u, i, j, len(X), pair)
+        number = {user: k for k, user in enumerate(given.users)}
+        order = [number[user] for user in compared.users]
+        swept = LocalUsers(X, given, 0.3, np.zeros((len(number), 2)))
+        plain = LocalUsers(X, compared, 0.3, np.zeros((len(order), 2)))
         for _ in range(3):  # rows are put in the order of their scores in between
             U, V = rng.standard_normal((4, 2)), rng.standard_normal((len(number), 2))
+            swept.V[:], plain.V[:] = V, V[order]
             rest = 0.5 * ((V**2).sum() - (V[order] ** 2).sum())
-            assert swept.value(U, V) == pytest.approx(plain.value(U, V[order]) + rest)
+            assert swept.value(U) == pytest.approx(plain.value(U) + rest)
             D = rng.standard_normal((4, 2))
-            np.testing.assert_allclose(swept.curved(D, V), plain.curved(D, V[order]), rtol=1e-4, atol=1e-5)
-            first, second = (
-                o.step(U, V[order if o is plain else slice(None)].copy(), 0).improved(U, o.C) for o in (swept, plain)
-            )
+            np.testing.assert_allclose(swept.curved(D), plain.curved(D), rtol=1e-4, atol=1e-5)
+            first, second = swept.step(U), plain.step(U)
             np.testing.assert_allclose(first.gradient, second.gradient, rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(first.diagonal, second.diagonal, rtol=1e-9)
+            for name in ("curved", "weight", "mixed"):
+                np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=1e-9)
 
     def test_gradient_at_zero_and_users_that_weigh_alike(self, seed, grades):
         X, users, items, y, w = told(seed, grades)
@@ -65,8 +68,8 @@ class TestKernels:
             assert pairs[k] == pytest.approx(mine.sum())
             assert rows[k] == pytest.approx(w[users == user].sum())
             assert p.known.scale[k] * mine.sum() == pytest.approx(1.0 if p.pairs[k] else 0.0)
-        g, s = first_gradient(p), np.zeros(p.n_rows)
-        for r in range(p.n_rows):
+        g, s = first_gradient(p), np.zeros(len(p.item))
+        for r in range(len(p.item)):
             mine = of_user == of_user[r]
             higher, lower = (mine & side(p.known.grade, p.known.grade[r]) for side in (np.greater, np.less))
             k = np.searchsorted(p.start, r, "right") - 1
@@ -116,14 +119,14 @@ def test_a_weight_of_two_is_the_rating_twice():
 
 def test_targets_are_met_as_heavily_as_they_weigh():
     X, users, items, y, w = told(4)
-    p = from_targets(users, items, y, len(X), w)
-    U, V = np.eye(4)[:, :2], np.ones((p.n_users, 2))
+    p = from_ratings(users, items, y, len(X), weight=w, targets=True)
+    U, V = np.eye(4)[:, :2], np.ones((len(p.users), 2))
     value = 0.0
     for user in np.unique(users):
         mine = users == user
         target = y[mine] - np.average(y[mine], weights=w[mine])
         value += float(w[mine] @ (X[items[mine]] @ U @ np.ones(2) - target) ** 2)
-    found = FactorObjective(X, p, 1.0, 2).value(U, V) - 0.5 * (V**2).sum()
+    found = LocalUsers(X, p, 1.0, V).value(U) - 0.5 * (V**2).sum()
     assert found == pytest.approx(value)
 
 

@@ -6,7 +6,7 @@ parts are. Steps that change a part are recorded: a worker that restarts loads i
 with the same bits.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -20,16 +20,15 @@ from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
 from hingerank.distributed.problem import Unknown, new_token, unfitted
 from hingerank.distributed.reading import listed, runner_of
 from hingerank.kernels.threads import serial_blas
-from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import (
-    FactorObjective,
-    FirstGradient,
-    ItemFeatures,
+    LocalUsers,
     Matrix,
     StepSums,
     columns_in_use,
     count_right,
+    first_powers,
+    item_vectors,
     items_in_use,
     start_of_users,
 )
@@ -176,19 +175,19 @@ class UsersOfPart:
         self.preferences = p if number is None else p.with_items(number)
 
     @cached_property
-    def _at_zero(self) -> FirstGradient:
-        return FirstGradient(self.X, self.preferences)
-
-    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        return self._at_zero.power(v)
+    def power(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        return first_powers(self.X, self.preferences)
 
     def begin(self, C: float, rank: int, fixed: int, width: float) -> None:
-        objective = FactorObjective(self.X, self.preferences, C, rank, fixed=fixed, width=width)
-        self.users = LocalUsers(objective, start_of_users(self.preferences.n_users, rank, fixed))
+        V = start_of_users(len(self.preferences.users), rank, fixed)
+        self.users = LocalUsers(self.X, self.preferences, C, V, fixed=fixed, width=width)
+
+    def weights(self) -> np.ndarray:
+        return self.users.V
 
     def right(self, U: np.ndarray) -> float:
         judged = self.preferences.judged or self.preferences
-        return count_right(ItemFeatures(self.X).times(U), self.users.V, judged)[0]
+        return count_right(item_vectors(self.X, U), self.users.V, judged)[0]
 
     def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(users, items, ratings) of every stride-th user."""
@@ -198,7 +197,7 @@ class UsersOfPart:
 
 
 CHANGES = ("features", "begin", "narrow", "step", "value")  # names of steps that change a part
-OF_FIT = ("narrow", "step", "origin", "value", "curved", "weights")  # names of steps that its `LocalUsers` execute
+OF_FIT = ("narrow", "step", "origin", "value", "curved")  # names of steps that its `LocalUsers` execute
 Step = tuple[str, tuple[Any, ...]]
 
 
@@ -214,10 +213,6 @@ class PartedPreferences:
         self.used = reduce(np.union1d, [used for _, _, _, used in found])
         self.number: np.ndarray | None = None
         self.counts = [len(users) for users, _, _, _ in found]
-
-    @property
-    def n_users(self) -> int:
-        return len(self.users)
 
     @property
     def n_pairs(self) -> int:
@@ -245,7 +240,7 @@ class PartedPreferences:
         return X, columns
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """As in `FirstGradient.power`."""
+        """As in `first_powers`."""
         found = self.tell("power", v)
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
@@ -290,7 +285,8 @@ class UsersInParts:
     def curved(self, D: np.ndarray) -> np.ndarray:
         return add_up([part.copy() for part in self.rated.tell("curved", D)])
 
-    def weights(self) -> np.ndarray:
+    @property
+    def V(self) -> np.ndarray:
         return np.concatenate(self.rated.tell("weights"))
 
 

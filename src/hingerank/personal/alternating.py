@@ -20,22 +20,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.personal.losses import packed
-from hingerank.personal.passes import basis_loss
+from hingerank.personal.passes import LOSS, users_pass
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import (
-    FactorObjective,
-    ItemFeatures,
-    StepSums,
-    UsersImproved,
-    blocks_of,
-    half_square,
-    own_rows,
-)
+from hingerank.personal.problem import StepSums, blocks_of, half_square, item_vectors
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
-ENOUGH, PRODUCTS, STEPS = 0.3, 5, 1  # of the basis step: fraction of the gradient left, most products;
-HINGE_ENOUGH, HINGE_PRODUCTS, HINGE_STEPS = 0.1, 20, 5  # and Newton steps per user. A duality gap needs more
+ENOUGH, PRODUCTS = 0.3, 5  # of the basis step: fraction of the gradient left, most products
+HINGE_ENOUGH, HINGE_PRODUCTS = 0.1, 20  # the duality gap of the hinge needs more
 ARMIJO, HALVINGS = 1e-4, 20
 FLOOR = 1e-10  # directions below this fraction of the largest one are treated as lost
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U for extrapolation
@@ -73,44 +64,8 @@ class Users(Protocol):
         """Return (Hessian of the loss in U at the last point) D."""
         ...
 
-    def weights(self) -> np.ndarray:
-        """Return V."""
-        ...
-
-
-class LocalUsers:
-    """Users in this process; the first ``objective.free`` columns of V are changed in place."""
-
-    def __init__(self, objective: FactorObjective, V: np.ndarray):
-        self.objective, self.V, self.before = objective, V, np.empty_like(V)
-        self.C, self.free, self.width = objective.C, objective.free, objective.packed.width
-
-    def narrow(self, width: float) -> None:
-        self.width = width
-        self.objective.narrow(width)
-
-    def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
-        if turn is not None:
-            for part in blocks_of(self.V[:, : self.free]):
-                part[:] = part @ turn
-        if again:
-            self.V[:] = self.before
-        else:
-            self.before[:] = self.V
-        return self.objective.step(U, self.V, HINGE_STEPS if self.width > 0 else STEPS)
-
-    def origin(self, nothing: np.ndarray) -> float:
-        rounded = self.objective.value(nothing, self.V) - half_square(self.V[:, : self.free])
-        return rounded / (1.0 - 0.5 * self.width)  # the hinge at 0, from the rounded one
-
-    def value(self, U: np.ndarray) -> float:
-        return self.objective.value(U, self.V)
-
-    def curved(self, D: np.ndarray) -> np.ndarray:
-        return self.objective.curved(D, self.V)
-
-    def weights(self) -> np.ndarray:
-        return self.V
+    @property
+    def V(self) -> np.ndarray: ...
 
 
 def alternating(
@@ -151,34 +106,36 @@ def alternating(
     turn: np.ndarray | None = None  # from the basis of V to the present one
     for epoch in count():
         came, before = U, value
-        U, improved, stretch, stretched = _users(users, U, turn, value, last, stretch)
-        value, reached, kink = improved.value, improved.reached, improved.kink
-        size = float(np.linalg.norm(improved.gradient))
+        U, sums, value, stretch, stretched = _users(users, U, turn, value, last, stretch)
+        reached, kink, g = sums.value(U, users.C, sums.hinge), users.C * sums.kink, U + users.C * sums.gradient
+        # The diagonal of the Hessian: h_r x_rj² v_uc², with the users' part averaged over all rows
+        D = 1.0 + np.outer(sums.curved, users.C * sums.mixed / max(sums.weight, np.finfo(float).tiny))
+        size, own = float(np.linalg.norm(g)), float(np.sqrt(sums.squares))
         if users.width > 0:  # a bound for the hinge, in U given V and in V given U
-            promise = 0.5 * max(size, improved.norm) ** 2
+            promise = 0.5 * max(size, own) ** 2
         else:
-            promise = 0.5 * float((improved.gradient**2 / improved.diagonal).sum())
+            promise = 0.5 * float((g**2 / D).sum())
         promise = max(promise, before - value)
         gain = min(reached, max(run.origin - reached, tol * run.origin))
         left = (promise + kink) / gain if gain > 0 else 0.0
-        norm = float(np.hypot(size, improved.norm))
+        norm = float(np.hypot(size, own))
         scale = norm if scale is None else scale
         gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
         if run.stops(epoch=epoch, value=reached, stationarity=left, **figures):
             break
-        following, used = _basis(users, U, improved)
+        following, used = _basis(users, U, g, D, value)
         products += used
         stands = following is U and stretched == 0.0 and before - value <= 1e-12 * abs(value)
         narrower = kink > 0.5 * tol * gain and (stands or promise <= kink) and users.width > NARROWEST
         if stands and not narrower:
             run.status = "stalled"
             break
-        U, last, turn = balance(following, improved.spread, came)
+        U, last, turn = balance(following, sums.spread, came)
         if narrower:
             users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
             value, last = np.inf, None  # the objective has changed
-    V = users.weights()
+    V = users.V
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.sqrt(np.einsum("uc,uc->c", V, V)), kind="stable")
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
     for part in blocks_of(V):  # in place, because V is the largest array
@@ -188,30 +145,27 @@ def alternating(
 
 def _users(
     users: Users, U: np.ndarray, turn: np.ndarray | None, value: float, last: np.ndarray | None, stretch: float
-) -> tuple[np.ndarray, UsersImproved, float, float]:
-    """Take the users' step, from an extrapolated U if that helps: (U, result, next multiple, multiple used or 0)."""
+) -> tuple[np.ndarray, StepSums, float, float, float]:
+    """Take the users' step, from an extrapolated U if that helps: (U, sums, value, next multiple, multiple or 0)."""
+    moved = U if last is None else U + stretch * (U - last)
+    sums = users.step(moved, turn)
+    found = sums.value(moved, users.C, sums.loss)
     if last is None:
-        return U, users.step(U, turn).improved(U, users.C), stretch, 0.0
-    moved = U + stretch * (U - last)
-    improved = users.step(moved, turn).improved(moved, users.C)
-    if improved.value <= value:
-        return moved, improved, stretch * GROW, stretch
-    return U, users.step(U, again=True).improved(U, users.C), max(SHRINK * stretch, LEAST), 0.0
+        return moved, sums, found, stretch, 0.0
+    if found <= value:
+        return moved, sums, found, stretch * GROW, stretch
+    sums = users.step(U, again=True)
+    return U, sums, sums.value(U, users.C, sums.loss), max(SHRINK * stretch, LEAST), 0.0
 
 
-def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.ndarray, int]:
+def _basis(users: Users, U: np.ndarray, g: np.ndarray, D: np.ndarray, value: float) -> tuple[np.ndarray, int]:
     """Take a truncated Newton step in U: (next U, or the same object if none is lower; number of Hessian products)."""
-    g = improved.gradient.ravel()
     limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
-
-    def curvature(D: np.ndarray) -> np.ndarray:
-        return D + users.C * users.curved(D.reshape(U.shape)).ravel()
-
-    step, used = solve_equations(curvature, g, improved.diagonal.ravel(), *limits)
-    slope, length = float(g @ step), 1.0
+    step, used = solve_equations(lambda d: d + users.C * users.curved(d), np.ascontiguousarray(g), D, *limits)
+    slope, length = float(np.vdot(g, step)), 1.0
     for _ in range(HALVINGS):
-        following = U + length * step.reshape(U.shape)
-        if users.value(following) + half_square(following) <= improved.value + ARMIJO * length * slope:
+        following = U + length * step
+        if users.value(following) + half_square(following) <= value + ARMIJO * length * slope:
             return following, used
         length *= 0.5
     return U, used
@@ -220,19 +174,19 @@ def _basis(users: Users, U: np.ndarray, improved: UsersImproved) -> tuple[np.nda
 def solve_equations(
     curvature: Callable[[np.ndarray], np.ndarray], g: np.ndarray, diagonal: np.ndarray, enough: float, most: int
 ) -> tuple[np.ndarray, int]:
-    """Solve H step = -g approximately, by conjugate gradients with a diagonal preconditioner."""
+    """Solve H step = -g for a matrix g approximately, by conjugate gradients with a diagonal preconditioner."""
     step, r = np.zeros_like(g), -g
     d = r / diagonal
-    rr = float(r @ d)
+    rr = float(np.vdot(r, d))
     target = enough * enough * rr
     for used in range(most):
         if rr <= target:
             return step, used
         product = curvature(d)
-        length = rr / float(d @ product)
+        length = rr / float(np.vdot(d, product))
         step += length * d
         r -= length * product
-        rr, before = float(r @ (r / diagonal)), rr
+        rr, before = float(np.vdot(r, r / diagonal)), rr
         d *= rr / before
         d += r / diagonal
     return step, most
@@ -287,14 +241,12 @@ def nuclear_gap(
     V has a row for each user of `p`, shared is w. width: 0 for the squared hinge; for the hinge, the width of its
     rounded kink, which gives the dual point.
     """
-    everyone = ItemFeatures(X).times(U if shared is None else np.column_stack([U, shared]))
+    everyone = item_vectors(X, U if shared is None else np.column_stack([U, shared]))
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
-    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(p.n_users), np.diff(p.start))])
-    rows, z = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # each row is a separate item
-    flat, ones, kept = s[:, None], np.ones((p.n_users, 1)), np.zeros(p.n_rows, np.float32)
-    known = packed(own_rows(p.known), width)
-    loss, hinge, kink = basis_loss(flat, ones, 0, p.n_users, p.start, rows, known, p.sizes, kept, z)
-    Z = sp.csr_matrix((z[:, 0], p.item, p.start.astype(np.int64)), shape=(p.n_users, X.shape[0]))
+    users, z, kept = len(p.users), np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
+    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(users), np.diff(p.start))])
+    loss, hinge, kink = users_pass(LOSS, s[:, None], np.ones((users, 1)), 0, users, p.by_row(width), kept, z)
+    Z = sp.csr_matrix((z[:, 0], p.item, p.start), shape=(users, X.shape[0]))
     G = Z @ X
     G = G.toarray() if sp.issparse(G) else np.asarray(G)
     norm = SAFE * float(np.linalg.norm(G, 2))

@@ -15,9 +15,8 @@ from sklearn.base import BaseEstimator
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
 from hingerank.personal.catalogue import UserIndex
-from hingerank.personal.preferences import check_items
+from hingerank.personal.preferences import check_items, check_ratings
 from hingerank.personal.problem import all_products, row_products
-from hingerank.personal.ratings import check_ratings
 from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
 
 

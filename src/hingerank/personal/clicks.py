@@ -16,8 +16,8 @@ small linear system for each user. The system has as many equations as the user 
 is fewer. Given V, the loss is quadratic in U too. Each step of conjugate gradients in U costs one pass over the clicks.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,14 @@ from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import balance, solve_equations
 from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
-from hingerank.personal.problem import ItemFeatures, first_gradient_norm, gram, half_square
+from hingerank.personal.problem import (
+    back_to_features,
+    first_gradient_norm,
+    gram,
+    half_square,
+    item_vectors,
+    squares_to_features,
+)
 from hingerank.personal.top_n import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
@@ -228,7 +235,7 @@ class AllPairs:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        self.features, self.n = ItemFeatures(self.X, self.threads), self.X.shape[0]
+        self.n = self.X.shape[0]
         self.start, self.item = self.clicks.start.astype(np.int64), self.clicks.items
         self.table = sp.csr_matrix((self.weight, self.item, self.start), shape=(len(self.start) - 1, self.n))
         by_item = self.table.tocsc()
@@ -242,14 +249,15 @@ class AllPairs:
         """Return 1/‖∇loss at 0‖₂, below which the optimum is 0. The gradient is -2 (n T - c 1ᵀ) X with T the clicks."""
 
         def power(v: np.ndarray) -> tuple[float, np.ndarray]:
-            moved = 2.0 * self.n * (self.table @ centred(self.features.times(v)))
-            return float(np.vdot(moved, moved)), self.features.back(2.0 * self.n * centred(self.table.T @ moved))
+            moved = 2.0 * self.n * (self.table @ centred(item_vectors(self.X, v, self.threads)))
+            back = 2.0 * self.n * centred(self.table.T @ moved)
+            return float(np.vdot(moved, moved)), back_to_features(self.X, back, self.threads)
 
         return 1.0 / first_gradient_norm(self.X.shape[1], power)
 
     def users(self, U: np.ndarray, C: float) -> tuple[np.ndarray, float]:
         """Return the best V for this U, and the value of f."""
-        Z, k = centred(self.features.times(U)), U.shape[1]
+        Z, k = centred(item_vectors(self.X, U, self.threads)), U.shape[1]
         spread, basis = np.linalg.eigh(gram(Z))  # in this basis G is diagonal
         Z, V, factor = np.ascontiguousarray(Z @ basis), np.empty((len(self.total), k)), 2.0 * C * self.n
         given = Z, np.maximum(spread, 0.0), self.total
@@ -262,28 +270,19 @@ class AllPairs:
         gain = self.n * float(np.vdot(V, self.table @ Z))
         return V @ basis.T, half_square(U) + C * (self.n * float(self.total.sum()) - gain)
 
-    def moved(self, Z: np.ndarray, V: np.ndarray, constant: float) -> np.ndarray:
-        """Return the gradient of the loss in Z if constant is 1, and (its Hessian) Z if constant is 0."""
-        Z, back = centred(Z), np.empty_like(Z)
+    def moved(self, U: np.ndarray, V: np.ndarray, C: float, constant: float) -> np.ndarray:
+        """Return the gradient of f in U if constant is 1, and (its Hessian) U if constant is 0."""
+        Z = centred(item_vectors(self.X, U, self.threads))
+        back = np.empty_like(Z)
         run_shards(lambda ab: clicks_back(Z, V, *ab, *self.by_item, constant, back), self.item_shards, self.threads)
-        return 2.0 * centred(self.n * back + Z @ self._spread(V))
-
-    def gradient(self, U: np.ndarray, V: np.ndarray, C: float) -> np.ndarray:
-        return U + C * self.features.back(self.moved(self.features.times(U), V, 1.0))
-
-    def curvature(self, V: np.ndarray, C: float) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the function D -> (Hessian in U) D, for the flattened D."""
-
-        def product(D: np.ndarray) -> np.ndarray:
-            moved = self.moved(self.features.times(D.reshape(-1, V.shape[1])), V, 0.0)
-            return D + C * self.features.back(moved).ravel()
-
-        return product
+        in_items = 2.0 * centred(self.n * back + Z @ self._spread(V))
+        return U + C * back_to_features(self.X, in_items, self.threads)
 
     def diagonal(self, V: np.ndarray, C: float) -> np.ndarray:
         """Approximate the diagonal of the Hessian in U, as if all items had the same users."""
         share = np.diag(self._spread(V)) / max(float(self.total.sum()), np.finfo(float).tiny)
-        return 1.0 + 2.0 * C * np.outer(self.features.back_squares(self.n * self.popularity + self.total.sum()), share)
+        squares = squares_to_features(self.X, self.n * self.popularity + self.total.sum(), self.threads)
+        return 1.0 + 2.0 * C * np.outer(squares, share)
 
     def _spread(self, V: np.ndarray) -> np.ndarray:
         """Return the sum over users of c_u v_u v_uᵀ."""
@@ -307,7 +306,7 @@ def fit_all_pairs(
     V, value = problem.users(U, C)
     before, scale = np.inf, None
     while True:
-        g, D = problem.gradient(U, V, C), problem.diagonal(V, C)
+        g, D = problem.moved(U, V, C, 1.0), problem.diagonal(V, C)
         size = float(np.linalg.norm(g))
         scale = size if scale is None else scale
         promise = max(0.5 * float((g**2 / D).sum()), before - value)
@@ -315,8 +314,8 @@ def fit_all_pairs(
         left = promise / gain if gain > 0 else 0.0
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
-        step, _ = solve_equations(problem.curvature(V, C), g.ravel(), D.ravel(), ENOUGH, PRODUCTS)
-        U = U + step.reshape(U.shape)
+        curvature = partial(problem.moved, V=V, C=C, constant=0.0)
+        U = U + solve_equations(curvature, np.ascontiguousarray(g), D, ENOUGH, PRODUCTS)[0]
         U, _, _ = balance(U, gram(V), U)
         before = value
         V, value = problem.users(U, C)
@@ -352,7 +351,7 @@ def choose_multiple(
     for multiple in MULTIPLES:
         tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED, max_seconds=np.inf)
         U = tried.w
-        scores = tried.extra["V"][judged] @ problem.features.times(U).T
+        scores = tried.extra["V"][judged] @ item_vectors(X, U, threads).T
         scores[problem.table[judged].nonzero()] = -np.inf
         found = part_found(scores, wanted, TOP)
         if found <= most:

@@ -14,7 +14,7 @@ from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import squared_hinge
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets
+from hingerank.personal.losses import GRADES, PAIRS
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import ROWS_PER_BLOCK, rows_or_mean
@@ -41,16 +41,16 @@ def pair_distances(X: Matrix, p: UserPreferences) -> float:
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     rows, pairs = p.mass
     n = np.where(rows > 0, rows, 1.0)
-    weighted = not isinstance(p.known, UserPairs) and len(p.known.weight) > 0
-    mass = p.known.weight if weighted else np.ones(p.n_rows)
-    users = sp.csr_matrix((mass, p.item, p.start), shape=(p.n_users, X.shape[0]))
-    total, pairs = 0.0, pairs if isinstance(p.known, UserTargets) else pairs * p.known.scale
-    for a in range(0, p.n_users, ROWS_PER_BLOCK):  # sums of features for one block of users at a time
+    weighted = p.known.kind != PAIRS and len(p.known.weight) > 0
+    mass = p.known.weight if weighted else np.ones(len(p.item))
+    users = sp.csr_matrix((mass, p.item, p.start), shape=(len(p.users), X.shape[0]))
+    total, pairs = 0.0, pairs * p.known.scale
+    for a in range(0, len(p.users), ROWS_PER_BLOCK):  # sums of features for one block of users at a time
         b = slice(a, a + ROWS_PER_BLOCK)
         sums: Any = users[b] @ X
         norms = np.asarray(sums.multiply(sums).sum(axis=1)).ravel() if sp.issparse(sums) else (sums**2).sum(axis=1)
         total += float(pairs[b] @ np.maximum(users[b] @ squares / n[b] - norms / n[b] ** 2, 0.0))
-    return 2.0 * total / p.n_users if total > 0 else 1.0
+    return 2.0 * total / len(p.users) if total > 0 else 1.0
 
 
 class SharedDesign(Design):
@@ -58,7 +58,7 @@ class SharedDesign(Design):
 
     def __init__(self, X: Matrix, preferences: UserPreferences):
         self.items, self.item = RowsDesign(X), preferences.item
-        self.shape = (preferences.n_rows, X.shape[1])
+        self.shape = (len(preferences.item), X.shape[1])
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.items.scores(w)[self.item]
@@ -80,28 +80,28 @@ class OwnDesign(Design):
             self._design = RowsDesign(rows)
             self.shape: tuple[int, int] = rows.shape
         else:
-            self.shape = (preferences.n_rows, preferences.n_users * X.shape[1])
+            self.shape = (len(preferences.item), len(preferences.users) * X.shape[1])
             self._shards = cut_shards(preferences.start, ROWS_PER_SHARD)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         if self._sparse:
             return self._design.scores(w)
-        p, W, out = self.p, w.reshape(self.p.n_users, -1), np.empty(self.shape[0])
+        p, W, out = self.p, w.reshape(len(self.p.users), -1), np.empty(self.shape[0])
         run_shards(lambda ab: own_scores(self.X, W, *ab, p.start, p.item, out), self._shards)
         return out
 
     def back(self, z: np.ndarray) -> np.ndarray:
         if self._sparse:
             return self._design.back(z)
-        p, W = self.p, np.empty((self.p.n_users, self.X.shape[1]))
+        p, W = self.p, np.empty((len(self.p.users), self.X.shape[1]))
         run_shards(lambda ab: own_back(self.X, z, *ab, p.start, p.item, W), self._shards)
         return W.ravel()
 
     def vectors(self, w: np.ndarray) -> Matrix:
         """Return the weights as users x features, dense or CSR as X is."""
         if not self._sparse:
-            return w.reshape(self.p.n_users, -1)
-        shape = self.p.n_users, self.X.shape[1]
+            return w.reshape(len(self.p.users), -1)
+        shape = len(self.p.users), self.X.shape[1]
         return sp.csr_matrix((w[: len(self._columns)], self._columns, self._start), shape=shape)
 
 
@@ -111,7 +111,7 @@ class MeanAndOwnDesign(Design):
     def __init__(self, X: Matrix, preferences: UserPreferences, weight: float):
         self.shared, self.own, self.root = SharedDesign(X, preferences), OwnDesign(X, preferences), np.sqrt(weight)
         self.cut = X.shape[1]
-        self.shape = (preferences.n_rows, self.cut + self.own.shape[1])
+        self.shape = (len(preferences.item), self.cut + self.own.shape[1])
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         return self.shared.scores(self.root * w[: self.cut]) + self.own.scores(w[self.cut :])
@@ -123,10 +123,10 @@ class MeanAndOwnDesign(Design):
 def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
     """Return rows of X with columns numbered within the user: (matrix, feature of each, first of each user)."""
     rows = X[p.item]
-    user = np.repeat(np.repeat(np.arange(p.n_users), np.diff(p.start)), np.diff(rows.indptr))
+    user = np.repeat(np.repeat(np.arange(len(p.users)), np.diff(p.start)), np.diff(rows.indptr))
     key = user * X.shape[1] + rows.indices
     distinct, column = np.unique(key, return_inverse=True)
-    start = np.searchsorted(distinct, np.arange(p.n_users + 1) * X.shape[1])
+    start = np.searchsorted(distinct, np.arange(len(p.users) + 1) * X.shape[1])
     block = sp.csr_matrix((rows.data, column.astype(np.int32), rows.indptr), shape=(len(p.item), max(1, len(distinct))))
     return block, distinct % X.shape[1], start
 
@@ -134,16 +134,16 @@ def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix
 def row_preferences(p: UserPreferences) -> Preferences:
     """Return the preferences of the users' rows in the form that every loss of the library takes."""
     known = p.known
-    if isinstance(known, UserGrades):
+    if known.kind == GRADES:
         weight = known.weight if len(known.weight) else None
         return GradedPreferences(known.grade, p.start, item_weight=weight, query_weight=known.scale)
-    if not isinstance(known, UserPairs):
+    if known.kind != PAIRS:
         raise TypeError("targets of scores have no pairs")
     per_user = np.diff(known.start)
     first, weight = np.repeat(p.start[:-1], per_user), np.repeat(known.scale, per_user)
     if len(known.weight):
         weight *= known.weight
-    return ExplicitPairs(first + known.winner, first + known.loser, p.n_rows, weight)
+    return ExplicitPairs(first + known.winner, first + known.loser, len(p.item), weight)
 
 
 class ConvexPersonalRanker(PersonalRanker):

@@ -15,7 +15,7 @@ from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.catalogue import ids_like
 from hingerank.personal.fold_in import Prior, fold_in, plain_prior
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import ItemFeatures
+from hingerank.personal.problem import item_vectors
 from hingerank.personal.rankers import PersonalRanker
 
 
@@ -65,7 +65,7 @@ class FactorRanker(PersonalRanker):
         return X @ self.coef_ if self.shared else None
 
     def _place(self, X: Matrix) -> np.ndarray:
-        return ItemFeatures(X).times(self.basis_)
+        return item_vectors(X, self.basis_)
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
         own = self.user_weights_[numbers]
@@ -156,7 +156,7 @@ class FactorRanker(PersonalRanker):
             prior = plain_prior(centre, float(self.C_), self.loss == "hinge")
         else:
             prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
-        return fold_in(ItemFeatures(X).times(self.basis_), self._shared(X), p, prior)
+        return fold_in(item_vectors(X, self.basis_), self._shared(X), p, prior)
 
     def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         numbers = self._users().numbers(users)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
-from hingerank.personal.alternating import WIDEST, LocalUsers, alternating, nuclear_gap
+from hingerank.personal.alternating import WIDEST, alternating, nuclear_gap
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
 from hingerank.personal.clicks import choose_multiple as click_multiple
@@ -27,17 +27,17 @@ from hingerank.personal.fold_in import (
     plain_prior,
     spread_of_users,
 )
-from hingerank.personal.losses import UserPairs
-from hingerank.personal.preferences import UserPreferences, from_comparisons, from_targets
+from hingerank.personal.losses import PAIRS
+from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
 from hingerank.personal.problem import (
-    FactorObjective,
-    FirstGradient,
-    ItemFeatures,
+    LocalUsers,
     Matrix,
     columns_in_use,
     count_right,
     first_gradient_norm,
+    first_powers,
     in_use,
+    item_vectors,
     start_of_users,
 )
 from hingerank.personal.rankers import Watched, accuracies, check_C_and_tol
@@ -270,11 +270,11 @@ class PersonalRankSVM(FactorRanker):
         small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
         with serial_blas():  # passes have their own threads, and one BLAS thread gives repeatable results
             if start is None:
-                U = self._start(small, fitted.n_users)
+                U = self._start(small, len(fitted.users))
                 if self.C is None:
                     multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, fitted, U)
-                    self.C_ = multiple / self._gradient_norm(small, FirstGradient(small, fitted).power)
-                V = start_of_users(fitted.n_users, U.shape[1], int(self.shared))
+                    self.C_ = multiple / self._gradient_norm(small, first_powers(small, fitted))
+                V = start_of_users(len(fitted.users), U.shape[1], int(self.shared))
             else:
                 U, self.C_ = start[0] if columns is None else start[0][columns], start[2]
                 V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
@@ -290,7 +290,7 @@ class PersonalRankSVM(FactorRanker):
         small, columns = packed.features(X)
         with serial_blas():
             rows, some = packed.sample(self, small.shape[0])
-            U = self._start(small, packed.n_users)
+            U = self._start(small, len(packed.users))
             if self.C is None:
                 multiple, U = self._multiple(small, some, U)
                 self.C_ = multiple / self._gradient_norm(small, packed.power)
@@ -325,13 +325,13 @@ class PersonalRankSVM(FactorRanker):
         """Return an initial U with scores of about 1, and a last column of 0 if all users share one."""
         k = min(int(self.rank), X.shape[1], n_users)
         U = np.random.default_rng(self.random_state).standard_normal((X.shape[1], k))
-        typical = np.sqrt(np.mean(ItemFeatures(X).times(U) ** 2))
+        typical = np.sqrt(np.mean(item_vectors(X, U) ** 2))
         return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared))))
 
     def _alternate(self, X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, C: float, **how: Any) -> Solution:
         """Improve U and V for these preferences; V is changed in place."""
-        objective = FactorObjective(X, p, C, U.shape[1], asked_threads(self.n_jobs), int(self.shared), self._width())
-        return alternating(LocalUsers(objective, V), U, **how)
+        users = LocalUsers(X, p, C, V, asked_threads(self.n_jobs), int(self.shared), self._width())
+        return alternating(users, U, **how)
 
     def _limits(self) -> dict[str, Any]:
         seconds = np.inf if self.max_seconds is None else self.max_seconds
@@ -352,8 +352,8 @@ class PersonalRankSVM(FactorRanker):
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
-        multiple, _ = self._multiple(X, preferences, self._start(X, preferences.n_users))
-        return multiple / self._gradient_norm(X, FirstGradient(X, preferences).power)
+        multiple, _ = self._multiple(X, preferences, self._start(X, len(preferences.users)))
+        return multiple / self._gradient_norm(X, first_powers(X, preferences))
 
     def _gradient_norm(self, X: Matrix, power: Callable[[np.ndarray], Any]) -> float:
         """Return ‖∇loss‖₂ at 0, which for the squared hinge, whose power is given, is twice that of the hinge."""
@@ -366,14 +366,14 @@ class PersonalRankSVM(FactorRanker):
         if parts is None:
             return USUAL_MULTIPLE, U
         (learnt, whole), threads = parts, asked_threads(self.n_jobs)
-        norm, seen = self._gradient_norm(X, FirstGradient(X, learnt).power), learnt.judged or learnt
-        V, found = start_of_users(learnt.n_users, U.shape[1], int(self.shared)), dict[float, np.ndarray]()
+        norm, seen = self._gradient_norm(X, first_powers(X, learnt)), learnt.judged or learnt
+        V, found = start_of_users(len(learnt.users), U.shape[1], int(self.shared)), dict[float, np.ndarray]()
 
         def right(multiple: float) -> float:
             nonlocal U, V
             reached = self._alternate(X, learnt, U, V, multiple / norm, tol=self.tol, max_iter=TRIED)
             U, V = reached.w, reached.extra["V"]  # the next fit starts here
-            P, found[multiple] = ItemFeatures(X).times(U), U
+            P, found[multiple] = item_vectors(X, U), U
             return count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
 
         chosen = choose_multiple(right, whole.n_pairs - seen.n_pairs)
@@ -381,7 +381,7 @@ class PersonalRankSVM(FactorRanker):
 
     def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
         """Return a function that makes preferences like `p` from users, items and ratings (or winners and losers)."""
-        if isinstance(p.known, UserPairs):
+        if p.known.kind == PAIRS:
             return lambda users, winners, losers: self._from_comparisons(users, winners, losers, n_items, None)
         return lambda users, items, ratings: self._from_ratings(users, items, ratings, n_items)
 
@@ -392,7 +392,7 @@ class PersonalRankSVM(FactorRanker):
     def _learn_prior(self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences) -> None:
         """Compute the prior of new users, and the weight of their ratings relative to it."""
         warm, k = fitted.pairs > 0, U.shape[1] - self.shared
-        P, known = ItemFeatures(X).times(U), V[:, :k] if warm.all() or not warm.any() else V[warm, :k]
+        P, known = item_vectors(X, U), V[:, :k] if warm.all() or not warm.any() else V[warm, :k]
         self.prior_mean_, self.prior_root_ = spread_of_users(known, P[:, :k], fitted.item)
         self.prior_strength_ = float(self.prior if isinstance(self.prior, Real) else USUAL)
         if self.prior == "zero":
@@ -404,7 +404,7 @@ class PersonalRankSVM(FactorRanker):
             return
         left = fitted.take(stay)
         without = self._alternate(X, left, U.copy(), V[stay], self.C_, tol=0.0, max_iter=FORGETTING)
-        P, V = ItemFeatures(X).times(without.w), without.extra["V"][left.pairs > 0, :k]
+        P, V = item_vectors(X, without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
         mean, root = spread_of_users(V, P, left.item)
         self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._build(fitted, len(P)))
@@ -419,8 +419,8 @@ class PersonalRankSVM(FactorRanker):
         def watch(U: np.ndarray, V: np.ndarray) -> dict[str, float]:
             found = None
             if watched is not None:
-                found = count_right(ItemFeatures(X).times(U), V[order], watched.preferences, threads)
-            return accuracies(count_right(ItemFeatures(small).times(U), V, judged, threads), watched, found)
+                found = count_right(item_vectors(X, U), V[order], watched.preferences, threads)
+            return accuracies(count_right(item_vectors(small, U), V, judged, threads), watched, found)
 
         return watch
 
@@ -474,7 +474,7 @@ class InductiveMatrixCompletion(PersonalRankSVM):
         )  # fmt: skip
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-        return from_targets(users, items, ratings, n_items, weight)
+        return from_ratings(users, items, ratings, n_items, weight=weight, targets=True)
 
     def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

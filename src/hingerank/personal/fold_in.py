@@ -20,16 +20,15 @@ multiples are tried in increasing order, each from the result of the one before,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import UserGrades, UserPairs, UserTargets, packed
-from hingerank.personal.passes import users_right, users_step
-from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, rows_of
+from hingerank.personal.losses import GRADES, PAIRS, TARGETS, Known
+from hingerank.personal.passes import RIGHT, users_pass, users_step
+from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within, rows_of
 from hingerank.personal.problem import blocks_of, gram
-from hingerank.personal.ratings import places_within
 
 STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of the rounded kink of the hinge
@@ -78,26 +77,25 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
     """
     fixed = P @ prior.mean + (0.0 if shared is None else shared)
     Q, k = np.column_stack([P @ prior.root, fixed]), prior.root.shape[1]
-    V, scores = np.zeros((p.n_users, k + 1)), np.empty(p.n_rows, np.float32)
+    V, scores = np.zeros((len(p.users), k + 1)), np.empty(len(p.item), np.float32)
     V[:, k] = 1.0
     known = _by_rating(p) if prior.by_rating else p.known
-    unused = np.empty((0, k + 1)), np.empty(0), np.empty(0)
     centre, C = np.zeros(k), float(prior.strength)
 
     def learn(users: tuple[int, int]) -> None:
         for width in prior.widths:
-            form = packed(known, width)
-            users_step(Q, V, *users, p.start, p.item, form, C, centre, LEFT, STEPS, p.sizes, scores, *unused)
+            rounded = replace(p, known=known._replace(width=width))
+            users_step(Q, V, *users, rounded, C, centre, LEFT, STEPS, scores)
 
     run_shards(learn, cut_shards(p.start, ROWS_PER_SHARD))
     return prior.mean + V[:, :k] @ prior.root.T
 
 
-def _by_rating(p: UserPreferences) -> UserGrades | UserPairs | UserTargets:
+def _by_rating(p: UserPreferences) -> Known:
     """Scale the loss: a user's pairs together have the weight of the user's rows, and less if these are few."""
     rows, pairs = p.mass
     trust = np.minimum(1.0, rows / ENOUGH)
-    if isinstance(p.known, UserTargets):
+    if p.known.kind == TARGETS:
         weight = np.repeat(trust, np.diff(p.start))
         return p.known._replace(weight=weight * p.known.weight if len(p.known.weight) else weight)
     return p.known._replace(scale=trust * rows / np.where(pairs > 0, pairs, 1.0))
@@ -125,11 +123,11 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
 
 def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Choose (users to simulate as new, users to keep): a fifth of those with enough ratings, up to a limit."""
-    rng, given = np.random.default_rng(seed), np.diff(begins(p))
+    rng, given = np.random.default_rng(seed), np.diff(p.known.start)
     able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
-    others = rng.permutation(np.setdiff1d(np.arange(p.n_users), gone))
-    few = np.cumsum(np.diff(p.start)[others]) <= np.clip(PART_ROWS * p.n_rows, LEAST_ROWS, MOST_ROWS)
+    others = rng.permutation(np.setdiff1d(np.arange(len(p.users)), gone))
+    few = np.cumsum(np.diff(p.start)[others]) <= np.clip(PART_ROWS * len(p.item), LEAST_ROWS, MOST_ROWS)
     return gone, np.sort(others[few])
 
 
@@ -156,7 +154,7 @@ def learn_strength(
         if parts is None:
             continue
         little, rest = parts
-        order, everyone = _order(little, rest), np.arange(little.n_users)
+        order, everyone = _order(little, rest), np.arange(len(little.users))
         right = np.empty((1 + len(STRENGTHS), len(order)))
         for row, strength in enumerate((0.0, *STRENGTHS)):
             V = fold_in(P, shared, little.take(everyone), Prior(mean, root, strength))[order]
@@ -184,18 +182,17 @@ def _sums_and_errors(changes: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: UserPreferences) -> np.ndarray:
     """Return the number of correctly ordered pairs of each user."""
-    numbers = np.repeat(np.arange(p.n_users), np.diff(p.start))
+    numbers = np.repeat(np.arange(len(p.users)), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    known, rows = packed(p.known), (scores[:, None], np.ones((p.n_users, 1)))
-    item = np.arange(p.n_rows, dtype=np.int32)  # each row is a separate item
-    return np.array([users_right(*rows, u, u + 1, p.start, item, known, p.sizes) for u in range(p.n_users)])
+    given, rows = (scores[:, None], np.ones((len(p.users), 1))), p.by_row()
+    return np.array([users_pass(RIGHT, *given, u, u + 1, rows)[0] for u in range(len(p.users))])
 
 
 def _parts(
     p: UserPreferences, size: int, build: Callable[..., UserPreferences], rng: np.random.Generator
 ) -> tuple[UserPreferences, UserPreferences] | None:
     """Return (`size` ratings or comparisons of each of some users, the others); None if too few users have so many."""
-    begin = begins(p)
+    begin = p.known.start
     able = np.flatnonzero((np.diff(begin) >= size + TO_JUDGE) & (p.pairs > 0))
     if len(able) < LEAST_USERS:
         return None
@@ -214,20 +211,15 @@ def few_and_rest(
 
     users, rows: the number of the user among `able`, and the place in `p`, of each rating or comparison.
     """
-    if isinstance(p.known, UserPairs):
+    if p.known.kind == PAIRS:
         first = p.start[able][users]
         winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
         return build(users[few], winners[few], losers[few]), build(users[~few], winners[~few], losers[~few])
-    given = p.known.grade if isinstance(p.known, UserGrades) else p.known.target
+    given = p.known.grade if p.known.kind == GRADES else p.known.target
     items, values = p.item[rows], given[rows].astype(np.float64)
     n_items = int(p.item.max()) + 1
     rest = from_ratings(users[~few], items[~few], values[~few], n_items)
     return build(users[few], items[few], values[few]), rest
-
-
-def begins(p: UserPreferences) -> np.ndarray:
-    """Return where each user's ratings or comparisons begin."""
-    return p.known.start if isinstance(p.known, UserPairs) else p.start
 
 
 def _order(little: UserPreferences, rest: UserPreferences) -> np.ndarray:
@@ -250,10 +242,10 @@ def held_back(
     p : preferences of all users
     build : function that makes preferences from users, items and ratings (or winners and losers)
     """
-    rng, begin = np.random.default_rng(seed), begins(p)
-    some = rng.permutation(p.n_users)
-    if p.n_users > ENOUGH_USERS:
-        some = some[: max(ENOUGH_USERS, int(PART_USERS * p.n_users))]
+    rng, begin = np.random.default_rng(seed), p.known.start
+    some = rng.permutation(len(p.users))
+    if len(p.users) > ENOUGH_USERS:
+        some = some[: max(ENOUGH_USERS, int(PART_USERS * len(p.users)))]
     some = np.sort(some[np.cumsum(np.diff(begin)[some]) <= MOST_GIVEN])
     count = np.diff(begin)[some]
     held = np.where((count >= LEAST_GIVEN) & (p.pairs[some] > 0), PART_HELD * count, 0).astype(np.int64)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_fractions
-from hingerank.personal.ratings import check_test_size, places_within
+from hingerank.personal.preferences import places_within
+from hingerank.personal.ratings import check_test_size
 
 AT_A_TIME = 1 << 20
 

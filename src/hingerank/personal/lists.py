@@ -18,9 +18,8 @@ from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.baselines import Popularity
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
-from hingerank.personal.preferences import check_items, counting
-from hingerank.personal.problem import ItemFeatures, rows_or_mean
-from hingerank.personal.ratings import check_ratings, places_within
+from hingerank.personal.preferences import check_items, check_ratings, counting, places_within
+from hingerank.personal.problem import item_vectors, rows_or_mean
 from hingerank.personal.top_n import evaluate_top
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
@@ -117,7 +116,7 @@ class ListRanker(EASE):
         self.liked_basis_, self.liked_weights_ = liked.basis_, liked.user_weights_[liked._users().known(self.users_)]
         some = np.random.default_rng(0).permutation(len(self.users_))[:TO_SCALE]
         chosen = (self.history_[some] @ self.weights_).std(axis=1).mean()
-        own = (ItemFeatures(self.items_).times(self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()
+        own = (item_vectors(self.items_, self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()
         self.liked_basis_ = self.liked_basis_ * (chosen / own if own > 0 else 0.0)
         self.notes_ = liked.notes_
         return self._set_mix(1.0)
@@ -150,7 +149,7 @@ class ListRanker(EASE):
         return MIXES[int(np.argmax(found))]
 
     def _place(self, X: Any) -> np.ndarray:
-        return np.hstack([super()._place(X), ItemFeatures(X).times(self.liked_basis_)])
+        return np.hstack([super()._place(X), item_vectors(X, self.liked_basis_)])
 
     def _own(self, numbers: np.ndarray) -> Any:
         own = sp.csr_matrix(rows_or_mean(self.liked_weights_, numbers))

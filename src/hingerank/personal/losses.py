@@ -1,11 +1,10 @@
 """Pair losses of one user at a time, as functions of scores: from ratings, comparisons, or errors of ratings.
 
-A user has rows (rated or compared items). Their preferences are one of three tuples; passes take them in one form,
-`PackedPreferences`. The functions named `user_...` compute for a user's n rows (lo is the first) at scores s. The
-loss of a pair (i preferred to j), t = s_i - s_j, is max(0, 1 - t)². For a `width` u > 0 it is the hinge max(0, 1 - t)
-with its kink rounded over u: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u, the difference of two squared hinges. With
-grades a user costs O(n log n), or O(n) if the order of scores has changed little, whatever the number of pairs
-(`grades_window`).
+A user has rows (rated or compared items), and `Known` says what is known of them. The functions named `user_...`
+compute for a user's n rows (lo is the first) at scores s. The loss of a pair (i preferred to j), t = s_i - s_j, is
+max(0, 1 - t)². For a `width` u > 0 it is the hinge max(0, 1 - t) with its kink rounded over u, the difference of two
+squared hinges: (max(0, 1 - t)² - max(0, 1 - u - t)²) / 2u. With grades a user costs O(n log n), or O(n) if the order of
+scores has changed little, whatever the number of pairs (`grades_window`).
 """
 
 from typing import NamedTuple
@@ -19,65 +18,23 @@ FEW = 32  # up to so many grades sums over grades are direct, above it a Fenwick
 GRADES, PAIRS, TARGETS = 0, 1, 2
 
 
-class UserGrades(NamedTuple):
-    """Grades 0, 1, ... of each row within its user; the pair of rows i and j weighs scale · weight_i · weight_j."""
+class Known(NamedTuple):
+    """Grades, comparisons or targets of the users' rows; the arrays of the other two are empty.
 
-    grade: np.ndarray  # (N) uint8 or int32
-    grades: np.ndarray  # (T) number of different grades of a user
-    scale: np.ndarray  # (T) weight of every pair of a user
-    weight: np.ndarray  # (N) of each row; empty if all are 1
-
-
-class UserPairs(NamedTuple):
-    """Explicit comparisons: row `winner` is preferred to row `loser`, both numbered within the user."""
-
-    start: np.ndarray  # (T+1)
-    winner: np.ndarray
-    loser: np.ndarray
-    weight: np.ndarray  # of each comparison; empty if all are equal
-    scale: np.ndarray  # (T) factor of the weights of a user's comparisons
-    margin: float  # 1, or inf for the plain squared error (1 - t)^2
-
-
-class UserTargets(NamedTuple):
-    """The number that each row's score should equal, with the loss weight (s - target)^2."""
-
-    target: np.ndarray  # (N)
-    weight: np.ndarray  # (N); empty if all are 1
-
-
-Known = UserGrades | UserPairs | UserTargets
-
-
-class PackedPreferences(NamedTuple):
-    """Any of the three tuples as one type, so that each pass is compiled once. Arrays of the other tuples are empty.
-
-    width: 0 for the squared hinge, else the width of the rounded kink of the hinge.
+    They have one type, so that each pass is compiled once. An entry is a row, or a comparison.
     """
 
-    kind: int
-    width: float
-    margin: float
-    grade: np.ndarray
-    grades: np.ndarray
-    scale: np.ndarray
-    weight: np.ndarray
-    start: np.ndarray
-    winner: np.ndarray
-    loser: np.ndarray
-    target: np.ndarray
-
-
-_NO_PREFERENCES = PackedPreferences(
-    GRADES, 0.0, 1.0, np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0, np.int64),
-    np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0),
-)  # fmt: skip
-
-
-def packed(known: Known, width: float = 0.0) -> PackedPreferences:
-    """Pack preferences for passes; the arrays are not copied."""
-    kind = GRADES if isinstance(known, UserGrades) else PAIRS if isinstance(known, UserPairs) else TARGETS
-    return _NO_PREFERENCES._replace(kind=kind, width=float(width), **known._asdict())
+    kind: int  # GRADES, PAIRS or TARGETS
+    start: np.ndarray  # (T+1) the first entry of each user
+    scale: np.ndarray  # (T) factor of the weights of a user's pairs
+    weight: np.ndarray  # of each entry, empty if all are 1; the pair of graded rows i and j has weight_i · weight_j
+    grade: np.ndarray = np.empty(0, np.uint8)  # 0, 1, ... of each row within its user; uint8 or int32
+    grades: np.ndarray = np.empty(0, np.int32)  # (T) number of different grades of a user
+    winner: np.ndarray = np.empty(0, np.int32)  # the preferred row of each comparison, numbered within the user
+    loser: np.ndarray = np.empty(0, np.int32)
+    target: np.ndarray = np.empty(0)  # what the score of each row should equal, with the loss weight (s - target)²
+    margin: float = 1.0  # of comparisons; inf for the plain squared error (1 - t)²
+    width: float = 0.0  # 0 for the squared hinge, else the width of the rounded kink of the hinge
 
 
 class UserSpace(NamedTuple):

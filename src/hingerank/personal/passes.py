@@ -24,6 +24,7 @@ RUN = 64  # number of scores that are compared together
 ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
 HALVINGS = 25
+NO_SCORES, NO_SUMS, NO_WEIGHT = np.empty(0, np.float32), np.empty((0, 0)), np.empty(0)
 
 
 @inner
@@ -119,20 +120,19 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
 
 
 @with_room
-def users_step(P, V, first, last, start, item, known, C, centre, fraction, most, sizes, scores, G, weight, spread):
+def users_step(P, V, first, last, p, C, centre, fraction, most, scores, G=NO_SUMS, weight=NO_WEIGHT, spread=NO_WEIGHT):
     """Improve v_u for users first:last and return (loss, sum of ‖g_u‖², sums of `UserSpace.hinge`).
 
     Unless G is empty, adds z_r v_u to G[item], the Hessian's diagonal h_r to weight[item] and sum(h_r) v_u² to spread.
     """
-    k, widest = P.shape[1], sizes[0]
-    room = np.empty((widest, k)), np.empty((8, max(widest, k))), np.empty((3, widest)), user_space(sizes)
-    return _users_step(
-        P, V, first, last, start, item, known, C, centre, fraction, most, scores, G, weight, spread, *room
-    )
+    k, widest = P.shape[1], p.sizes[0]
+    room = np.empty((widest, k)), np.empty((8, max(widest, k))), np.empty((3, widest)), user_space(p.sizes)
+    given = P, V, first, last, p.start, p.item, p.known, C, centre, fraction, most
+    return step_of_users(*given, scores, G, weight, spread, *room)
 
 
 @kernel
-def _users_step(
+def step_of_users(
     P, V, first, last, start, item, known, C, centre, fraction, most, scores, G, weight, spread, block, vectors, rows,
     space,
 ):  # fmt: skip
@@ -165,32 +165,22 @@ LOSS, CURVATURE, RIGHT = 0, 1, 2  # what `users_pass` computes
 
 
 @with_room
-def basis_loss(P, V, first, last, start, item, known, sizes, scores, G):
-    """Return (loss, sums of `UserSpace.hinge`) at s = <p_item, v_u>, stored in `scores`. O(rows (k + log n)).
+def users_pass(what, P, V, first, last, p, scores=NO_SCORES, G=NO_SUMS):
+    """Compute for users first:last, at s = <p_item, v_u>, one of
 
-    Adds z_r v_u to G[item] unless G is empty.
+    LOSS : return (loss, sums of `UserSpace.hinge`), store s in `scores`, add z_r v_u to G[item]. O(rows (k + log n))
+    CURVATURE : add y_r v_u to G[item], y = (Hessian at `scores`) s. O(rows (k + log G))
+    RIGHT : return the number of pairs that s orders correctly, and zeros. O(rows (k + log n))
+
+    An empty G stays as it is.
     """
-    room = np.empty((3, sizes[0])), user_space(sizes)
-    return users_pass(LOSS, P, V, first, last, start, item, known, scores, G, *room)
-
-
-@with_room
-def basis_curvature(Q, V, first, last, start, item, known, sizes, scores, G):
-    """Add y_r v_u to G[item], y = (Hessian at `scores`) <q_item, v_u>. O(rows (k + log G))."""
-    room = np.empty((3, sizes[0])), user_space(sizes)
-    users_pass(CURVATURE, Q, V, first, last, start, item, known, scores, G, *room)
-
-
-@with_room
-def users_right(P, V, first, last, start, item, known, sizes):
-    """Return the number of pairs that s = <p_item, v_u> orders correctly. O(rows (k + log n))."""
-    unused, room = (np.empty(0, np.float32), np.empty((0, P.shape[1]))), (np.empty((3, sizes[0])), user_space(sizes))
-    return users_pass(RIGHT, P, V, first, last, start, item, known, *unused, *room)[0]
+    room = np.empty((3, p.sizes[0])), user_space(p.sizes)
+    return pass_of_users(what, P, V, first, last, p.start, p.item, p.known, scores, G, *room)
 
 
 @kernel
-def users_pass(what, P, V, first, last, start, item, known, scores, G, rows, space):
-    """Compute any of the three functions above. They share half of their code, which is so compiled only once."""
+def pass_of_users(what, P, V, first, last, start, item, known, scores, G, rows, space):
+    """Compute what `users_pass` describes: the three share half of their code, which is so compiled only once."""
     s, z, t = rows[0], rows[1], rows[2]
     total = hinge = kink = 0.0
     for u in range(first, last):

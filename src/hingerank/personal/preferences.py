@@ -5,18 +5,18 @@ ratings are never listed. Passes keep a user's rows in the order of their scores
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hingerank.data.blocks import number_ids, real_numbers
 from hingerank.data.files import DataError
-from hingerank.kernels.compiled import inner, kernel
+from hingerank.kernels.compiled import kernel
 from hingerank.kernels.order import sort_down
 from hingerank.kernels.sweeps import sort_run
 from hingerank.kernels.threads import cut_shards
-from hingerank.personal.losses import Known, UserGrades, UserPairs, UserTargets
-from hingerank.personal.ratings import check_ratings
+from hingerank.personal.losses import GRADES, PAIRS, TARGETS, Known
+from hingerank.personal.ratings_files import is_number
 
 MOST_ROWS = np.iinfo(np.int32).max
 ROWS_AT_ONCE = 1 << 18  # ratings that are converted to 8 bytes at once
@@ -49,59 +49,53 @@ class UserPreferences:
     judged: "UserPreferences | None" = None
 
     @property
-    def n_users(self) -> int:
-        return len(self.start) - 1
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.item)
-
-    @property
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
 
     def take(self, users: np.ndarray) -> "UserPreferences":
         """Return a copy of the preferences of these users (numbers)."""
-        rows = rows_of(self.start, users)
-        start = np.concatenate(([0], np.cumsum(np.diff(self.start)[users])))
-        if isinstance(self.known, UserGrades):
-            grade, weight = self.known.grade[rows], _of_rows(self.known.weight, rows)
-            known: Known = UserGrades(grade, self.known.grades[users], self.known.scale[users], weight)
-        elif isinstance(self.known, UserTargets):
-            known = UserTargets(self.known.target[rows], _of_rows(self.known.weight, rows))
-        else:
-            pairs = rows_of(self.known.start, users)
-            begin = np.concatenate(([0], np.cumsum(np.diff(self.known.start)[users])))
-            weight = _of_rows(self.known.weight, pairs)
-            winner, loser = self.known.winner[pairs], self.known.loser[pairs]
-            known = UserPairs(begin, winner, loser, weight, self.known.scale[users], self.known.margin)
-        judged = None if self.judged is None else self.judged.take(users)
-        users_ = self.users[users]
-        return UserPreferences(users_, start, self.item[rows], known, self.pairs[users], self.sizes, self.notes, judged)
+        known, rows, start = self.known, rows_of(self.start, users), starts_of(np.diff(self.start)[users])
+        entries, begin = rows, start
+        if known.kind == PAIRS:
+            entries, begin = rows_of(known.start, users), starts_of(np.diff(known.start)[users])
+        picked = {name: getattr(known, name) for name in ("weight", "grade", "winner", "loser", "target")}
+        picked = {name: array[entries] for name, array in picked.items() if len(array)}
+        if known.kind == GRADES:
+            picked["grades"] = known.grades[users]
+        return replace(
+            self, users=self.users[users], start=start, item=self.item[rows],
+            known=known._replace(start=begin, scale=known.scale[users], **picked), pairs=self.pairs[users],
+            judged=None if self.judged is None else self.judged.take(users),
+        )  # fmt: skip
 
     def with_items(self, number: np.ndarray) -> "UserPreferences":
         """Return the same preferences with item j renumbered as number[j]."""
         judged = None if self.judged is None else self.judged.with_items(number)
         return replace(self, item=number[self.item], known=own_rows(self.known), judged=judged)
 
+    def by_row(self, width: float = 0.0) -> "UserPreferences":
+        """Return the same preferences with each row about an item of its own, and another width of the hinge."""
+        item = np.arange(len(self.item), dtype=np.int32)
+        return replace(self, item=item, known=own_rows(self.known)._replace(width=float(width)))
+
     @property
     def mass(self) -> tuple[np.ndarray, np.ndarray]:
         """The sums of weights of each user's rows, and of the user's pairs; without weights, their numbers."""
         count = np.diff(self.start).astype(np.float64)
-        if isinstance(self.known, UserPairs) or not len(self.known.weight):
+        if self.known.kind == PAIRS or not len(self.known.weight):
             return count, self.pairs
-        total = np.bincount(np.repeat(np.arange(self.n_users), np.diff(self.start)), self.known.weight, self.n_users)
-        return total, self.pairs if isinstance(self.known, UserTargets) else weigh_pairs(self.start, self.known)
+        total = np.bincount(np.repeat(np.arange(len(count)), np.diff(self.start)), self.known.weight, len(count))
+        return total, self.pairs if self.known.kind == TARGETS else weigh_pairs(self.start, self.known)
 
 
 def own_rows(known: Known) -> Known:
     """Copy the arrays that passes reorder."""
-    if not isinstance(known, UserGrades):
+    if known.kind != GRADES:
         return known
     return known._replace(grade=known.grade.copy(), weight=known.weight.copy())
 
 
-def weigh_pairs(start: np.ndarray, known: UserGrades) -> np.ndarray:
+def weigh_pairs(start: np.ndarray, known: Known) -> np.ndarray:
     """Sum weight_i weight_j over the pairs of each user: ½ (square of the sum - squares of sums by grade)."""
     users, most = len(start) - 1, int(known.grades.max(initial=1))
     of_user = np.repeat(np.arange(users), np.diff(start))
@@ -111,8 +105,9 @@ def weigh_pairs(start: np.ndarray, known: UserGrades) -> np.ndarray:
     return np.maximum(0.5 * (total**2 - np.bincount(distinct // most, alike, users)), 0.0)
 
 
-def _of_rows(weight: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return weight[rows] if len(weight) else weight
+def starts_of(counts: np.ndarray) -> np.ndarray:
+    """Return where groups of these sizes begin, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(counts)))
 
 
 def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
@@ -121,26 +116,10 @@ def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
     return np.arange(count.sum()) + np.repeat(start[users] - np.cumsum(count) + count, count)
 
 
-class Rated(NamedTuple):
-    """Ratings by user: those of user u are rows order[begin[u] : begin[u] + kept[u]], each item once."""
-
-    users: np.ndarray
-    items: np.ndarray
-    ratings: np.ndarray
-    weight: np.ndarray
-    begin: np.ndarray
-    order: np.ndarray
-    kept: np.ndarray
-    dropped: int
-
-    @property
-    def start(self) -> np.ndarray:
-        return np.concatenate(([0], np.cumsum(self.kept)))
-
-
 def from_ratings(
-    users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform", weight: Any = None
-) -> UserPreferences:
+    users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform", weight: Any = None,
+    targets: bool = False,
+) -> UserPreferences:  # fmt: skip
     """Make preferences from ratings: user u prefers item i to item j if u rated both, and i higher.
 
     Parameters
@@ -151,72 +130,48 @@ def from_ratings(
     n_items : number of rows of the item features
     pair_weight : "uniform", or "user", which divides the weights of a user's pairs by their sum
     weight : weight of each rating, default 1, where 0 is no rating; a pair has the product of its two weights
+    targets : make targets of scores, rating - the user's (weighted) mean, whose pairs only judge accuracy
 
     Examples
     --------
     >>> from_ratings(["ann", "bob", "ann", "ann"], [0, 0, 1, 2], [5, 3, 1, 1], n_items=3).pairs.tolist()
     [2.0, 0.0]
     """
-    return _graded(_rated(users, items, ratings, n_items, weight), pair_weight)
-
-
-def from_targets(users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-    """Make targets of scores from ratings: target = rating - the user's (weighted) mean. Their pairs judge accuracy."""
-    rated = _rated(users, items, ratings, n_items, weight)
-    count, start = np.diff(rated.begin), rated.start
-    rows = rated.order[np.arange(len(rated.order)) - np.repeat(rated.begin[:-1], count) < np.repeat(rated.kept, count)]
-    target = rated.ratings[rows].astype(np.float64)
-    mass = rated.weight[rows] if len(rated.weight) else np.ones(len(rows))
-    means = np.add.reduceat(mass * target, start[:-1]) / np.add.reduceat(mass, start[:-1])
-    target -= np.repeat(means, rated.kept)
-    judged, sizes = _graded(rated, "uniform"), (max(1, int(widest_group(start))), 1, 1)
-    known = UserTargets(target, mass if len(rated.weight) else rated.weight)
-    return UserPreferences(rated.users, start, rated.items[rows], known, judged.pairs, sizes, judged.notes, judged)
-
-
-def _rated(users: Any, items: Any, ratings: Any, n_items: int, weight: Any) -> Rated:
-    users, items, ratings, counted = counting(users, items, ratings, weight)
+    users, items, ratings, weights = counting(users, items, ratings, weight)
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
-    ratings, weights = check_ratings(ratings, len(items)), np.empty(0) if counted is None else counted
+    ratings = check_ratings(ratings, len(items))
     begin, order = group(codes, len(ids))
-    kept = np.empty(len(ids), np.int64)
+    kept, pairs, count = np.empty(len(ids), np.int64), np.empty(len(ids)), np.empty(len(ids), np.int32)
     dropped = int(drop_repeats(begin, order, items, n_items, kept))
     if dropped:
-        ratings = mean_of_repeats(codes, items, ratings, n_items)
-    return Rated(ids, items, ratings, weights, begin, order, kept, dropped)
-
-
-def mean_of_repeats(users: np.ndarray, items: np.ndarray, ratings: np.ndarray, n_items: int) -> np.ndarray:
-    """Replace each rating by the mean of all that the same user (by number) gave the same item."""
-    _, place = np.unique(users.astype(np.int64) * n_items + items, return_inverse=True)
-    return (np.bincount(place, ratings) / np.bincount(place))[place]
-
-
-def _graded(rated: Rated, pair_weight: str) -> UserPreferences:
-    """Make pairs of differently rated items; this sorts the users' rows in `rated` by rating."""
-    ids, items, ratings, weights, begin, order, kept, dropped = rated
-    start, pairs, count = rated.start, np.empty(len(ids)), np.empty(len(ids), np.int32)
+        _, place = np.unique(codes.astype(np.int64) * n_items + items, return_inverse=True)
+        ratings = (np.bincount(place, ratings) / np.bincount(place))[place]
+    del codes
+    start, rows = starts_of(kept), np.empty(0, np.int32)
+    if targets:  # the rows of each user in their first order, which the next step changes
+        counts = np.diff(begin)
+        rows = order[np.arange(len(order)) - np.repeat(begin[:-1], counts) < np.repeat(kept, counts)]
     item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8)
     for a, b in cut_shards(begin, ROWS_AT_ONCE):
         values = ratings[order[begin[a] : begin[b]]].astype(np.float64, copy=False)
         lay_out_ratings(a, b, begin, order, kept, items, values, start, item, grade, count, pairs)
     grades = int(count.max())
-    grade = grade if grades <= 256 else _unwrapped(grade, start)
-    known = UserGrades(grade, count, _scale(pairs, pair_weight), np.empty(0))
-    if len(weights):
-        first = np.repeat(begin[:-1] - start[:-1], kept)
-        known = known._replace(weight=weights[order[np.arange(start[-1]) + first]])
+    if grades > 256:  # they were stored modulo 256, and those of a user increase from 0 by 1
+        risen = np.cumsum(np.diff(grade, prepend=grade[:1]) != 0, dtype=np.int32)
+        grade = risen - np.repeat(risen[start[:-1]], kept)
+    known = Known(GRADES, start, _scale(pairs, pair_weight), np.empty(0), grade, count)
+    if weights is not None:
+        known = known._replace(weight=weights[order[np.arange(start[-1]) + np.repeat(begin[:-1] - start[:-1], kept)]])
         known = known._replace(scale=_scale(weigh_pairs(start, known), pair_weight))
-    return UserPreferences(
-        ids, start, item, known, pairs, (max(1, int(widest_group(start))), grades, 1), {REPEATED: dropped}
-    )
-
-
-def _unwrapped(grade: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Restore grades that were stored modulo 256: those of a user increase from 0 by 1."""
-    risen = np.cumsum(np.diff(grade, prepend=grade[:1]) != 0, dtype=np.int32)
-    return risen - np.repeat(risen[start[:-1]], np.diff(start))
+    graded = UserPreferences(ids, start, item, known, pairs, (int(kept.max()), grades, 1), {REPEATED: dropped})
+    if not targets:
+        return graded
+    target, mass = ratings[rows].astype(np.float64), np.ones(len(rows)) if weights is None else weights[rows]
+    means = np.add.reduceat(mass * target, start[:-1]) / np.add.reduceat(mass, start[:-1])
+    target -= np.repeat(means, kept)
+    known = Known(TARGETS, start, np.ones(len(ids)), np.empty(0) if weights is None else mass, target=target)
+    return replace(graded, item=items[rows], known=known, sizes=(graded.sizes[0], 1, 1), judged=graded)
 
 
 def from_comparisons(
@@ -256,8 +211,9 @@ def from_comparisons(
     fill_compared(begin, order, winners, losers, start, winner, loser, item)
     pairs = np.diff(begin).astype(np.float64)
     weights = weights[order] if len(weights) else weights
-    known = UserPairs(begin, winner, loser, weights, _scale(pairs, pair_weight), np.inf if squared_error else 1.0)
-    sizes = (max(1, int(widest_group(start))), 1, max(1, int(widest_group(begin))))
+    margin = np.inf if squared_error else 1.0
+    known = Known(PAIRS, begin, _scale(pairs, pair_weight), weights, winner=winner, loser=loser, margin=margin)
+    sizes = (int(np.diff(start).max()), 1, int(np.diff(begin).max()))
     notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
     return UserPreferences(ids, start, item, known, pairs, sizes, notes)
 
@@ -280,6 +236,25 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
             f"{name}[{place}] is {rows[place]}, but there are features for {n_items} items (0 to {n_items - 1})"
         )
     return rows.astype(np.int32, copy=False)
+
+
+def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
+    """Return ratings as finite numbers, one per row, in their own precision."""
+    values = np.asarray(ratings)
+    if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
+        try:
+            values = real_numbers(values, "ratings")
+        except DataError:
+            found = ((row, str(v)[:40]) for row, v in enumerate(values.tolist()) if not is_number(v))
+            row, value = next(found, (0, values.dtype))
+            raise DataError(f"ratings must be numbers, but the rating at row {row} is {value!r}") from None
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if values.shape != (n_rows,):
+        raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"ratings[{row}] is {values[row]}, not a finite number: leave out rows without a rating")
+    return values
 
 
 def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
@@ -311,6 +286,17 @@ def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
     return np.ones(len(pairs)) if pair_weight == "uniform" else 1.0 / np.where(pairs > 0, pairs, 1.0)
 
 
+def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Return the place of each row among the rows of its code (0, 1, ...), in the order of the last key, then others.
+
+    >>> places_within(np.array([1, 0, 1]), np.array([0.7, 0.3, 0.1])).tolist()
+    [1, 0, 0]
+    """
+    size, place = np.bincount(codes), np.empty(len(codes), np.int64)
+    place[np.lexsort((*keys, codes))] = np.arange(len(codes)) - np.repeat(np.cumsum(size) - size, size)
+    return place
+
+
 # Grouping rows by user, given in any order. All is O(n), except sorting.
 
 
@@ -328,15 +314,6 @@ def group(codes, count):
         order[free[c]] = i
         free[c] += 1
     return start, order
-
-
-@inner
-def widest_group(start):
-    """Return the number of rows of the largest group."""
-    n = 0
-    for c in range(len(start) - 1):
-        n = max(n, start[c + 1] - start[c])
-    return n
 
 
 @kernel(allocates=True)
@@ -367,7 +344,9 @@ def lay_out_ratings(first, last, begin, order, kept, items, ratings, start, item
     Fills item[r], and grade[r] = 0, 1, ... within the user, modulo 256; count[u] = number of different ratings,
     pairs[u] = number of pairs of them.
     """
-    n = widest_group(begin)
+    n = 0
+    for u in range(first, last):
+        n = max(n, kept[u])
     spare_at, spare_key = np.empty(n, np.int32), np.empty(n)
     for u in range(first, last):
         lo = begin[u] - begin[first]

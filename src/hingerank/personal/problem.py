@@ -7,7 +7,7 @@ at 1, for a function that all users share; they then have no penalty.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,55 +15,44 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import packed
-from hingerank.personal.passes import basis_curvature, basis_loss, users_right, users_step
-from hingerank.personal.preferences import UserPreferences, own_rows
+from hingerank.personal.passes import CURVATURE, LOSS, RIGHT, users_pass, users_step
+from hingerank.personal.preferences import UserPreferences
 from hingerank.problem.problem import add_up
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the sums of shards may always take
 ROWS_PER_BLOCK, ROWS_OF_USERS = 4096, 8192
+STEPS, HINGE_STEPS = 1, 5  # Newton steps per user, of which the duality gap of the hinge needs more
+LEFT_OF_USER = 0.3  # they stop when this fraction of the user's gradient is left
 FEW = 0.5  # if less than this fraction of items or features is used, the fit leaves out the others
 
 
-class ItemFeatures:
-    """X in memory, dense or CSR, float32 or float64. Products are in float64, dense ones by fixed blocks of rows."""
+def item_vectors(X: Matrix, U: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """Return X U in float64, a row per item; a dense X by fixed blocks of rows."""
+    if not isinstance(X, np.ndarray):
+        return np.ascontiguousarray(X @ U)
+    out = np.empty((X.shape[0], U.shape[1]))
+    run_shards(lambda rows: np.matmul(X[rows].astype(np.float64, copy=False), U, out[rows]), _blocks(X), threads)
+    return out
 
-    def __init__(self, X: Matrix, threads: int | None = None):
-        self.X, self.shape, self.threads = X, X.shape, threads
-        self._blocks = [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
 
-    def times(self, U: np.ndarray) -> np.ndarray:
-        """Return X U."""
-        if not isinstance(self.X, np.ndarray):
-            return np.ascontiguousarray(self.X @ U)
-        out = np.empty((self.shape[0], U.shape[1]))
+def back_to_features(X: Matrix, G: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """Return Xᵀ G."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(X.T @ G)
+    parts = run_shards(lambda rows: X[rows].astype(np.float64, copy=False).T @ G[rows], _blocks(X), threads)
+    return add_up(parts)
 
-        def block(rows: slice) -> None:
-            out[rows] = self.X[rows].astype(np.float64, copy=False) @ U
 
-        run_shards(block, self._blocks, self.threads)
-        return out
+def squares_to_features(X: Matrix, weight: np.ndarray, threads: int | None = None) -> np.ndarray:
+    """Return (X∘X)ᵀ weight."""
+    if not isinstance(X, np.ndarray):
+        return np.asarray(X.multiply(X).T @ weight)
+    return add_up(run_shards(lambda rows: np.square(X[rows], dtype=np.float64).T @ weight[rows], _blocks(X), threads))
 
-    def back(self, G: np.ndarray) -> np.ndarray:
-        """Return X^T G."""
-        if not isinstance(self.X, np.ndarray):
-            return np.asarray(self.X.T @ G)
 
-        def block(rows: slice) -> np.ndarray:
-            return self.X[rows].astype(np.float64, copy=False).T @ G[rows]
-
-        return add_up(run_shards(block, self._blocks, self.threads))
-
-    def back_squares(self, weight: np.ndarray) -> np.ndarray:
-        """Return (X∘X)^T weight."""
-        if not isinstance(self.X, np.ndarray):
-            return np.asarray(self.X.multiply(self.X).T @ weight)
-
-        def block(rows: slice) -> np.ndarray:
-            return np.square(self.X[rows], dtype=np.float64).T @ weight[rows]
-
-        return add_up(run_shards(block, self._blocks, self.threads))
+def _blocks(X: np.ndarray) -> list[slice]:
+    return [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
 
 
 def row_products(A: Any, B: Any) -> np.ndarray:
@@ -138,28 +127,8 @@ def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
     return out.astype(X.dtype, copy=False)
 
 
-@dataclass(frozen=True)
-class UsersImproved:
-    """The objective after a step of the users, its gradient in U, and the norm of its gradient in V.
-
-    diagonal: approximate diagonal of the Hessian in U. Entry (j, c) of its loss part is a sum over rows of
-    h_r x_rj² v_uc² (h the Hessian in scores), with the users' part averaged over all rows, so it needs one
-    number per item. spread: VᵀV of the free columns. reached: the objective itself, if `value` is that of the
-    rounded hinge. kink: what rounding adds to the duality gaps of U given V and of V given U, which are otherwise
-    ½‖gradient‖² of the rounded objective.
-    """
-
-    value: float
-    gradient: np.ndarray
-    norm: float
-    diagonal: np.ndarray
-    spread: np.ndarray
-    reached: float
-    kink: float
-
-
 class StepSums(NamedTuple):
-    """The sums of a step of some users for `UsersImproved`; sums over parts of the users can be added."""
+    """The sums of a step of some users; sums over parts of the users can be added."""
 
     loss: float
     norms: float  # ½‖V‖²
@@ -168,97 +137,83 @@ class StepSums(NamedTuple):
     curved: np.ndarray  # (X∘X)ᵀ h, h the diagonal of the Hessian in scores
     weight: float  # sum of h
     mixed: np.ndarray  # sum over rows of h_r v_u²
-    spread: np.ndarray  # VᵀV
+    spread: np.ndarray  # VᵀV of the free columns
     hinge: float  # the loss without rounding
-    kink: float
+    kink: float  # what rounding adds to the duality gaps of U given V and of V given U
 
-    def improved(self, U: np.ndarray, C: float) -> UsersImproved:
-        """Return the result from the sums over all users."""
-        scale, norms = C * self.mixed / max(self.weight, np.finfo(float).tiny), half_square(U) + self.norms
-        return UsersImproved(
-            C * self.loss + norms,
-            U + C * self.gradient,
-            float(np.sqrt(self.squares)),
-            1.0 + np.outer(self.curved, scale),
-            self.spread,
-            C * self.hinge + norms,
-            C * self.kink,
-        )
+    def value(self, U: np.ndarray, C: float, loss: float) -> float:
+        """Return f(U, V) from the sums over all users, with their loss or hinge."""
+        return C * loss + (half_square(U) + self.norms)
 
 
-class FactorObjective:
-    """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²) for one data set.
+class LocalUsers:
+    """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²), with V, of users in this process.
 
-    Passes run on `threads` threads; the result does not depend on their number. The last `fixed` of the `rank` columns
-    of V stay as they are. width: of the rounded kink of the hinge; 0 for the squared hinge.
+    Passes run on `threads` threads; the result does not depend on their number. The last `fixed` columns of V stay as
+    they are, the others are changed in place. width: of the rounded kink of the hinge; 0 for the squared hinge.
     """
 
     def __init__(
-        self, X: Matrix, preferences: UserPreferences, C: float, rank: int, threads: int | None = None, fixed: int = 0,
-        width: float = 0.0,
+        self, X: Matrix, preferences: UserPreferences, C: float, V: np.ndarray, threads: int | None = None,
+        fixed: int = 0, width: float = 0.0,
     ):  # fmt: skip
-        self.features, self.preferences, self.C, self.rank = ItemFeatures(X, threads), preferences, float(C), rank
-        self.threads, self.free, self.packed = threads, rank - fixed, packed(preferences.known, width)
-        self.scores = np.zeros(preferences.n_rows, np.float32)  # float32 is precise enough for a Hessian
-        room = max(ROOM_FOR_SUMS, 4 * preferences.n_rows) // (8 * rank * self.features.shape[0])
-        most = int(np.clip(min(room, preferences.n_rows // (2 * self.features.shape[0])), 1, MOST_SHARDS))
+        self.X, self.preferences, self.C, self.V, self.threads = X, preferences, float(C), V, threads
+        self.before, self.free, n_rows = np.empty_like(V), V.shape[1] - fixed, len(preferences.item)
+        self.scores = np.zeros(n_rows, np.float32)  # float32 is precise enough for a Hessian
+        room = max(ROOM_FOR_SUMS, 4 * n_rows) // (8 * V.shape[1] * X.shape[0])
+        most = int(np.clip(min(room, n_rows // (2 * X.shape[0])), 1, MOST_SHARDS))
         self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
+        self.narrow(width)
 
     def narrow(self, width: float) -> None:
-        """Set the width over which the kink of the hinge is rounded."""
-        self.packed = packed(self.preferences.known, width)
+        self.width = float(width)
+        self.preferences = replace(self.preferences, known=self.preferences.known._replace(width=self.width))
 
-    def step(self, U: np.ndarray, V: np.ndarray, most: int = 1) -> StepSums:
-        """Take Newton steps for every v_u in place, with U fixed, until ‖g_u‖ ≤ 0.3 ‖g_u before‖, at most `most`."""
-        p, P, centre = self.preferences, self.features.times(U), np.zeros(self.free)
-        weights = [np.zeros(self.features.shape[0]) for _ in self.shards]
-        mixed = [np.zeros(self.rank) for _ in self.shards]
-
-        def step(task: tuple[Any, ...]) -> tuple[float, ...]:
-            (a, b), *sums = task
-            return users_step(
-                P, V, a, b, p.start, p.item, self.packed, self.C, centre, 0.3, most, p.sizes, self.scores, *sums
-            )
-
-        parts, G = self._sums(step, weights, mixed)
-        (loss, squares, hinge, kink), weight, own = np.sum(parts, axis=0), add_up(weights), V[:, : self.free]
+    def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
+        own, k = self.V[:, : self.free], self.V.shape[1]
+        if turn is not None:
+            for part in blocks_of(own):
+                part[:] = part @ turn
+        if again:
+            self.V[:] = self.before
+        else:
+            self.before[:] = self.V
+        P, n, centre = item_vectors(self.X, U, self.threads), self.X.shape[0], np.zeros(self.free)
+        how = self.preferences, self.C, centre, LEFT_OF_USER, HINGE_STEPS if self.width > 0 else STEPS, self.scores
+        sums = [(np.zeros((n, k)), np.zeros(n), np.zeros(k)) for _ in self.shards]
+        shards = list(zip(self.shards, sums))
+        parts = run_shards(lambda task: users_step(P, self.V, *task[0], *how, *task[1]), shards, self.threads)
+        (loss, squares, hinge, kink), (G, weight, mixed) = np.sum(parts, axis=0), map(add_up, zip(*sums))
         return StepSums(
-            float(loss), half_square(own), float(squares), self.features.back(G), self.features.back_squares(weight),
-            float(weight.sum()), add_up(mixed), gram(own), float(hinge if self.packed.width > 0 else loss), float(kink),
+            float(loss), half_square(own), float(squares), back_to_features(self.X, G, self.threads),
+            squares_to_features(self.X, weight, self.threads), float(weight.sum()), mixed, gram(own),
+            float(hinge if self.width > 0 else loss), float(kink),
         )  # fmt: skip
 
-    def value(self, U: np.ndarray, V: np.ndarray) -> float:
-        """Return f(U, V) - ½‖U‖², a sum over users; `curved` is then at this point."""
-        p, P, nothing = self.preferences, self.features.times(U), np.empty((0, self.rank))
-        parts = run_shards(
-            lambda ab: basis_loss(P, V, *ab, p.start, p.item, self.packed, p.sizes, self.scores, nothing),
-            self.shards, self.threads,
-        )  # fmt: skip
-        return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(V[:, : self.free])
+    def origin(self, nothing: np.ndarray) -> float:
+        rounded = self.value(nothing) - half_square(self.V[:, : self.free])
+        return rounded / (1.0 - 0.5 * self.width)  # the hinge at 0, from the rounded one
 
-    def curved(self, D: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """Return (Hessian of the loss in U at the last point) D."""
-        p, Q = self.preferences, self.features.times(D)
+    def value(self, U: np.ndarray) -> float:
+        P, p = item_vectors(self.X, U, self.threads), self.preferences
+        parts = run_shards(lambda ab: users_pass(LOSS, P, self.V, *ab, p, self.scores), self.shards, self.threads)
+        return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(self.V[:, : self.free])
 
-        def product(task: tuple[Any, ...]) -> None:
-            (a, b), G = task
-            basis_curvature(Q, V, a, b, p.start, p.item, self.packed, p.sizes, self.scores, G)
-
-        return self.features.back(self._sums(product)[1])
-
-    def _sums(self, kernel: Callable[[tuple[Any, ...]], Any], *more: list[np.ndarray]) -> tuple[list[Any], np.ndarray]:
-        """Return the kernel's results for all shards, and the sum of what they added to their own G, in shard order."""
-        sums = [np.zeros((self.features.shape[0], self.rank)) for _ in self.shards]
-        return run_shards(kernel, list(zip(self.shards, sums, *more)), self.threads), add_up(sums)
+    def curved(self, D: np.ndarray) -> np.ndarray:
+        Q, p = item_vectors(self.X, D, self.threads), self.preferences
+        sums = [np.zeros((self.X.shape[0], self.V.shape[1])) for _ in self.shards]
+        shards = list(zip(self.shards, sums))
+        run_shards(
+            lambda task: users_pass(CURVATURE, Q, self.V, *task[0], p, self.scores, task[1]), shards, self.threads
+        )
+        return back_to_features(self.X, add_up(sums), self.threads)
 
 
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """Return the gradient of the loss in the scores of all rows, at scores of 0."""
-    own, grown = np.arange(p.n_rows, dtype=np.int32), np.zeros((p.n_rows, 1))  # each row is a separate item
-    known = packed(own_rows(p.known))
-    flat, ones = np.zeros((p.n_rows, 1)), np.ones((p.n_users, 1))
-    basis_loss(flat, ones, 0, p.n_users, p.start, own, known, p.sizes, np.zeros(p.n_rows, np.float32), grown)
-    return grown[:, 0]
+    users, z = len(p.users), np.zeros((len(p.item), 1))
+    users_pass(LOSS, np.zeros_like(z), np.ones((users, 1)), 0, users, p.by_row(), np.zeros(len(z), np.float32), z)
+    return z[:, 0]
 
 
 def start_of_users(n_users: int, rank: int, fixed: int) -> np.ndarray:
@@ -268,23 +223,24 @@ def start_of_users(n_users: int, rank: int, fixed: int) -> np.ndarray:
     return V
 
 
-class FirstGradient:
-    """∇loss in W = U Vᵀ at 0. It is Z X, with Z (users x items) the gradient in the scores."""
+def first_powers(X: Matrix, p: UserPreferences) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """Return the function v -> ‖G v‖² and GᵀG v, with G the gradient of the loss in W = U Vᵀ at 0.
 
-    def __init__(self, X: Matrix, p: UserPreferences):
-        place = (first_gradient(p), p.item, p.start.astype(np.int64))
-        self.Z, self.features = sp.csr_matrix(place, shape=(p.n_users, X.shape[0])), ItemFeatures(X)
+    It is Z X, with Z (users x items) the gradient in the scores.
+    """
+    Z = sp.csr_matrix((first_gradient(p), p.item, p.start), shape=(len(p.users), X.shape[0]))
 
-    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return ‖Z X v‖² and (Z X)ᵀ Z X v."""
-        moved = self.Z @ self.features.times(v)
-        return float(np.vdot(moved, moved)), self.features.back(np.asarray(self.Z.T @ moved))
+    def power(v: np.ndarray) -> tuple[float, np.ndarray]:
+        moved = Z @ item_vectors(X, v)
+        return float(np.vdot(moved, moved)), back_to_features(X, np.asarray(Z.T @ moved))
+
+    return power
 
 
 def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], steps: int = 20) -> float:
     """Return the spectral norm ‖∇loss‖₂ at 0: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
 
-    It is estimated by power iterations (see `FirstGradient`), so never above the norm. It is 1 if the norm is 0.
+    It is estimated by power iterations (see `first_powers`), so never above the norm. It is 1 if the norm is 0.
     """
     v, square = np.random.default_rng(0).standard_normal((n_features, 1)), 0.0
     for _ in range(steps):
@@ -312,10 +268,9 @@ def count_right(
     P: np.ndarray, V: np.ndarray, preferences: UserPreferences, threads: int | None = None
 ) -> tuple[float, int]:
     """Return the number of pairs that <p_item, v_u> orders correctly (equal scores count half), and of all pairs."""
-    p, shards = preferences, cut_shards(preferences.start, ROWS_PER_SHARD)
-    known = packed(p.known)
-    parts = run_shards(lambda ab: users_right(P, V, *ab, p.start, p.item, known, p.sizes), shards, threads)
-    return float(sum(parts)), p.n_pairs
+    shards = cut_shards(preferences.start, ROWS_PER_SHARD)
+    parts = run_shards(lambda ab: users_pass(RIGHT, P, V, *ab, preferences), shards, threads)
+    return float(sum(right for right, _, _ in parts)), preferences.n_pairs
 
 
 def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPreferences, np.ndarray | None]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -99,8 +99,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if eval_set is not None:
             known = counting(users, items, ratings, sample_weight)[:3]
             joined = joined_ratings(known, eval_set, preferences, X.shape[0], "eval_set")
-            if joined.n_users > preferences.n_users:
-                user = joined.users[preferences.n_users :].tolist()[0]
+            if len(joined.users) > len(preferences.users):
+                user = joined.users[len(preferences.users) :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
             watched = Watched(joined, with_training=True)
         return self._fit(X, preferences, watched)
@@ -167,7 +167,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 f"{dropped} ratings repeat an item of the same user: their mean counts",
                 stacklevel=3,
             )
-        if cold == preferences.n_users:
+        if cold == len(preferences.users):
             warnings.warn(
                 "there are no preference pairs (every user gave all items the same rating), so no user prefers "
                 "any item: if these are clicks or purchases, use PersonalRankSVM.fit_clicks, which needs no ratings",
@@ -355,8 +355,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
         """Return the numbers of correctly ordered pairs and of all pairs."""
         scores = self._scores(X, np.repeat(self._numbers(p.users), np.diff(p.start)), p.item)
-        rows = replace(p, item=np.arange(p.n_rows, dtype=np.int32))  # each row is a separate item
-        return count_right(scores[:, None], np.ones((p.n_users, 1)), rows)
+        return count_right(scores[:, None], np.ones((len(p.users), 1)), p.by_row())
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""

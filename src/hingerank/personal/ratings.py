@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids, number_ids, places_of, real_numbers
+from hingerank.data.blocks import check_ids, number_ids, places_of
 from hingerank.data.checks import positive
 from hingerank.data.files import TABLES, DataError, endings
-from hingerank.personal.ratings_files import date_of, in_utc, is_number, place_of, read_columns
+from hingerank.personal.preferences import check_ratings, places_within
+from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns
 from hingerank.renaming import renamed
 
 Column = str | int
@@ -215,36 +216,6 @@ def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, n
             "out its ratings"
         )
     return ids, numbers
-
-
-def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
-    """Return ratings as finite numbers, one per row, in their own precision."""
-    values = np.asarray(ratings)
-    if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
-        try:
-            values = real_numbers(values, "ratings")
-        except DataError:
-            found = ((row, str(v)[:40]) for row, v in enumerate(values.tolist()) if not is_number(v))
-            row, value = next(found, (0, values.dtype))
-            raise DataError(f"ratings must be numbers, but the rating at row {row} is {value!r}") from None
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if values.shape != (n_rows,):
-        raise DataError(f"ratings has shape {values.shape}, expected one rating for each of the {n_rows} rows")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DataError(f"ratings[{row}] is {values[row]}, not a finite number: leave out rows without a rating")
-    return values
-
-
-def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:
-    """Return the place of each row among the rows of its code (0, 1, ...), in the order of the last key, then others.
-
-    >>> places_within(np.array([1, 0, 1]), np.array([0.7, 0.3, 0.1])).tolist()
-    [1, 0, 0]
-    """
-    size, place = np.bincount(codes), np.empty(len(codes), np.int64)
-    place[np.lexsort((*keys, codes))] = np.arange(len(codes)) - np.repeat(np.cumsum(size) - size, size)
-    return place
 
 
 def dealt(codes: np.ndarray, parts: int, rng: np.random.Generator) -> np.ndarray:

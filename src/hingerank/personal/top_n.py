@@ -19,8 +19,7 @@ from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.passes import top_rows
-from hingerank.personal.preferences import check_items
-from hingerank.personal.ratings import check_ratings
+from hingerank.personal.preferences import check_items, check_ratings
 
 SCORES_AT_ONCE = 1 << 22
 MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
