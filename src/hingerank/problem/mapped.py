@@ -234,8 +234,8 @@ class AroundProblem(Problem):
 
     def __init__(self, problem: Problem, centre: np.ndarray):
         super().__init__(problem.design, problem.loss, problem.preferences, C=problem.C)
-        self.centre = np.asarray(centre, np.float64)
-        self._pass = ScaledPass(self._pass, np.ones(self.dimension), self.centre)
+        self.around = np.asarray(centre, np.float64)
+        self._pass = ScaledPass(self._pass, np.ones(self.dimension), self.around)
 
     def origin(self) -> float:
         return self.at(np.zeros(self.dimension)).value

@@ -154,7 +154,7 @@ class ProblemRanker(BaseRanker):
         solve, options = self._how(problem, None)
         solution = solve(problem, **options)
         if isinstance(problem, AroundProblem):
-            self._take(replace(solution, w=problem.centre + solution.w), source)
+            self._take(replace(solution, w=problem.around + solution.w), source)
         else:
             self._take(solution, source)
             warn_weak(self, self._strength, solution)
