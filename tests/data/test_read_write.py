@@ -1,5 +1,6 @@
 """One `read` and one `write` for every form: the path decides, and what is written is read back."""
 
+import dataclasses
 import gzip
 import os
 import pickle
@@ -9,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.data import rows_view
 from hingerank.data.files import DataError, draft_of, is_binary, kind_to_read, kind_to_write, write_whole
 
 TEXTS = ["x.txt", "x.letor", "x.TXT", "x.svm.gz", "x.dat.xz", "x.txt.bz2", "x.libsvm.zst", "x.txt.GZ", "x.gz"]
@@ -36,6 +38,20 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert is_binary(path) == (kind == "binary") and os.listdir(tmp_path) == [name.rstrip("/")]
     hr.write(data.take(np.arange(8)), path)  # over it
     assert hr.read(path).n_rows == 8 and os.listdir(tmp_path) == [name.rstrip("/")]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", ["x.txt", "x.parquet", "x/"])
+def test_some_rows_of_a_mapped_folder_are_written_like_any_others(tmp_path, monkeypatch, name, sparse):
+    data = some_data() if not sparse else dataclasses.replace(some_data(), X=sp.csr_matrix(np.eye(12, 3)))
+    hr.write(data, tmp_path / "mapped")
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
+    view = hr.read(tmp_path / "mapped").take([5, 1, 0, 7])
+    assert isinstance(view.X, rows_view.RowsView)
+    hr.write(view, f"{tmp_path}/{name}")
+    monkeypatch.undo()
+    hr.write(data.take([5, 1, 0, 7]), f"{tmp_path}/plain-{name}")
+    assert hr.read(f"{tmp_path}/{name}") == hr.read(f"{tmp_path}/plain-{name}")
 
 
 def test_a_slash_makes_a_binary_folder(tmp_path):

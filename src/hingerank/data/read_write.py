@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hingerank.data.files import ROLES, DataError, PathLike, find_folds, fold_fi
 from hingerank.data.letor import read_parts, read_text
 from hingerank.data.letor_writer import write_text
 from hingerank.data.ranking_data import FoldParts, RankingData, turns
+from hingerank.data.rows_view import RowsView
 
 
 def read(path: PathLike | Sequence[PathLike], **options: Any) -> RankingData:
@@ -90,6 +92,8 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
     True
     """
     kind = kind_to_write(path)
+    if isinstance(data.X, RowsView):  # rows of a mapped file
+        data = replace(data, X=data.X.matrix(f"writing {os.fspath(path)}"))
     if kind == "binary":
         save_binary(data, path, **({"overwrite": True} | options))
     elif kind == "table":
