@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hingerank.arrays import Matrix
 from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
@@ -98,9 +97,9 @@ def read_parts(
 ) -> tuple[RankingData, list[int]]:
     """`read_text` for several files. Returns the data and the number of rows of each file."""
     sources, asked = [TextSource(each) for each in paths], Options(**options)
-    table, comments, rows, X = _parse(sources, asked, _first_plan(asked), progress)
+    table, comments, rows = _parse(sources, asked, progress)
     rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
-    data = _assemble(table, X, rule)
+    data = _assemble(table, rule)
     if rule.qid_from == "nothing" and not one_query:
         warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
     return data, rows
@@ -130,8 +129,7 @@ def read_pieces(
     """
     sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
     report = progress or (lambda done: None)
-    plan = replace(_first_plan(asked), dense=False)
-    seen, comments, rows, _ = _parse(sources, asked, plan, lambda done: report(done / 2), keep=False)
+    seen, comments, rows = _parse(sources, asked, lambda done: report(done / 2), keep=False)
     rule = _choose_rule(asked, comments, seen.qid_style, sources, rows, query)
     if rule.qid_from == "nothing" and not one_query:
         warnings.warn(
@@ -148,11 +146,11 @@ def read_pieces(
             size += window.length
             report(0.5 + window.fraction / 2)
             if size >= piece_bytes and table.rows:
-                yield _assemble(table, table.features(), rule, first)
+                yield _assemble(table, rule, first)
                 first, size = first + table.rows, 0
                 table.forget()
         if table.rows:
-            yield _assemble(table, table.features(), rule, first)
+            yield _assemble(table, rule, first)
     except (Replan, DataError) as error:  # the first pass found no error
         raise DataError(f"{sources[0].path}: the text changed while it was being read; read it again") from error
 
@@ -162,13 +160,17 @@ def _listed(path: Paths) -> list[PathLike]:
 
 
 def _parse(
-    sources: list[TextSource], options: Options, plan: ReadingPlan, progress: Progress | None, keep: bool = True
-) -> tuple[TextTable, "Comments", list[int], Matrix]:
+    sources: list[TextSource], options: Options, progress: Progress | None, keep: bool = True
+) -> tuple[TextTable, "Comments", list[int]]:
     """Parse all sources with a plan that fits all their lines.
 
-    Returns the table of all rows, what their comments have in common, the number of rows of each source, and X.
-    keep=False drops the rows of each window and returns no X. The table then only says what all rows have in common.
+    Returns the table of all rows, what their comments have in common, and the number of rows of each source. keep=False
+    drops the rows of each window, and the table only says what all rows have in common.
     """
+    if not sources:
+        raise DataError("there is no file to read: the list of paths is empty")
+    dense = (options.n_features or 0) <= 1 << 16 if options.sparse is None else not options.sparse
+    plan = ReadingPlan(dense=dense and keep, base=1 if options.index_base is None else options.index_base)
     while True:
         table, comments = TextTable(options, plan), Comments()
         try:
@@ -179,33 +181,19 @@ def _parse(
                     table.forget()
                 if progress is not None:
                     progress(window.fraction)
-            rows = _rows_of_sources(table.source_rows, table.largest, options, sources)
-            X = table.features() if keep else None
+            rows = [table.source_rows.get(i, 0) for i in range(len(sources))]
+            if 0 in rows:
+                raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
+            if table.largest < 0 and options.n_features is None:
+                raise DataError(f"{sources[0].path}: no line has a feature, expected 'label qid:id index:value …'")
+            fitting = table.settled()[1]
+            if keep and fitting.dense != plan.dense:
+                raise Replan(fitting)
+            if keep:
+                comments.add(table)
+            return table, comments, rows
         except Replan as better:
             plan = better.plan
-            continue
-        if keep:
-            comments.add(table)
-        return table, comments, rows, X
-
-
-def _first_plan(options: Options) -> ReadingPlan:
-    dense = (options.n_features or 0) <= 1 << 16 if options.sparse is None else not options.sparse
-    return ReadingPlan(dense=dense, base=1 if options.index_base is None else options.index_base)
-
-
-def _rows_of_sources(
-    source_rows: dict[int, int], largest: int, options: Options, sources: list[TextSource]
-) -> list[int]:
-    """The number of rows of each source. A source without rows, or no feature in any line, is an error."""
-    if not sources:
-        raise DataError("there is no file to read: the list of paths is empty")
-    rows = [source_rows.get(i, 0) for i in range(len(sources))]
-    if 0 in rows:
-        raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
-    if largest < 0 and options.n_features is None:
-        raise DataError(f"{sources[0].path}: no line has a feature, expected 'label qid:id index:value …'")
-    return rows
 
 
 _GIVE_IDS = (
@@ -292,7 +280,7 @@ def _choose_rule(
     return IdRule("nothing", docids)
 
 
-def _assemble(table: TextTable, X: Matrix, rule: IdRule, first_row: int = 0) -> RankingData:
+def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData:
     """The rows of a finished table. The first of them is row number `first_row` of all rows."""
     letters, spans = table.texts
     if rule.qid_from == "line" and table.plan.qid_is_text:
@@ -307,7 +295,7 @@ def _assemble(table: TextTable, X: Matrix, rule: IdRule, first_row: int = 0) -> 
     else:
         qid = table.qid.finish(table.rows)
     docid = _strings(letters, spans, 1) if rule.docids else None
-    return RankingData(X, table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
+    return RankingData(table.features(), table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
 
 
 def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:

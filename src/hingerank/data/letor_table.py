@@ -395,14 +395,15 @@ class TextTable:
         plan[parse.WIDTH] = self.values.width if self.plan.dense else self.limit[0]
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
-        run_shards(lambda chunk: self._parse_chunk(text, plan, chunk), chunks)
-        return chunks
-
-    def _parse_chunk(self, text: np.ndarray, plan: np.ndarray, chunk: Chunk) -> None:
-        columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
         by_row = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
-        rest = (self.values.array, columns, self.letters.array, chunk.asked, chunk.state)
-        parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
+
+        def parse_chunk(chunk: Chunk) -> None:
+            columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
+            rest = (self.values.array, columns, self.letters.array, chunk.asked, chunk.state)
+            parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
+
+        run_shards(parse_chunk, chunks)
+        return chunks
 
     def _reserve(self, rows: int, entries: int, window: Window) -> None:
         """Make room for more rows. The expected total follows from the fraction of the input read so far."""
@@ -465,10 +466,8 @@ class TextTable:
         return width, replace(self.plan, dense=dense, settled=True)
 
     def features(self) -> Matrix:
-        """X, after all windows were added. May raise `Replan`."""
-        width, fitting = self.settled()
-        if fitting.dense != self.plan.dense:
-            raise Replan(fitting)
+        """X, after all windows were added."""
+        width = self.settled()[0]
         if self.plan.dense:
             return self.values.finish(self.rows, width)
         offsets = np.zeros(self.rows + 1, np.int32 if self.entries < 2**31 else np.int64)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError, PathLike, replace_file, scratch_folder
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.sparse import plain_csr
 from hingerank.kernels.decimals import LONGEST_NUMBER, format_rows
 from hingerank.kernels.threads import run_shards, thread_count
 
@@ -156,10 +157,7 @@ def _matrix(words: np.ndarray) -> np.ndarray:
 
 def _canonical(X: Matrix, base: int) -> Matrix:
     """CSR without repeated columns. The last column, and column 0 if indices start at 0, has at least one entry."""
-    X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    X = plain_csr(X)
     needed = np.array([X.shape[1] - 1] if base == 1 else [0, X.shape[1] - 1])
     lacking = np.unique(needed[~np.isin(needed, X.indices)])
     if len(lacking):
