@@ -157,29 +157,23 @@ def logged_queries(path: PathLike, query: str = "qid", document: str = "id", mos
 
 
 def _queries(path: PathLike, query: str, document: str) -> Iterator[tuple[Facts, list[Row]]]:
-    """Each response with its rows. Errors say where in the file they are."""
-    for place, response in _responses(path):
-        try:
-            rows = list(_logged(response, query, document))
-        except DataError as error:
-            raise DataError(f"{path}, {place}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            problem = f"this is not a response with logged features: {error!r:.200}"
-            raise DataError(f"{path}, {place}: {problem}; log with [features] or ltr_log, or leave it out") from None
-        yield response, rows
-
-
-def _responses(path: PathLike) -> Iterator[tuple[str, Any]]:
-    """The position and value of each response of a file. A record may hold several of them, as "responses"."""
+    """Each response with its rows. A record may hold several of them, as "responses". Errors say where they are."""
     for place, value in json_records(path, "response"):
         if isinstance(value, BrokenRecord):
             what = f"this is not JSON that can be read: {value}"
             raise DataError(f"{path}, {place}: {what}; expected search responses as JSON, one after the other")
         several = value.get("responses") if isinstance(value, dict) else None
-        if isinstance(several, list):
-            yield from ((f"response {number}", response) for number, response in enumerate(several, 1))
-        else:
-            yield place, value
+        found: Iterable[tuple[int, Any]] = enumerate(several, 1) if isinstance(several, list) else [(0, value)]
+        for number, response in found:
+            where = f"{path}, response {number}" if number else f"{path}, {place}"
+            try:
+                rows = list(_logged(response, query, document))
+            except DataError as error:
+                raise DataError(f"{where}: {error}") from None
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                problem = f"this is not a response with logged features: {error!r:.200}"
+                raise DataError(f"{where}: {problem}; log with [features] or ltr_log, or leave it out") from None
+            yield response, rows
 
 
 def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
@@ -190,7 +184,9 @@ def _logged(response: Facts, query: str, document: str) -> Iterator[Row]:
     given = response.get(query, params.get(query))
     if "response" in response:
         for found in response["response"]["docs"]:
-            yield _query(given, found, query), _id(found[document]), (_solr(found["[features]"]), 0.0)
+            pairs = (entry.rpartition("=") for entry in found["[features]"].split(",") if entry)  # names may contain =
+            numbers = {name: _number(name, value) for name, _, value in pairs}
+            yield _query(given, found, query), _id(found[document]), (numbers, 0.0)
     else:
         for found in response["hits"]["hits"]:
             entries = [entry for log in found["fields"]["_ltrlog"] for entries in log.values() for entry in entries]
@@ -227,12 +223,6 @@ def _query(given: object, found: Given, query: str) -> str:
     if value is None:
         raise DataError(f"there is no {query!r} in the response or in its documents: name the entry (query=...)")
     return _id(value)
-
-
-def _solr(text: str) -> dict[str, float | None]:
-    """Features from the text name=value,name=value. A name may contain '=': the last one of an entry separates."""
-    pairs = (entry.rpartition("=") for entry in text.split(",") if entry)
-    return {name: _number(name, value) for name, _, value in pairs}
 
 
 def _judged(judgments: object) -> dict[Key, float]:
