@@ -45,7 +45,8 @@ class RowsView:
         self.X, self.rows, self.scaler = X, rows, scaler
         self.offsets = offsets if scaler is not None and scaler.per_query else None
         self.shape = (X.shape[0] if rows is None else len(rows), X.shape[1])
-        self.dtype, self.height = X.dtype, block_height(X)  # height: number of rows of a block
+        self.dtype = X.dtype
+        self.height = max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))  # number of rows of a block
         self.sparse: bool = X.sparse if isinstance(X, StackedRows) else sp.issparse(X)
 
     @property
@@ -58,37 +59,31 @@ class RowsView:
 
     def __getitem__(self, key: slice | np.ndarray) -> Matrix:
         """The scaled rows of a slice or of a list of row numbers. This is meant for samples."""
+        wanted = np.arange(len(self))[key]
         with scattered(self.X):
-            return self._some(np.arange(len(self))[key])
-
-    def _some(self, wanted: np.ndarray) -> Matrix:
-        if self.offsets is None:
-            return self._scaled(self._raw(wanted), None)
-        queries, at = np.unique(np.searchsorted(self.offsets, wanted, side="right") - 1, return_inverse=True)
-        out: list[Matrix] = [None] * len(wanted)
-        for place, q in enumerate(queries.tolist()):
-            first, last = int(self.offsets[q]), int(self.offsets[q + 1])
-            block = self.block(first, last)
-            for k in np.flatnonzero(at == place).tolist():
-                out[k] = block[wanted[k] - first : wanted[k] - first + 1]
+            if self.offsets is None:
+                return self._scaled(self.raw(wanted), None)
+            queries, at = np.unique(np.searchsorted(self.offsets, wanted, side="right") - 1, return_inverse=True)
+            out: list[Matrix] = [None] * len(wanted)
+            for place, q in enumerate(queries.tolist()):
+                first, last = int(self.offsets[q]), int(self.offsets[q + 1])
+                block = self.block(first, last)
+                for k in np.flatnonzero(at == place).tolist():
+                    out[k] = block[wanted[k] - first : wanted[k] - first + 1]
         if not out:
-            return self._raw(wanted)
+            return self.raw(wanted)
         return sp.vstack(out, format="csr") if self.sparse else np.concatenate(out)
 
     def block(self, a: int, b: int) -> Matrix:
         """Rows a:b, scaled. If the scaler works within queries, these must be whole queries."""
-        raw = self.raw(a, b)
-        if self.scaler is None or self.offsets is None:
-            return self._scaled(raw, None)
-        first, last = np.searchsorted(self.offsets, [a, b])
-        sizes = np.diff(self.offsets[first : last + 1])
-        return self._scaled(raw, np.repeat(np.arange(len(sizes)), sizes))
+        query = None
+        if self.offsets is not None:
+            first, last = np.searchsorted(self.offsets, [a, b])
+            query = np.repeat(np.arange(last - first), np.diff(self.offsets[first : last + 1]))
+        return self._scaled(self.raw(slice(a, b)), query)
 
-    def raw(self, a: int, b: int) -> Matrix:
-        """Rows a:b of the view, not scaled."""
-        return self.X[a:b] if self.rows is None else self._raw(slice(a, b))
-
-    def _raw(self, wanted: slice | np.ndarray) -> Matrix:
+    def raw(self, wanted: slice | np.ndarray) -> Matrix:
+        """Some rows of the view, not scaled."""
         return self.X[wanted if self.rows is None else self.rows[wanted]]
 
     def _scaled(self, rows: Matrix, query: np.ndarray | None) -> Matrix:
@@ -167,11 +162,6 @@ class StackedRows:
             return sp.vstack([sp.csr_matrix(piece) for piece in pieces], format="csr", dtype=self.dtype)
         one = pieces[0].astype(self.dtype, copy=False)
         return one if len(pieces) == 1 else np.concatenate(pieces, dtype=self.dtype)
-
-
-def block_height(X: Matrix) -> int:
-    """The number of rows of X in a block."""
-    return max(1, BLOCK_BYTES // max(1, matrix_bytes(X) // max(1, X.shape[0])))
 
 
 def cut_blocks(n_rows: int, height: int, offsets: np.ndarray | None = None) -> list[list[tuple[int, int]]]:
@@ -280,7 +270,7 @@ def figures_of(view: RowsView, weight: np.ndarray | None, names: Sequence[str] |
 
 
 def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> list[BlockFigures]:
-    blocks = [block for shard in cut_blocks(len(view), view.height, view.offsets) for block in shard]
+    blocks = [block for shard in view.shards() for block in shard]
 
     def look(block: tuple[int, int]) -> BlockFigures:
         a, b = block

@@ -116,7 +116,7 @@ class StreamedDesign(Design):
         view = self.source
         if isinstance(view, RowsView) and view.offsets is not None and not view.sparse:
             first, last = np.searchsorted(view.offsets, [a, b])
-            return QueryScaledBlock(view.raw(a, b), view.offsets[first : last + 1] - a, view.scaler)
+            return QueryScaledBlock(view.raw(slice(a, b)), view.offsets[first : last + 1] - a, view.scaler)
         return Block(view.block(a, b))
 
     def scores(self, w: np.ndarray) -> np.ndarray:

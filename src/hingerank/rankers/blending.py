@@ -206,7 +206,7 @@ def deal_queries(
     keys = np.empty(X.shape[0])
     with np.errstate(over="ignore", invalid="ignore"):
         for a, b in blocks:
-            rows = X.raw(a, b) if isinstance(X, RowsView) else X
+            rows = X.raw(slice(a, b)) if isinstance(X, RowsView) else X
             keys[a:b] = np.asarray(rows.astype(np.float64) @ along).ravel()
         keys = np.nan_to_num(keys + own * y)
         mass = np.ones(len(y)) if weight is None else weight
