@@ -114,14 +114,17 @@ def make_letor(
     plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
     rng = np.random.default_rng(plan)
     sizes = _query_sizes(n_queries, rows_per_query, rng)
-    columns = _Columns.draw(n_features, useless, constant, signal, sparse_density, rng)
+    terms, factors, own, spread = _draw_columns(n_features, useless, constant, signal, sparse_density, rng)
+    weights, pairs, pair_weights, centre = terms
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     shards = cut_shards(offsets, 16 * BLOCK)
     jobs = [(int(offsets[a]), int(offsets[b]), s) for (a, b), s in zip(shards, rows.spawn(len(shards)))]
     if sparse_density is None:
-        X, utility, eps = _dense_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs)
+        how = [a.astype(dtype) for a in (factors, own, centre, spread)]
+        X, utility, eps = _dense_rows((int(offsets[-1]), n_features), how, terms, np.dtype(dtype), jobs)
     else:
-        X, utility, eps = _csr_rows(int(offsets[-1]), columns, np.dtype(dtype), jobs, sparse_density)
+        live = np.flatnonzero(spread > 0)  # constant columns stay empty
+        X, utility, eps = _csr_rows(n_features, live, sparse_density, terms, np.dtype(dtype), jobs)
 
     scale = float(utility.std()) or 1.0
     noisy = utility / scale + noise * eps
@@ -129,60 +132,44 @@ def make_letor(
     cuts = np.minimum((np.cumsum(fractions)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
     thresholds = np.partition(noisy, cuts)[cuts]
     y = np.searchsorted(thresholds, noisy, side="right").astype(np.float64)
-    truth = Truth(
-        columns.weights / scale, columns.pairs, columns.pair_weights / scale, columns.centre.astype(float), thresholds
-    )
+    truth = Truth(weights / scale, pairs, pair_weights / scale, centre, thresholds)
     return GeneratedData(X=X, y=y, qid=np.repeat(np.arange(1, n_queries + 1), sizes), truth=truth)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """How each column is generated (its own noise, hidden factors B, centre and spread), and its weight."""
-
-    own: np.ndarray
-    B: np.ndarray
-    centre: np.ndarray
-    spread: np.ndarray
-    weights: np.ndarray
-    pairs: np.ndarray
-    pair_weights: np.ndarray
-
-    @classmethod
-    def draw(cls, d: int, useless: int, constant: int, signal: str, density: float | None, rng) -> "_Columns":
-        informative = d - useless - constant
-        if useless < 0 or constant < 0 or informative < 1:
-            raise DataError(
-                f"useless is {useless} and constant is {constant}, which leaves none of the {d} features informative; "
-                "make them smaller, and not negative"
-            )
-        if signal not in ("linear", "nonlinear"):
-            raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
-        if density is not None and not 0 < density <= 1:
-            raise DataError(f"sparse_density is {density}, expected a fraction in (0, 1]")
-        shuffled = rng.permutation(d)
-        good, zero = shuffled[:informative], shuffled[d - constant :]
-        B = np.zeros((FACTORS, d))
-        B[:, good] = rng.standard_normal((FACTORS, informative)) * rng.uniform(0, 0.6, informative)
-        own = np.sqrt(np.maximum(1 - (B**2).sum(axis=0), 0.1))
-        centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # a low centre gives many zeros
-        weights = np.zeros(d)
-        weights[good] = rng.standard_normal(informative) + 0.5
-        n_products = max(2, informative // 4) if signal == "nonlinear" else 0
-        pairs = good[rng.integers(0, informative, (n_products, 2))].astype(np.int64)
-        pair_weights = rng.choice([-1.0, 1.0], n_products)
-        if n_products:  # products with about the variance of the linear part, as if columns were independent
-            variance = spread**2 if density is None else np.full_like(spread, density / 12)
-            products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
-            pair_weights *= float(np.sqrt((weights**2 * variance).sum() / products))
-        centre[zero] = spread[zero] = 0.0
-        return cls(own, B, centre, spread, weights, pairs, pair_weights)
+def _draw_columns(d: int, useless: int, constant: int, signal: str, density: float | None, rng) -> tuple:
+    """The terms of the utility (its weights, pairs of columns, their weights, centres), and how columns are generated:
+    the hidden factors, and each column's own noise and spread."""
+    informative = d - useless - constant
+    if useless < 0 or constant < 0 or informative < 1:
+        raise DataError(
+            f"useless is {useless} and constant is {constant}, which leaves none of the {d} features informative; "
+            "make them smaller, and not negative"
+        )
+    if signal not in ("linear", "nonlinear"):
+        raise DataError(f"signal is {signal!r}, expected 'linear' or 'nonlinear'")
+    if density is not None and not 0 < density <= 1:
+        raise DataError(f"sparse_density is {density}, expected a fraction in (0, 1]")
+    shuffled = rng.permutation(d)
+    good, zero = shuffled[:informative], shuffled[d - constant :]
+    factors = np.zeros((FACTORS, d))
+    factors[:, good] = rng.standard_normal((FACTORS, informative)) * rng.uniform(0, 0.6, informative)
+    own = np.sqrt(np.maximum(1 - (factors**2).sum(axis=0), 0.1))
+    centre, spread = rng.uniform(-0.1, 0.5, d), rng.uniform(0.15, 0.35, d)  # a low centre gives many zeros
+    weights = np.zeros(d)
+    weights[good] = rng.standard_normal(informative) + 0.5
+    n_products = max(2, informative // 4) if signal == "nonlinear" else 0
+    pairs = good[rng.integers(0, informative, (n_products, 2))].astype(np.int64)
+    pair_weights = rng.choice([-1.0, 1.0], n_products)
+    if n_products:  # products with about the variance of the linear part, as if columns were independent
+        variance = spread**2 if density is None else np.full_like(spread, density / 12)
+        products = (variance[pairs[:, 0]] * variance[pairs[:, 1]]).sum()
+        pair_weights *= float(np.sqrt((weights**2 * variance).sum() / products))
+    centre[zero] = spread[zero] = 0.0
+    return (weights, pairs, pair_weights, centre), factors, own, spread
 
 
-def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple:
-    d = len(columns.weights)
-    X, utility, eps = np.empty((n, d), dtype), np.empty(n), np.empty(n)
-    how = [a.astype(dtype) for a in (columns.B, columns.own, columns.centre, columns.spread)]
-    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
+def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dtype: np.dtype, jobs: list) -> tuple:
+    X, utility, eps = np.empty(shape, dtype), np.empty(shape[0]), np.empty(shape[0])
 
     def fill(job: tuple) -> None:
         first, last, seed = job
@@ -192,17 +179,13 @@ def _dense_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list) -> tuple
             block = X[a : min(a + BLOCK, last)]
             rng.standard_normal(out=block, dtype=dtype)
             letor_rows(block, rng.standard_normal((len(block), FACTORS), dtype=dtype), *how)
-            utilities((block,), *what, utility[a : a + len(block)])
+            utilities((block,), *terms, utility[a : a + len(block)])
 
     run_shards(fill, jobs)
     return X, utility, eps
 
 
-def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: float) -> tuple:
-    d = len(columns.weights)
-    live = np.flatnonzero(columns.spread > 0)  # constant columns stay empty
-    what = (columns.weights, columns.pairs, columns.pair_weights, columns.centre)
-
+def _csr_rows(d: int, live: np.ndarray, density: float, terms: tuple, dtype: np.dtype, jobs: list) -> tuple:
     def fill(job: tuple) -> tuple:
         first, last, seed = job
         rng = np.random.default_rng(seed)
@@ -212,11 +195,11 @@ def _csr_rows(n: int, columns: _Columns, dtype: np.dtype, jobs: list, density: f
         indptr = np.searchsorted(places, np.arange(last - first + 1) * len(live))
         indices = live[places % len(live)].astype(np.int32)
         utility = np.empty(last - first)
-        utilities((values, indices, indptr), *what, utility)
+        utilities((values, indices, indptr), *terms, utility)
         return values, indices, np.diff(indptr), utility, eps
 
     values, indices, counts, utility, eps = (np.concatenate(part) for part in zip(*run_shards(fill, jobs)))
-    X = sp.csr_matrix((values, indices, np.concatenate(([0], np.cumsum(counts)))), shape=(n, d))
+    X = sp.csr_matrix((values, indices, np.concatenate(([0], np.cumsum(counts)))), shape=(len(eps), d))
     return X, utility, eps
 
 
