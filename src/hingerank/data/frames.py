@@ -124,7 +124,8 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
         if not _is_number(table[name]):
             _refuse_text(table[name], name)
             raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", *_CHOOSE)
-    columns = [_numbers(table[name]) for name in names]
+    nothing = np.full(len(table), np.nan, np.float32)
+    columns = [nothing if _is_empty(table[name]) else table[name].to_numpy() for name in names]
     kind = np.result_type(*columns)
     X = np.empty((len(table), len(names)), dtype or (kind if kind == np.float32 else np.float64))
     for a in range(0, len(X), 4096):  # by blocks of rows, so that the rows being written stay in cache
@@ -148,10 +149,6 @@ def _is_number(column: Frame) -> bool:
 def _is_empty(column: Frame) -> bool:
     """Whether no row has a value. A CSV file does not say what such a column would hold."""
     return column.null_count() == len(column)
-
-
-def _numbers(column: Frame) -> np.ndarray:
-    return np.full(len(column), np.nan, np.float32) if _is_empty(column) else column.to_numpy()
 
 
 def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:

@@ -40,8 +40,11 @@ class MissingValues:
             hint = "; 'nan' is for reading data, a ranker has to replace NaN" if how == "nan" else ""
             raise ValueError(f"missing must be one of {', '.join(map(repr, WAYS))}, not {how!r}{hint}")
         values = np.zeros(X.shape[1]) if how == "zero" else _medians(X, weight)
-        gaps = _gaps(X) if how == "indicator" else np.zeros(X.shape[1], bool)
-        return cls(values, np.flatnonzero(gaps))
+        marked = np.empty(0, np.int64)
+        if how == "indicator":
+            gaps = np.bincount(X.indices[np.isnan(X.data)]) if sp.issparse(X) else np.isnan(X).any(axis=0)
+            marked = np.flatnonzero(gaps)
+        return cls(values, marked)
 
     @property
     def width(self) -> int:
@@ -50,14 +53,11 @@ class MissingValues:
 
     def filled(self, X: Matrix) -> Matrix:
         """The rows with missing values replaced. CSR stays CSR."""
-        if sp.issparse(X):
-            return self._filled_csr(X)
-        absent = np.isnan(X)
-        if absent.any():
-            X = np.where(absent, self.values.astype(X.dtype), X)
-        return np.hstack((X, absent[:, self.marked].astype(X.dtype))) if len(self.marked) else X
-
-    def _filled_csr(self, X: Matrix) -> Matrix:
+        if not sp.issparse(X):
+            absent = np.isnan(X)
+            if absent.any():
+                X = np.where(absent, self.values.astype(X.dtype), X)
+            return np.hstack((X, absent[:, self.marked].astype(X.dtype))) if len(self.marked) else X
         absent = np.isnan(X.data)
         data = np.where(absent, self.values.astype(X.dtype)[X.indices], X.data)
         full = sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
@@ -86,13 +86,6 @@ class MissingValues:
                 "damaged"
             )
         return cls(np.ascontiguousarray(values), marked.astype(np.int64))
-
-
-def _gaps(X: Matrix) -> np.ndarray:
-    """For every column, whether a value is missing."""
-    if sp.issparse(X):
-        return np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1]) > 0
-    return np.isnan(X).any(axis=0)
 
 
 def _medians(X: Matrix, weight: np.ndarray | None) -> np.ndarray:

@@ -243,7 +243,7 @@ class RankingData:
             and _same_matrix(self.X, other.X)
             and np.array_equal(self.y, other.y, equal_nan=True)
             and np.array_equal(self.qid, other.qid)
-            and _same_ids(self.docid, other.docid)
+            and np.array_equal(self.docid, other.docid)  # type: ignore[arg-type]  # None equals None alone
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -282,7 +282,7 @@ class RankingData:
                 f"query {unknown[0]!r} is not in the data ({len(unknown)} unknown); its {self.n_queries} queries start "
                 f"with {', '.join(map(repr, self.blocks.ids[:3].tolist()))}"
             )
-        return self._take_queries([known[i] for i in wanted])
+        return self.take(self._rows_of([known[i] for i in wanted]))
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
         """Split into (train, test). A random fraction `test_size` of the queries goes to test. Queries stay whole."""
@@ -293,7 +293,7 @@ class RankingData:
                 "give another fraction between 0 and 1"
             )
         shuffled = np.random.default_rng(seed).permutation(self.n_queries)
-        return self._take_queries(shuffled[count:]), self._take_queries(shuffled[:count])
+        return self.take(self._rows_of(shuffled[count:])), self.take(self._rows_of(shuffled[:count]))
 
     def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[FoldParts]:
         """An iterator over k folds (train, validation, test) by LETOR's rule; see `fold_rows`."""
@@ -344,11 +344,8 @@ class RankingData:
         qid = _join([part.qid for part in parts], "qid")
         return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
 
-    def _take_queries(self, numbers: np.ndarray | list[int]) -> "RankingData":
-        """The rows of whole queries, given by their numbers in `blocks`. The order of rows does not change."""
-        return self.take(self._rows_of(numbers))
-
     def _rows_of(self, numbers: np.ndarray | list[int]) -> np.ndarray:
+        """The ascending row numbers of whole queries, which are given by their numbers in `blocks`."""
         kept = np.zeros(self.n_queries, bool)
         kept[numbers] = True
         return np.flatnonzero(self.blocks.scatter(np.repeat(kept, self.blocks.sizes)))
@@ -367,10 +364,6 @@ def turns(parts: Sequence[Part]) -> list[tuple[list[Part], Part, Part]]:
 def rotate(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
     """[training rows, validation rows, test rows] of each fold, by LETOR's rule. `parts` are the rows of each part."""
     return [[np.sort(np.concatenate(train)), validation, test] for train, validation, test in turns(parts)]
-
-
-def _same_ids(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
 def _same_matrix(A: Matrix, B: Matrix) -> bool:
