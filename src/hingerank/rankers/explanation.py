@@ -10,7 +10,7 @@ other features in its middle. That is exact for sums of functions of single feat
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,37 +113,32 @@ class Explanation:
 
     def table(self, place: int = 0, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Names of columns, and a row per feature: its value and contribution; then the others, base, rest and sum."""
-        lines = self._lines([place], self.contributions[place], top)
-        ends = self._ends(self.base[place], self.rest[place], self.scores[place])
-        return ["feature", "value", "contribution"], [*lines, *ends]
+        return ["feature", "value", "contribution"], self._lines([place], "score", top)
 
     def pair(self, first: object, second: object, top: int | None = 10) -> tuple[list[str], list[list[object]]]:
         """Why one document ranks above another: a row per feature, the difference of its contributions to the two."""
-        a, b = self.find(first), self.find(second)
-        lines = self._lines([a, b], self.contributions[a] - self.contributions[b], top)
-        ends = self._ends(
-            self.base[a] - self.base[b], self.rest[a] - self.rest[b], self.scores[a] - self.scores[b], wide=True
-        )
-        return ["feature", f"of {first}", f"of {second}", f"for {first}"], [*lines, *ends]
+        lines = self._lines([self.find(first), self.find(second)], "difference of scores", top)
+        return ["feature", f"of {first}", f"of {second}", f"for {first}"], lines
 
-    def _lines(self, places: list[int], parts: np.ndarray, top: int | None) -> list[list[object]]:
-        """For the strongest features their values in some rows and their part; then the others' part."""
+    def _lines(self, places: list[int], total: str, top: int | None) -> list[list[object]]:
+        """For the strongest features their values in a row, or in two, and their part in the score, or in the
+        difference of scores; then the others' part, base, rest and sum."""
+
+        def own(each: np.ndarray) -> Any:
+            return each[places[0]] if len(places) == 1 else each[places[0]] - each[places[1]]
+
+        parts, blank = own(self.contributions), [""] * len(places)
         kept = _strongest(parts, top)
         lines: list[list[object]] = [
             [self.names[j], *(float(self.values[place, j]) for place in places), float(parts[j])] for j in kept
         ]
         others = np.count_nonzero(parts) - len(kept)
         if others:
-            lines.append([f"{others} others", *[""] * len(places), float(parts.sum() - parts[kept].sum())])
-        return lines
-
-    def _ends(self, base: float, rest: float, total: float, wide: bool = False) -> list[list[object]]:
-        gap: list[object] = ["", ""] if wide else [""]
+            lines.append([f"{others} others", *blank, float(parts.sum() - parts[kept].sum())])
         small = 1e-6 * max(1.0, float(np.abs(self.scores).max()))
-        lines = [("base", base), *([] if self.exact and abs(rest) <= small else [("together (the rest)", rest)])]
-        return [[name, *gap, float(value)] for name, value in lines if abs(value) > small] + [
-            ["difference of scores" if wide else "score", *gap, float(total)]
-        ]
+        ends = ("base", own(self.base)), ("together (the rest)", own(self.rest))
+        lines += [[name, *blank, float(value)] for name, value in ends if abs(value) > small]
+        return [*lines, [total, *blank, float(own(self.scores))]]
 
     def pair_dict(self, first: object, second: object) -> Facts:
         """The same as plain values, all features."""
