@@ -538,7 +538,7 @@ def test_the_table_of_misfits_is_whole():
         bound = {
             one.flag.removeprefix("--")
             for group in groups.values()
-            for one in group.options()
+            for one in group.options
             if group.fits.get(one.name, group.kinds)
         }
         decide = {"items", "dask", "qrels", "diversity", "top", "features"}  # options that make the data what they are

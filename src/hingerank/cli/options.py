@@ -9,8 +9,7 @@ refuses options that do not fit the data.
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
@@ -44,8 +43,9 @@ REQUIRED = MISSING  # the default of an option that must be given
 
 
 def option(
-    metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "", **more: object
-) -> Any:
+    metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "",
+    choices: Sequence[str] = (), writes: str = "", **more: object,
+) -> Any:  # fmt: skip
     """Define an option with a value, as a field of a group or as the default of a command's parameter.
 
     Parameters
@@ -57,16 +57,21 @@ def option(
         The name on the command line if it is not --name, and a short name.
     panel : str, optional
         The heading on the help page, if it is not that of the group.
+    choices : sequence of str, optional
+        The values that it may have.
+    writes : {"", "file", "folder"}
+        What it names, if that is written: an existing one is not replaced without --force.
     **more
         Passed to `typer.Option`.
     """
-    about = {"metavar": metavar, "help": help, **more}
-    return field(default=default, metadata={"flag": flag, "short": short, "panel": panel, "about": about})
+    about = {"metavar": metavar or None, "help": help, **more}
+    named = {"flag": flag, "short": short, "panel": panel}
+    return field(default=default, metadata={**named, "choices": choices, "writes": writes, "about": about})
 
 
 def switch(help: str, *, flag: str = "", panel: str = "") -> Any:
     """Define an option without a value."""
-    return field(default=False, metadata={"flag": flag, "short": "", "panel": panel, "about": {"help": help}})
+    return option("", help, False, flag=flag, panel=panel)
 
 
 def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -85,16 +90,44 @@ def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
 
 def choice(values: str, help: str, default: str | None) -> Any:
     """Define an option with one of the values "a|b|c"; with the default None the command chooses."""
-    made = option(values, help, default, autocompletion=completing(lambda: values.split("|")))
-    return field(default=default, metadata={**made.metadata, "choices": values.split("|")})
+    choices = values.split("|")
+    return option(values, help, default, choices=choices, autocompletion=completing(lambda: choices))
 
 
 def target(
     metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False, panel: str = "Output"
 ) -> Any:
-    """Define an option that names a file or folder to write; an existing one is not replaced without --force."""
-    made = option(metavar, help, default, short=short, panel=panel)
-    return field(default=default, metadata={**made.metadata, "writes": ["file", "folder"] if folder else ["file"]})
+    """Define an option that names a file or folder to write."""
+    return option(metavar, help, default, short=short, panel=panel, writes="folder" if folder else "file")
+
+
+class Option:
+    """An option: its name and type in Python, and its name on the command line."""
+
+    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options") -> None:
+        self.name, self.default, about = name, made.default, made.metadata
+        self.flag = about["flag"] or f"--{name.replace('_', '-')}"
+        self.choices, self.writes = about["choices"], about["writes"]
+        names = [self.flag, *filter(None, [about["short"]])]
+        described = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
+        default = inspect.Parameter.empty if self.default is REQUIRED else self.default
+        self.parameter = inspect.Parameter(  # as typer reads it
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described]
+        )
+
+    def check(self, value: object) -> None:
+        """Refuse a value that is not one of the choices."""
+        if self.choices and value is not None and value not in self.choices:
+            hint = did_you_mean(str(value), self.choices)
+            raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
+
+    def check_free(self, place: str | Path | None) -> None:
+        """Raise an error if `place` is a file that is not empty, or a folder that is not empty."""
+        path = Path(place or "")
+        if self.writes == "folder" and path.is_dir() and place and any(path.iterdir()):
+            raise ValueError(f"{place} is not empty: pass --force to write there, or give another {self.flag}")
+        if path.is_file() and path.stat().st_size > 0:  # false for pipes and devices
+            raise ValueError(f"{place} exists: pass --force to replace it, or give another {self.flag}")
 
 
 class Group:
@@ -113,6 +146,7 @@ class Group:
     panel: ClassVar[str] = "Options"
     kinds: ClassVar[Sequence[str]] = ()
     fits: ClassVar[Mapping[str, Sequence[str]]] = {}
+    options: ClassVar[Sequence[Option]] = ()
     if TYPE_CHECKING:  # attributes that `dataclass` adds
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -123,50 +157,13 @@ class Group:
     ) -> None:
         cls.panel, cls.kinds, cls.fits = panel or cls.panel, kinds or cls.kinds, {**cls.fits, **(fits or {})}
         dataclass(frozen=True, kw_only=True)(cls)
-
-    @classmethod
-    def options(cls) -> list["Option"]:
-        """Return the options, in order."""
         hints = get_type_hints(cls)
-        return [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
+        cls.options = [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
 
     def given(self) -> dict[str, object]:
         """Return a mapping from options to values, for the options that are not at their default."""
-        values = {one: getattr(self, one.name) for one in self.options()}
+        values = {one: getattr(self, one.name) for one in self.options}
         return {one.flag: value for one, value in values.items() if value != one.default}
-
-
-class Option:
-    """An option: its name and type in Python, and its name on the command line."""
-
-    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options") -> None:
-        self.name, self.kind, self.default, about = name, kind, made.default, made.metadata
-        self.flag = about["flag"] or f"--{name.replace('_', '-')}"
-        self.choices: Sequence[str] = about.get("choices", ())
-        self.writes: Sequence[str] = about.get("writes", ())
-        names = [self.flag, *filter(None, [about["short"]])]
-        self.typer = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
-
-    @property
-    def parameter(self) -> inspect.Parameter:
-        """The option as a keyword parameter of a function, as typer reads it."""
-        default = inspect.Parameter.empty if self.default is REQUIRED else self.default
-        kind = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Parameter(self.name, kind, default=default, annotation=Annotated[self.kind, self.typer])
-
-    def check(self, value: object) -> None:
-        """Refuse a value that is not one of the choices."""
-        if self.choices and value is not None and value not in self.choices:
-            hint = did_you_mean(str(value), self.choices)
-            raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
-
-    def check_free(self, place: str | Path | None) -> None:
-        """Raise an error if `place` is a file that is not empty, or a folder that is not empty."""
-        path = Path(place or "")
-        if "folder" in self.writes and path.is_dir() and place and any(path.iterdir()):
-            raise ValueError(f"{place} is not empty: pass --force to write there, or give another {self.flag}")
-        if path.is_file() and path.stat().st_size > 0:  # false for pipes and devices
-            raise ValueError(f"{place} exists: pass --force to replace it, or give another {self.flag}")
 
 
 FORCE = switch("Replace what is there.", panel="Output")  # added to every command that has a target
@@ -180,7 +177,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     for one in inspect.signature(function, eval_str=True).parameters.values():
         if inspect.isclass(one.annotation) and issubclass(one.annotation, Group):
             groups[one.name] = one.annotation
-            options += one.annotation.options()
+            options += one.annotation.options
         elif isinstance(one.default, Field):
             options.append(Option(one.name, one.annotation, one.default))
         else:
@@ -204,41 +201,24 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             one.check_free(values[one.name])
         if asks:
             del values["force"]
-        for name, group in groups.items():
-            values[name] = group(**{one.name: values.pop(one.name) for one in group.options()})
         flags = {one.name: one.flag for one in options if one.name not in typed_words}
-        with naming_options(flags | _set_names(options, given)):
+        for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
+            name = text.partition("=")[0].strip().rpartition(".")[2]
+            flags |= {name: f"--set {name}"} if name else {}
+        for name, group in groups.items():
+            values[name] = group(**{one.name: values.pop(one.name) for one in group.options})
+        try:
             function(**values)
+        except ValueError as error:
+            said = in_options(str(error), flags)
+            if said == str(error):
+                raise
+            raise ValueError(said) from error
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     vars(run).update(__signature__=signature, groups=groups)
     return run
-
-
-@contextmanager
-def naming_options(flags: Mapping[str, str]) -> Iterator[None]:
-    """Replace names of Python arguments in errors by options of the command line.
-
-    >>> with naming_options({"hold_out": "--hold-out", "C": "--C"}):
-    ...     raise ValueError("hold_out must be one of 'ratings', 'items'; pass hold_out='items'")
-    Traceback (most recent call last):
-    ValueError: --hold-out must be one of 'ratings', 'items'; pass --hold-out items
-    """
-    try:
-        yield
-    except ValueError as error:
-        text = in_options(str(error), flags)
-        if text == str(error):
-            raise
-        raise ValueError(text) from error
-
-
-def _set_names(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, str]:
-    """Return a mapping from parameters to "--set NAME", for the parameters given by --set."""
-    texts = [text for one in options if one.flag == "--set" for text in given.get(one.name) or []]
-    names = [text.partition("=")[0].strip().rpartition(".")[2] for text in texts]
-    return {name: f"--set {name}" for name in names if name}
 
 
 VERBS = "must|is|are|has|needs|takes|cannot"
@@ -265,7 +245,7 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
 def check_kind(kind: str, *groups: Group) -> None:
     """Raise an error for an option that is given but does not fit data of this kind."""
     for group in groups:
-        for one in group.options():
+        for one in group.options:
             kinds = group.fits.get(one.name, group.kinds)
             if kinds and kind not in kinds and getattr(group, one.name) != one.default:
                 words = f"{one.flag} is for {KINDS[kinds[0]][0]}, not for {KINDS[kind][0]}"  # the first kind is enough

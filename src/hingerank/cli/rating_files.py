@@ -18,7 +18,7 @@ def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> boo
     from hingerank.personal.rating_sets import is_movielens
     from hingerank.registry import RANKERS, ranker_class, registered_name
 
-    about = {"--items", *(one.flag for one in RatingColumns.options())}
+    about = {"--items", *(one.flag for one in RatingColumns.options)}
     if about & how.given().keys() or is_movielens(data):
         return True
     names = [name.rpartition("=")[2].strip() for name in (models or "").split(",") if name.strip()]
