@@ -321,6 +321,8 @@ def test_a_fit_that_does_not_converge_warns_in_one_line(call):
     status, _, err = call("fit", "data.txt", "--C", "1000", "--tol", "1e-12", "--set", "max_iter=1", "-o", "model/")
     assert status == 0
     assert one_line(err) and "warning: stopped after 1 iterations" in err
+    _, _, err = call("fit", "data.txt", "--model", "sparse-rank-svm", "--tol", "1e-30", "-o", "stalled/")
+    assert one_line(err) and "(stalled)" in err and "(--scale ...)" in err and "scale=" not in err
 
 
 def test_advice_about_scales_names_options(call):

@@ -275,18 +275,9 @@ def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, *rest: object, **also: object
 ) -> None:
     """Print warnings that are for the user, but not those of SciPy and not deprecations, which are for programmers."""
-    from hingerank.data.checks import ScaleWarning
-
     of_scipy = "/scipy/" in filename.replace(os.sep, "/")
-    if of_scipy or issubclass(category, DeprecationWarning | PendingDeprecationWarning):
-        return
-    if isinstance(message, ScaleWarning):  # its remedy is in Python
-        remedy = "give --scale standard, query-minmax, log or quantile"
-        if message.option != "scale":
-            option = "--C" if message.option == "C" else f"--set {message.option}=…"
-            remedy = f"raise it ({option}), rescale the features (--scale standard)"
-        message = f"{message.problem}; {remedy}, or let hingerank tune choose"
-    _say(f"warning: {message}")
+    if not (of_scipy or issubclass(category, DeprecationWarning | PendingDeprecationWarning)):
+        _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:

@@ -2,13 +2,14 @@
 
 A command takes groups as arguments. `command` turns the groups into options for typer, and the options that a user
 gives back into groups. It checks options with a fixed list of values. If an option names a file to write, it adds
---force and requires it to replace an existing file. Errors name options instead of Python arguments. `check_kind`
-refuses options that do not fit the data.
+--force and requires it to replace an existing file. Errors and warnings name options instead of Python arguments.
+`check_kind` refuses options that do not fit the data.
 """
 
 import inspect
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
@@ -207,13 +208,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             flags |= {name: f"--set {name}"} if name else {}
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options})
-        try:
-            function(**values)
-        except ValueError as error:
-            said = in_options(str(error), flags)
-            if said == str(error):
-                raise
-            raise ValueError(said) from error
+        show = warnings.showwarning
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *about: show(advice(message, flags), *about)
+            try:
+                function(**values)
+            except ValueError as error:
+                said = in_options(str(error), flags)
+                if said == str(error):
+                    raise
+                raise ValueError(said) from error
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -240,6 +244,19 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
         text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
         text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)
     return text
+
+
+def advice(warning: Warning | str, flags: Mapping[str, str]) -> str:
+    """Return the text of a warning with a remedy that names options."""
+    from hingerank.data.checks import ScaleWarning
+
+    if not isinstance(warning, ScaleWarning):
+        return in_options(str(warning), flags)
+    remedy = "give --scale standard, query-minmax, log or quantile"
+    if warning.option != "scale":
+        option = "--C" if warning.option == "C" else f"--set {warning.option}=…"
+        remedy = f"raise it ({option}), rescale the features (--scale standard)"
+    return f"{warning.problem}; {remedy}, or let hingerank tune choose"
 
 
 def check_kind(kind: str, *groups: Group) -> None:
