@@ -8,7 +8,7 @@ import typer
 from hingerank.cli.click_fits import open_features
 from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, choice, command, option, switch, target
-from hingerank.cli.output import print_json, print_table, working
+from hingerank.cli.output import Table, answer, facts, working
 from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ def clicks(
 def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
     with working("counting"):
         found = log.describe()
-    if json:
-        print_json({"files": [str(path) for path in paths], **found.to_dict()})
-        return
-    print_table(", ".join(map(str, paths)), ["", "count", "what was done"], found.facts())
     rows = [(place, f"{n:,.12g}", f"{clicks:,.12g}", rate) for place, n, clicks, rate in zip(*found.places.values())]
-    print_table("clicks by position", ["place", "showings", "clicks", "click rate"], rows)
+    answer(
+        json, {"files": [str(path) for path in paths], **found.to_dict()},
+        (", ".join(map(str, paths)), ["", "count", "what was done"], found.facts()),
+        ("clicks by position", ["place", "showings", "clicks", "click rate"], rows),
+    )  # fmt: skip
 
 
 def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None, json: bool) -> None:
@@ -153,10 +153,7 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
         found.save(output, options.level)
     if options.picture is not None:
         found.plot(level=options.level).savefig(options.picture)
-    if json:
-        print_json(stored)
-        return
-    contexts = stored.get("contexts", [None])
+    contexts, tables = stored.get("contexts", [None]), list[Table]()
     several = stored["values"] if options.by_context else [stored["values"]]
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
     few = {name: f"too few clicks: {count:g} on documents shown at other positions too"
@@ -169,7 +166,8 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
             for place, *numbers in zip(stored["places"], *columns)
         ]  # fmt: skip
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
-        print_table(title, ["place", "value", "from", "to", ""], rows_shown)
+        tables.append((title, ["place", "value", "from", "to", ""], rows_shown))
+    answer(json, stored, *tables)
 
 
 def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, json: bool) -> None:
@@ -190,11 +188,8 @@ def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, j
     elif output is not None:
         write_table(found.to_frame("pyarrow"), output)
     counts = {str(grade): int((found.grade == grade).sum()) for grade in range(options.grades)}
-    facts = {"model": options.model, "documents": len(found), "queries": len(set(found.query.tolist())),
+    about = {"model": options.model, "documents": len(found), "queries": len(set(found.query.tolist())),
              "log_likelihood": model.log_likelihood(log), "perplexity": perplexity, "grades": counts,
              "written": None if output is None else str(output)}  # fmt: skip
-    if json:
-        print_json(facts)
-        return
-    words = facts | {"grades": ", ".join(f"{grade}: {count:,}" for grade, count in counts.items())}
-    print_table("judgments", ["", ""], [[k.replace("_", " "), v] for k, v in words.items() if v is not None])
+    words = about | {"grades": ", ".join(f"{grade}: {count:,}" for grade, count in counts.items())}
+    answer(json, about, facts("judgments", {name: word for name, word in words.items() if word is not None}))

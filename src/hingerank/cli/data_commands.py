@@ -8,7 +8,7 @@ import typer
 
 from hingerank.cli.groups import JSON, Data, Rows
 from hingerank.cli.options import Group, choice, command, completing, option, switch
-from hingerank.cli.output import note, print_json, print_table, progress, working
+from hingerank.cli.output import Table, answer, note, progress, working
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -37,21 +37,14 @@ def info(
     if verify:
         with working("reading"):
             verified = verify_path(data, rows)
-        if json:
-            print_json({"file": data, "verified": verified})
-        else:
-            print(f"{data}: {verified}")
+        answer(json, {"file": data, "verified": verified}, f"{data}: {verified}")
         return
     opened = open_data(data, rows)
     with working("counting"):
         found = opened.describe()
-    if json:
-        print_json({"file": data, **found.to_dict()})
-        return
-    print_table(str(data), ["", ""], found.facts())
-    if columns:
-        names = ["name", "min", "max", "mean", "sd", "long_tail"]
-        print_table("columns", names, list(zip(*(found.columns[name] for name in names))))
+    names = ["name", "min", "max", "mean", "sd", "long_tail"]
+    each: list[Table] = [("columns", names, list(zip(*(found.columns[name] for name in names))))] if columns else []
+    answer(json, {"file": data, **found.to_dict()}, (str(data), ["", ""], found.facts()), *each)
 
 
 class LogOptions(Group, panel="Feature log"):
@@ -112,10 +105,9 @@ def convert(
             data = replace(data, X=data.X.astype(dtype, copy=False))
         with working(f"writing {target}"):
             write(data, target)
-    if json:
-        print_json({"written": place, "rows": data.n_rows, "queries": data.n_queries, "features": data.n_features})
-    else:
-        print(f"{place}: {data.n_rows:,} rows, {data.n_queries:,} queries, {data.n_features:,} features")
+    sizes = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
+    said = ", ".join(f"{count:,} {name}" for name, count in sizes.items())
+    answer(json, {"written": place, **sizes}, f"{place}: {said}")
 
 
 def known_sets() -> list[str]:
@@ -164,7 +156,15 @@ def fetch(
     from hingerank.registry import did_you_mean
 
     if list_sets:
-        _list_sets(json)
+        sets = PUBLIC_SETS.values()
+        rows = [
+            [one.name, one.title, "automatic" if one.url else "by hand (licence)",
+             f"{one.size / 1e6:,.0f} MB" if one.size else "",
+             "published" if one.checksum else "recorded at first use"]
+            for one in sets
+        ]  # fmt: skip
+        table = "public sets", ["name", "what", "download", "size", "checksum"], rows
+        answer(json, [vars(one) for one in sets], table)
         return
     if name is None:
         raise typer.BadParameter("name a set to fetch, or pass --list")
@@ -174,26 +174,4 @@ def fetch(
     note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
     with progress(name, bytes_counted=True) as advance:
         folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)
-    if json:
-        print_json({"name": name, "folder": folder})
-    else:
-        print(folder)
-
-
-def _list_sets(json: bool) -> None:
-    from hingerank.data.fetching import PUBLIC_SETS
-
-    if json:
-        print_json([vars(entry) for entry in PUBLIC_SETS.values()])
-        return
-    rows = [
-        [
-            entry.name,
-            entry.title,
-            "automatic" if entry.url else "by hand (licence)",
-            f"{entry.size / 1e6:,.0f} MB" if entry.size else "",
-            "published" if entry.checksum else "recorded at first use",
-        ]
-        for entry in PUBLIC_SETS.values()
-    ]
-    print_table("public sets", ["name", "what", "download", "size", "checksum"], rows)
+    answer(json, {"name": name, "folder": folder}, str(folder))

@@ -9,7 +9,7 @@ import typer
 from hingerank.cli.files import check_target, in_command_words, open_data
 from hingerank.cli.groups import Output, Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, switch, target
-from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working
+from hingerank.cli.output import answer, facts, make_ranker, print_json, print_table, read_setting, working
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -96,7 +96,7 @@ def rerank(
             write_run(out.output, ranker.rerank_run(data, how.top), out.tag)
         found["written"] = str(out.output)
     if out.json or out.save is not None:
-        print_facts("fitted", found, out.json)
+        answer(out.json, found, facts("fitted", found))
 
 
 def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
 from hingerank.cli.options import REQUIRED, Group, choice, command, completing, option, switch, target
-from hingerank.cli.output import print_facts, print_json, print_table, read_setting, working
+from hingerank.cli.output import Table, answer, facts, read_setting, working
 
 
 def known_formats() -> list[str]:
@@ -56,13 +56,9 @@ def export(
     with working(f"exporting to {to}"):
         done = write(ranker, output, to, features=names, check=rows, **options)
     found: dict[str, Any] = {"to": to, "files": [str(path) for path in done.files], "notes": done.notes}
-    if json:
-        print_json(found | {"check": done.check})
-        return
     lines = [["written", path] for path in found["files"]] + [["note", text] for text in done.notes]
-    print_table("exported", ["", ""], lines)
-    if done.check is not None:
-        print_facts("check", done.check)
+    checked = [] if done.check is None else [facts("check", done.check)]
+    answer(json, found | {"check": done.check}, ("exported", ["", ""], lines), *checked)
 
 
 class Checked(Group, panel="Check"):
@@ -114,15 +110,12 @@ def upload(
         document=checked.document, query=checked.query, replace=replace, headers=pairs(headers, ":", "--header"),
         dry_run=dry_run, **read_options(settings, send),
     )  # fmt: skip
-    if json:
-        calls = [call._asdict() for call in done.calls]
-        print_json({"to": done.to, "name": done.name, "calls": calls, "notes": done.notes, "check": done.check})
-    elif dry_run:
-        for call in done.calls:
-            print(call)
-    else:
-        print_table("uploaded", ["", ""], [["model", done.name], *(["note", text] for text in done.notes)])
-        print_facts("check", done.check or {})
+    found = {"to": done.to, "name": done.name, "calls": [call._asdict() for call in done.calls], "notes": done.notes}
+    shown: list[Table | str] = [*map(str, done.calls)]
+    if not dry_run:
+        lines = [["model", done.name], *(["note", text] for text in done.notes)]
+        shown = [("uploaded", ["", ""], lines), facts("check", done.check or {})]
+    answer(json, found | {"check": done.check}, *shown)
 
 
 def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:

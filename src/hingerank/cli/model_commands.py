@@ -23,7 +23,7 @@ from hingerank.cli.groups import (
     Rows,
 )
 from hingerank.cli.options import Group, check_kind, command, option, switch, target
-from hingerank.cli.output import make_ranker, print_facts, print_json, print_table, read_setting, working, writing
+from hingerank.cli.output import answer, facts, make_ranker, print_json, print_table, read_setting, working, writing
 from hingerank.cli.rating_files import (
     CLICKED,
     LISTS,
@@ -187,7 +187,7 @@ def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
     kept, scores = getattr(ranker, "selected_features_", None), getattr(ranker, "validation_scores_", None)
     found |= {} if kept is None else {"features kept": len(kept)}
     found |= {"validation ndcg@10": scores[0]} if scores else {}
-    print_facts("fitted", found, json)
+    answer(json, found, facts("fitted", found))
 
 
 class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):

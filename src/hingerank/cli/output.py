@@ -28,6 +28,26 @@ def print_json(value: object, stream: IO[str] | None = None) -> None:
     print(json.dumps(plain(value), indent=2 if stream.isatty() else None, allow_nan=False), file=stream)
 
 
+Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]  # title, names of columns, rows
+
+
+def answer(json: bool, document: object, *shown: "Table | str") -> None:
+    """Print what a command found: one JSON document, or tables and lines of text."""
+    if json:
+        print_json(document)
+        return
+    for each in shown:
+        if isinstance(each, str):
+            print(each)
+        else:
+            print_table(*each)
+
+
+def facts(title: str, found: Mapping[str, object]) -> Table:
+    """Return names and values as a table."""
+    return title, ["", ""], [[name.replace("_", " "), value] for name, value in found.items()]
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table to stdout: text aligned left, numbers aligned right; without column names it is a list of facts."""
     from rich import box
@@ -44,14 +64,6 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     out = console()
     out.print(Text(title, style="bold"), soft_wrap=True)
     out.print(table)
-
-
-def print_facts(title: str, facts: Mapping[str, object], json: bool = False) -> None:
-    """Print names and values, as JSON or as a list."""
-    if json:
-        print_json(facts)
-    else:
-        print_table(title, ["", ""], [[name.replace("_", " "), value] for name, value in facts.items()])
 
 
 def console(stderr: bool = False) -> "Console":

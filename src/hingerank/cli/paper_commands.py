@@ -7,7 +7,7 @@ import typer
 
 from hingerank.cli.groups import JSON
 from hingerank.cli.options import command, option, switch, target
-from hingerank.cli.output import console, note, print_json, print_table
+from hingerank.cli.output import answer, console, note, print_json, print_table
 
 if TYPE_CHECKING:
     from hingerank.papers import Outcome, PaperTable, Place
@@ -87,7 +87,13 @@ def _show(outcome: "Outcome", json: bool) -> None:
 
     table = outcome.table
     if json:
-        print_json({"name": table.name, "sections": [_as_dict(outcome, k) for k in range(len(table.sections))]})
+        names = ("row", "column", "paper", "ours", "difference")
+        sections = [
+            {"title": outcome.section_title(k), "part": outcome.share(k) or None,
+             "figures": [{name: getattr(cell, name) for name in names} for row in outcome.figures(k) for cell in row]}
+            for k in range(len(table.sections))
+        ]  # fmt: skip
+        print_json({"name": table.name, "sections": sections})
         return
     for k, section in enumerate(table.sections):
         if not outcome.sections[k]:
@@ -99,23 +105,12 @@ def _show(outcome: "Outcome", json: bool) -> None:
     print(outcome.summary())
 
 
-def _as_dict(outcome: "Outcome", place: int) -> dict[str, object]:
-    cells = [
-        {"row": f.row, "column": f.column, "paper": f.paper, "ours": f.ours, "difference": f.difference}
-        for row in outcome.figures(place)
-        for f in row
-    ]
-    return {"title": outcome.section_title(place), "part": outcome.share(place) or None, "figures": cells}
-
-
 def _list(json: bool) -> None:
     from hingerank.papers import TABLES
 
     rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
-    if json:
-        print_json([dict(zip(("name", "paper", "title"), row)) for row in rows])
-    else:
-        print_table("Tables of papers to run again", ["name", "paper", "table"], rows)
+    found = [dict(zip(("name", "paper", "title"), row)) for row in rows]
+    answer(json, found, ("Tables of papers to run again", ["name", "paper", "table"], rows))
 
 
 def _write_page(output: Path, json: bool) -> None:
@@ -133,10 +128,7 @@ def _write_page(output: Path, json: bool) -> None:
     summary = path.with_name("what-came-out.md")
     write_what_came_out(summary, found)
     written = [path, summary, *fill_pages(path.parent, {outcome.table.name: outcome for outcome in found})]
-    if json:
-        print_json({"written": written})
-    else:
-        print(*written, sep="\n")
+    answer(json, {"written": written}, *map(str, written))
 
 
 def _check(names: list[str] | None, data: Path, output: Path, workers: int | None, json: bool) -> None:
@@ -203,14 +195,13 @@ def analyse(
     found = interactions(load(model))
     if output is not None:
         found.plot(output, fractions)
-    if json:
-        histograms = {f"{s:g}": found.histogram(s).tolist() for s in fractions}
-        print_json({"queries": found.table(fractions), "histograms": histograms})
-        return
-    columns = found.table(fractions)
-    print_table("Multipliers of every query", list(columns), list(zip(*columns.values())))
+    columns, histograms = found.table(fractions), {s: found.histogram(s).tolist() for s in fractions}
     names = ["", *(f"{10 * k}–{10 * k + 10} %" for k in range(10))]
-    rows = [[f"{s:.0%} of the energy", *found.histogram(s).tolist()] for s in fractions]
-    print_table("Queries by the dimensions that they need, as a fraction of their rows", names, rows)
-    if output is not None:
+    rows = [[f"{s:.0%} of the energy", *histograms[s]] for s in fractions]
+    answer(
+        json, {"queries": columns, "histograms": {f"{s:g}": counts for s, counts in histograms.items()}},
+        ("Multipliers of every query", list(columns), list(zip(*columns.values()))),
+        ("Queries by the dimensions that they need, as a fraction of their rows", names, rows),
+    )  # fmt: skip
+    if output is not None and not json:
         note(f"wrote {output}")

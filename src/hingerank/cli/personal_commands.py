@@ -9,7 +9,7 @@ import typer
 
 from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
 from hingerank.cli.options import REQUIRED, command, option, switch, target
-from hingerank.cli.output import print_facts, print_json, print_table, working, writing
+from hingerank.cli.output import answer, facts, print_json, print_table, working, writing
 from hingerank.cli.rating_files import (
     known_user,
     open_model,
@@ -205,7 +205,8 @@ def add_users(
     history = history_of(rated.users, rows, len(catalogue.ids))
     history = history if catalogue.history is None else catalogue.history.replaced(history)
     saved = save_with_items(ranker, output or str(model), ratings, catalogue, history)
-    print_facts("added", {"saved": saved, "users before": before, "users now": len(ranker.users_)}, json)
+    found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
+    answer(json, found, facts("added", found))
 
 
 def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Any, json: bool) -> None:
@@ -270,7 +271,7 @@ def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, js
     if beside:
         lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
         print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
-    print_facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means})
+    print_table(*facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
 
 
 def _warn_unreachable(test: Any, hidden: Any, n_items: int) -> None:

@@ -8,7 +8,7 @@ import typer
 from hingerank.cli.click_fits import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
-from hingerank.cli.output import note, print_json, working
+from hingerank.cli.output import answer, note, working
 from hingerank.cli.personal_commands import report_model
 
 
@@ -80,10 +80,7 @@ def report(
         written = [report_model(run, output, personal)]
     else:
         written = _report_run(run, output, comparison)
-    if json:
-        print_json({"written": written})
-    else:
-        print(*written, sep="\n")
+    answer(json, {"written": written}, *map(str, written))
 
 
 def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
@@ -153,9 +150,6 @@ def cite(
         found = rankers_of_run(load_results(word).header) if Path(word).is_dir() else ([word], [])
         rankers += found[0]
         others += found[1]
-    if json:
-        print_json({"rankers": rankers, "without_paper": others, "bibtex": bibtex(rankers)})
-        return
-    for method in others:
-        print(f"% {method}: not a ranker of this library, cite its paper yourself")
-    print(bibtex(rankers), end="")
+    unknown = [f"% {method}: not a ranker of this library, cite its paper yourself" for method in others]
+    papers = bibtex(rankers)
+    answer(json, {"rankers": rankers, "without_paper": others, "bibtex": papers}, *unknown, *papers.splitlines())

@@ -1,13 +1,12 @@
 """The commands `models`, `warmup`, `doctor` and `demo`."""
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from hingerank.cli.groups import JSON
 from hingerank.cli.options import command, option
-from hingerank.cli.output import note, print_facts, print_json, print_table, progress, working
+from hingerank.cli.output import answer, facts, note, print_json, print_table, progress, working
 
 
 @command
@@ -22,10 +21,8 @@ def models(json: bool = JSON) -> None:
 
     kinds = {"personal": "ratings", "diversity": "topics"}
     rows = [[name, kinds.get(RANKERS[name].split(".")[1], "rows"), text] for name, text in SUMMARIES.items()]
-    if json:
-        print_json([dict(zip(("name", "data", "summary"), row)) for row in rows])
-    else:
-        print_table(f"{len(rows)} rankers", ["name", "data", "summary"], rows)
+    names = ["name", "data", "summary"]
+    answer(json, [dict(zip(names, row)) for row in rows], (f"{len(rows)} rankers", names, rows))
 
 
 @command
@@ -46,12 +43,9 @@ def warmup(json: bool = JSON) -> None:
         steps = warm(advance)
     seconds = time.perf_counter() - started
     failed = [step for step in steps if step.problem]
-    if json:
-        print_json([vars(step) for step in steps])
-    else:
-        print(f"{len(steps) - len(failed)} of {len(steps)} steps compiled or loaded in {seconds:.1f} s")
-        if failed:
-            print_table("not compiled", ["step", "problem"], [[step.label, step.problem] for step in failed])
+    done = f"{len(steps) - len(failed)} of {len(steps)} steps compiled or loaded in {seconds:.1f} s"
+    table = "not compiled", ["step", "problem"], [[step.label, step.problem] for step in failed]
+    answer(json, [vars(step) for step in steps], done, *([table] if failed else []))
     if failed:
         raise typer.Exit(1)
 
@@ -68,30 +62,28 @@ def doctor(json: bool = JSON) -> None:
 
     with working("looking"):
         found = examine()
-    if json:
-        print_json(found)
-    else:
-        kept = found["kernels"]
-        facts = {
-            "python": f"{found['python']}, {found['system']}",
-            "threads": f"{found['threads']} of {found['cores']} (HINGERANK_NUM_THREADS)",
-            "compiled kernels": f"{kept['folder']}, {kept['bytes'] / 1e6:.0f} MB (NUMBA_CACHE_DIR)",
-            "data sets": f"{found['data_sets']} (HINGERANK_CACHE)",
-            "GPU": found["gpu"],
-        }
-        print_facts(f"hingerank {found['hingerank']}", facts)
-        rows = [[one["name"], one["installed"] or "missing", one["lowest"]] for one in found["libraries"]]
-        print_table("libraries", ["name", "version", "at least"], rows)
-        parts = [[one["part"], _state(one), one["gives"]] for one in found["parts"]]
-        print_table("optional parts: pip install 'hingerank[NAME]'", ["name", "installed", "for"], parts)
-        print(*(found["problems"] or ["nothing is wrong"]), sep="\n")
-    if found["problems"]:
+    kept, problems = found["kernels"], found["problems"]
+    about = {
+        "python": f"{found['python']}, {found['system']}",
+        "threads": f"{found['threads']} of {found['cores']} (HINGERANK_NUM_THREADS)",
+        "compiled kernels": f"{kept['folder']}, {kept['bytes'] / 1e6:.0f} MB (NUMBA_CACHE_DIR)",
+        "data sets": f"{found['data_sets']} (HINGERANK_CACHE)",
+        "GPU": found["gpu"],
+    }
+    rows = [[one["name"], one["installed"] or "missing", one["lowest"]] for one in found["libraries"]]
+    parts = [
+        [part["part"], ", ".join(f"{one['name']} {one['installed'] or 'missing'}" for one in part["libraries"]),
+         part["gives"]]
+        for part in found["parts"]
+    ]  # fmt: skip
+    answer(
+        json, found, facts(f"hingerank {found['hingerank']}", about),
+        ("libraries", ["name", "version", "at least"], rows),
+        ("optional parts: pip install 'hingerank[NAME]'", ["name", "installed", "for"], parts),
+        *(problems or ["nothing is wrong"]),
+    )  # fmt: skip
+    if problems:
         raise typer.Exit(1)
-
-
-def _state(part: dict[str, Any]) -> str:
-    """Return which libraries of an optional part are installed."""
-    return ", ".join(f"{one['name']} {one['installed'] or 'missing'}" for one in part["libraries"])
 
 
 @command
