@@ -57,15 +57,11 @@ def best_open(f, taken):
 
 
 @kernel
-def best_linear(s, H, w, taken, f):
-    """Return the open item with the largest s_i + H_i·w, the first of ties; f is a work array. O(n·p)."""
-    linear_scores(s, H, w, taken, f)
-    return best_open(f, taken)
-
-
-@kernel
 def next_pick(s, H, w, taken, f, row, count, kinds):
-    """Update H by the `row` of pick number `count`, then return the best open item."""
+    """Update H by the distances `row` (r, n) of pick number `count`, none before the first (r = 0).
+
+    Return the open item with the largest s_i + H_i·w, the first of ties; f is a work array. O(n·p).
+    """
     fold_relations(H, row, count - 1, kinds)
     linear_scores(s, H, w, taken, f)
     return best_open(f, taken)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
-from hingerank.diversity.kernels import LEAST, MEAN, MOST, best_linear, next_pick, pm2_order, xquad_order
+from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, check_fraction, cosine_relation, unit_scores
@@ -140,14 +140,12 @@ def select(
     """
     n = len(s)
     H, taken, workspace = np.zeros((len(w), n)), np.zeros(n, np.bool_), np.empty(n)
-    order = np.empty(min(top, n), np.int64)
+    order, distances = np.empty(min(top, n), np.int64), np.empty((0, n))
     for t in range(len(order)):
-        if t == 0 or row is None:
-            pick = best_linear(s, H, w, taken, workspace)
-        else:
-            pick = next_pick(s, H, w, taken, workspace, row(pick), t, kinds)
-        order[t] = pick
-        taken[pick] = True
+        if t and row is not None:
+            distances = row(int(order[t - 1]))
+        order[t] = next_pick(s, H, w, taken, workspace, distances, t, kinds)
+        taken[order[t]] = True
     return order
 
 
