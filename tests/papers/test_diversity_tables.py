@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_leave_one_out_asks_the_others():
         return DiverseQuery(np.zeros((2, 0)), judgments=np.eye(2)[:, [good]], qid=qid, **shape)
 
     queries = [query("a", 1), query("b", 1), query("c", 0)]
-    found = leave_one_out(queries, score_candidates, [XQuAD(1.0), XQuAD(0.0)])
+    found = leave_one_out(queries, partial(score_candidates, queries), [XQuAD(1.0), XQuAD(0.0)])
     assert found["chosen"] == [{"lam": 1.0}] * 3
     assert found["values"][NDCG]["a"] == 1
     assert found["values"][NDCG]["c"] < 1

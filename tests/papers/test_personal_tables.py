@@ -32,7 +32,7 @@ WORDS = {
                 {
                     "title": "Toy",
                     "study": "toy",
-                    "runner": "personal",
+                    "runner": "personal.personal",
                     "columns": ["seconds", "train accuracy", "test accuracy"],
                     "rows": {"low rank": [1.0, 0.9, 0.8], "not run": [1.0, 0.5, 0.5], "joint": []},
                 }

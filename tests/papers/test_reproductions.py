@@ -5,6 +5,7 @@ import os
 import re
 import tomllib
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,7 +31,7 @@ from hingerank.papers import (
     load_outcome,
     reproduce,
 )
-from hingerank.papers.engine import RUNNERS, make_recipe, make_tables
+from hingerank.papers.engine import make_recipe, make_tables
 from hingerank.papers.letor import measures_of, results_of
 from hingerank.papers.pages import write_page, write_what_came_out
 
@@ -116,10 +117,11 @@ def test_every_file_of_figures_is_a_paper():
 
 def test_studies_take_measures_that_exist_and_sections_show_columns_that_they_have():
     for section in (section for table in TABLES.values() for section in table.sections):
-        assert section.runner in RUNNERS
+        module, _, function = section.runner.partition(".")
+        assert callable(getattr(import_module(f"hingerank.papers.{module}"), function))
         for measure in [*measures_of(section.study), *filter(None, [section.study.choose])]:
             parse_measure(measure)
-        if section.runner in ("comparison", "p_values", "random_starts", "one_setting"):
+        if function in ("comparison", "p_values", "random_starts", "one_setting"):
             assert set(section.columns) <= set(section.study.columns)
         assert set(section.marks.values()) <= set(section.methods)
 
@@ -166,7 +168,7 @@ def test_every_ranker_of_a_table_can_be_made_and_means_the_same_in_all_tables_of
     known = {}
     for table in TABLES.values():
         for section in table.sections:
-            if section.runner == "comparison":
+            if section.runner == "letor.comparison":
                 for row, recipe in section.methods.items():
                     method = recipe.method(row)
                     method.make(method.search.settings()[0])
@@ -266,7 +268,7 @@ def test_marks_say_which_rows_are_beaten(place):
 
 
 def test_p_values_are_those_of_the_tests(place):
-    section = small_section({"t": [0.5]}, runner="p_values", options={"first": "one", "second": "nothing"})
+    section = small_section({"t": [0.5]}, runner="letor.p_values", options={"first": "one", "second": "nothing"})
     found = section.compute(place)
     results = results_of(section.study, [section.study.methods[row].method(row) for row in ("one", "nothing")], place)
     first, second = (results.per_query(row, "ndcg@5") for row in ("one", "nothing"))
@@ -305,7 +307,7 @@ def test_two_parameters_give_a_figure_for_every_pair_of_values(place):
         {
             "columns": ["t = 0.1", "t = 0.001"],
             "rows": {"c = 1": [0.5, 0.5], "c = 0.01": [0.5, np.nan]},
-            "runner": "two_parameters",
+            "runner": "letor.two_parameters",
             "options": words,
         }
     ).sections[0]
@@ -371,7 +373,7 @@ def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
 
 
 def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
-    section = small_section({}, runner="random_starts", options={"methods": ["factors"]})
+    section = small_section({}, runner="letor.random_starts", options={"methods": ["factors"]})
     found = section.compute(place)["factors, ten starts"]
     method = section.study.methods["factors"].method("factors")
     chosen = [record["setting"] for record in results_of(section.study, [method], place).tests("factors")]
@@ -389,7 +391,7 @@ def test_ten_starts_give_a_mean_and_a_spread_at_the_chosen_settings(place):
 
 
 def test_one_setting_for_all_folds_is_that_of_the_best_mean_on_validation(place):
-    section = small_section({}, runner="one_setting", options={"methods": ["svm"]})
+    section = small_section({}, runner="letor.one_setting", options={"methods": ["svm"]})
     found = section.compute(place)["svm, one setting"]
     study, folds = section.study, hr.read_folds(place.data / "small")
     recipe = study.methods["svm"]
@@ -411,7 +413,9 @@ def test_one_setting_for_all_folds_is_that_of_the_best_mean_on_validation(place)
 
 def test_starts_are_called_what_they_are(place):
     options = {"methods": ["factors"], "starts": 8, "called": "draws"}
-    assert list(small_section({}, runner="random_starts", options=options).compute(place)) == ["factors, eight draws"]
+    assert list(small_section({}, runner="letor.random_starts", options=options).compute(place)) == [
+        "factors, eight draws"
+    ]
 
 
 def test_the_page_in_the_documentation_is_that_of_the_saved_results(tmp_path):

@@ -9,6 +9,7 @@ Runners return {row: Ours}; columns are a measure's title, alone, with ", all" o
 import csv
 import lzma
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -32,20 +33,20 @@ from hingerank.diversity.relations import (
     unit_scores,
 )
 from hingerank.diversity.selection import MMR, PM2, XQuAD
-from hingerank.diversity.trec import Qrels, Run, RunLike, TopicJudgments, read_diversity_qrels, read_run
+from hingerank.diversity.trec import Qrels, Run, TopicJudgments, read_diversity_qrels, read_run
 from hingerank.lab.comparison import compare, scored_folds
 from hingerank.lab.folds import FoldLike
 from hingerank.lab.methods import Method
 from hingerank.lab.statistics import holm, paired_tests
 from hingerank.papers.engine import Ours, Place, Recipe, Section, kept
-from hingerank.registry import ranker_class
+from hingerank.search.proposals import NearestFirst
 
 ERR, NDCG = "err-ia@20", "alpha-ndcg@20"
 MEASURES = {"ERR-IA@20": ERR, "α-NDCG@20": NDCG}
 YEARS = (2009, 2010, 2011, 2012)
 LAMBDAS = [lam / 10 for lam in range(11)]
 Values = dict[str, dict[str, float]]  # measure -> query -> value
-Scorer = Callable[[DiverseData, Run], Values]  # of a run over queries
+Scorer = Callable[[Run], Values]
 Found = Mapping[str, Given]  # row -> {"values": Values, "chosen": settings, "tried": settings}
 Methods = Mapping[str, Recipe]
 
@@ -101,10 +102,9 @@ def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
     """QL and the classics; λ of a topic is chosen on the other topics. Option aspects: as in `indri_queries`."""
     folder = place.find(section.study.data)
     qrels = web_track_qrels(folder)
-    score = partial(_score, qrels)
+    score = partial(evaluate_diversity, qrels, measures=tuple(MEASURES.values()), per_query=True)
     queries = indri_queries(folder, qrels, section.options["aspects"])
-    as_they_are = {query.qid: list(query.docids) for query in queries}
-    found: dict[str, Given] = {"QL": {"values": score(DiverseData(queries), as_they_are)}}
+    found: dict[str, Given] = {"QL": {"values": score({query.qid: list(query.docids) for query in queries})}}
     for name, ranker in (("MMR", MMR), ("xQuAD", XQuAD), ("PM-2", PM2)):
         if name != "MMR" or queries[0].relations is not None:
             found[name] = leave_one_out(queries, score, [ranker(lam) for lam in LAMBDAS])
@@ -146,10 +146,6 @@ def with_vectors(queries: DiverseData, length: int) -> DiverseData:
         return query.with_parts(vectors=TfidfTransformer(sublinear_tf=True).fit_transform(query.words) @ projection)
 
     return queries.map(change)
-
-
-def _score(qrels: Qrels, queries: DiverseData, run: RunLike) -> Values:
-    return evaluate_diversity(qrels, run, MEASURES.values(), per_query=True)
 
 
 def _pooled(parts: Mapping[int, Given]) -> Facts:
@@ -200,23 +196,23 @@ def fold_values(name: str, methods: Methods, folds: Sequence[DiverseData]) -> Fa
 
     Three folds to train, one to choose, one to test, rotating.
     """
+
+    def method(row: str) -> Method:
+        """Every setting is fitted from scratch, not from the solution of the one before."""
+        return replace(methods[row], path="").method(row, NearestFirst)
+
     turned = [(DiverseData([q for part in train for q in part]), *others) for train, *others in turns(folds)]
     parts: Iterable[FoldLike] = turned
     if name in ("MMR", "xQuAD", "PM-2", "SVM-DIV") or name.startswith("StructSVM"):
-        parts = scored_folds(turned, _method("ListMLE", methods["ListMLE"]), NDCG)
-    method = Method(name, OneFeature) if name == "One feature" else _method(name, methods[name])
-    results = compare([method], parts, ERR if "ERR" in name else NDCG, [ERR, NDCG], workers=1)
+        parts = scored_folds(turned, method("ListMLE"), NDCG)
+    tested = Method(name, OneFeature) if name == "One feature" else method(name)
+    results = compare([tested], parts, ERR if "ERR" in name else NDCG, [ERR, NDCG], workers=1)
     if results.failures():
         raise ValueError(f"{name}: {results.failures()[0]['error']}")
     tried = [record["setting"] for record in results.validations(name)]
     values = {measure: dict(results.per_query(name, measure)) for measure in (ERR, NDCG)}
     chosen = [record["setting"] for record in results.tests(name)]
     return {"values": values, "chosen": chosen, "tried": [s for k, s in enumerate(tried) if s not in tried[:k]]}
-
-
-def _method(name: str, recipe: Recipe) -> Method:
-    """The method for `compare`; every setting is fitted from scratch, not from the solution of the one before."""
-    return Method(name, ranker_class(recipe.ranker), recipe.nearest_first(), dict(recipe.fixed), path="")
 
 
 class OneFeature:
@@ -237,11 +233,10 @@ class OneFeature:
 
 def leave_one_out(queries: Sequence[DiverseQuery], score: Scorer, rankers: Sequence[Ranker]) -> Facts:
     """For every query the ranker that is best on all the others, by α-NDCG@20: for few queries and nothing to fit."""
-    data = DiverseData(queries)
-    tried = [score(data, ranker.rerank_run(data)) for ranker in rankers]
+    tried = [score(ranker.rerank_run(queries)) for ranker in rankers]
     values: Values = {ERR: {}, NDCG: {}}
     chosen = []
-    for query in data:
+    for query in queries:
         others = [_mean({k: v for k, v in found[NDCG].items() if k != query.qid}) for found in tried]
         best = int(np.argmax(others))
         chosen.append({"lam": rankers[best].lam})
@@ -361,16 +356,12 @@ def indri_queries(folder: Path, qrels: Qrels, aspects: str) -> list[DiverseQuery
         docids = ranked.docids[:100]
         known: Facts = {"relevance": unit_scores(ranked.scores[:100]), "docids": docids, "qid": topic}
         if aspects == "suggestions":
-            V = _vectors(scores[topic], docids)
+            V = np.array([[of_suggestion.get(docid, 0.0) for of_suggestion in scores[topic]] for docid in docids])
             known |= {"relations": Relations(cosine_relation(V, "suggestions")), "aspects": aspects_from_scores(V)}
         else:
             known["aspects"] = aspects_from_subtopics(qrels[topic].select(docids))
         queries.append(DiverseQuery(np.zeros((len(docids), 0)), **known))
     return queries
-
-
-def _vectors(scores: list[dict[str, float]], docids: list[str]) -> np.ndarray:
-    return np.array([[by_document.get(docid, 0.0) for by_document in scores] for docid in docids])
 
 
 def _suggestion_scores(folder: Path) -> dict[str, list[dict[str, float]]]:

@@ -60,27 +60,6 @@ from hingerank.search.settings import LIMITS, Grid, Setting, follow, size_of
 
 TREES = ("lightgbm", "gbrank", "mcrank", "xgboost")  # rankers unaffected by the scale of columns
 
-# runner of a section -> "module:function" here; a function of (section, place) that returns {row: Ours}
-RUNNERS = {
-    "comparison": "letor:comparison",
-    "p_values": "letor:p_values",
-    "random_starts": "letor:random_starts",
-    "one_setting": "letor:one_setting",
-    "two_parameters": "letor:two_parameters",
-    "multiplier_ranks": "letor:multiplier_ranks",
-    "multiplier_histograms": "letor:multiplier_histograms",
-    "set_statistics": "letor:set_statistics",
-    "training_times": "letor:training_times",
-    "frequent_features": "letor:frequent_features",
-    "personal": "personal:personal",
-    "basis_functions": "personal:basis_functions",
-    "query_likelihood": "diversity:query_likelihood",
-    "own_runs": "diversity:own_runs",
-    "judged_documents": "diversity:judged_documents",
-    "reranked_runs": "diversity:reranked_runs",
-    "generated_queries": "diversity:generated_queries",
-}
-
 
 @dataclass(frozen=True)
 class Ours:
@@ -150,30 +129,26 @@ class Recipe:
     path: str | None = None
     closed: bool = False
 
-    def method(self, name: str) -> Method:
-        """The method with that name for `compare`."""
+    def method(self, name: str, open_grid: type[Grid] = WideningGrid) -> Method:
+        """The method with that name for `compare`; open_grid: how a grid grows that is not closed."""
         from hingerank.registry import ranker_class
 
-        return Method(name, ranker_class(self.ranker), self.grid(), dict(self.fixed), self.path)
+        return Method(name, ranker_class(self.ranker), self.grid(open_grid), dict(self.fixed), self.path)
 
-    def grid(self) -> Grid:
+    def grid(self, open_grid: type[Grid]) -> Grid:
         """The values to try, extended if the best is at an edge and the grid is not closed."""
-        return (Grid if self.closed else WideningGrid)(dict(self.search))
+        return (Grid if self.closed else open_grid)(dict(self.search))
 
     def explore(self, value_of: Callable[[Setting], float]) -> list[tuple[Setting, float]]:
-        """All settings tried, with their values."""
+        """All settings tried, with their values; the grid is extended one value at a time."""
         tried: list[tuple[Setting, float]] = []
 
         def values(batch: list[Setting]) -> list[float | None]:
             tried.extend((setting, value_of(setting)) for setting in batch)
             return [value for _, value in tried[-len(batch) :]]
 
-        follow(self.nearest_first().propose(0), values)
+        follow(self.grid(NearestFirst).propose(0), values)
         return tried
-
-    def nearest_first(self) -> Grid:
-        """The values to try, extended one at a time if the best is at an edge."""
-        return (Grid if self.closed else NearestFirst)(dict(self.search))
 
     def grown(self, settings: Iterable[Given]) -> dict[str, list[object]]:
         """By parameter, the values tried beyond the grid."""
@@ -228,7 +203,7 @@ class Section:
     ----------
     figures : the paper's by row, one for each column (None: not given)
     methods : the rows that are run
-    runner, options : the function that computes our figures, by its name in RUNNERS, and its options
+    runner, options : "module.function" here that computes our figures, of (section, place), and its options
     marks : sign -> row; methods that are significantly better than that row get the sign
     close : a difference up to this counts as agreement
     counted : whether the paper's figures are on the same data as ours, so that they can agree
@@ -243,7 +218,7 @@ class Section:
     figures: Mapping[str, Sequence[float | None]]
     study: TableStudy = TableStudy("", "")
     methods: Mapping[str, Recipe] = field(default_factory=dict)
-    runner: str = "comparison"
+    runner: str = "letor.comparison"
     options: Given = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
     close: float = 0.01
@@ -254,7 +229,7 @@ class Section:
 
     def compute(self, place: Place) -> Mapping[str, Ours]:
         """Our results by row; a row that the paper does not have is shown after the others."""
-        module, _, name = RUNNERS[self.runner].partition(":")
+        module, _, name = self.runner.partition(".")
         return getattr(import_module(f"{__package__}.{module}"), name)(self, place)
 
 
@@ -351,7 +326,7 @@ def on_set(table: PaperTable, name: str) -> PaperTable:
     """
     if name not in GRADED:
         raise ValueError(f"there is no set {name!r} to run on; the known ones are: {', '.join(GRADED)}")
-    section = next((section for section in table.sections if section.runner == "comparison"), None)
+    section = next((section for section in table.sections if section.runner == "letor.comparison"), None)
     if section is None:
         raise ValueError(
             f"{table.name} does not compare rankers of graded rows, so it cannot be run on {name}: leave out --on"
@@ -373,13 +348,7 @@ def _recipes(words: Mapping[str, Given]) -> dict[str, Recipe]:
     return {row: make_recipe(**recipe) for row, recipe in words.items()}
 
 
-def make_recipe(
-    ranker: str,
-    search: Given | None = None,
-    fixed: Given | None = None,
-    path: str | None = None,
-    closed: bool = False,
-) -> Recipe:
+def make_recipe(ranker: str, search: Given | None = None, **others: Any) -> Recipe:
     """Make a recipe from the entries of a file.
 
     `{ powers_of_two = [first, last, step] }` means the values 2^first, …, 2^last, and "none" means None.
@@ -393,7 +362,7 @@ def make_recipe(
             first, last, step = given["powers_of_two"]
             given = [2.0**k for k in range(first, last + 1, step)]
         values[name] = [None if value == "none" else value for value in given]
-    return Recipe(ranker, values, dict(fixed or {}), path, closed)
+    return Recipe(ranker, values, **others)
 
 
 def _prose(text: str) -> str:

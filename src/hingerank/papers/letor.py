@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank
-from hingerank.arrays import Facts, Matrix, Ranker
+from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.lab.comparison import compare
@@ -66,25 +66,40 @@ def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Re
     some = place.folds if place.folds is not None and place.folds != study.folds else []
     name = study.run + part + "".join(f"-fold{k}" for k in some)
     options: Facts = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
-    return compare(
-        [_there(method, place.device) for method in methods], folds, study.choose, measures_of(study), **options
-    )
 
+    def takes_device(method: Method) -> bool:
+        return place.device != "cpu" and "device" in inspect.signature(method.ranker).parameters
 
-def _there(method: Method, device: str) -> Method:
-    """The method on this device, if its ranker takes one."""
-    takes = device != "cpu" and "device" in inspect.signature(method.ranker).parameters
-    return replace(method, fixed={"device": device, **method.fixed}) if takes else method
+    methods = [replace(m, fixed={"device": place.device, **m.fixed}) if takes_device(m) else m for m in methods]
+    return compare(methods, folds, study.choose, measures_of(study), **options)
 
 
 def comparison(section: Section, place: Place) -> dict[str, Ours]:
     """The rows of a section over the folds of its study."""
     results = results_of(section.study, [recipe.method(row) for row, recipe in section.methods.items()], place)
     columns = _columns(section)
-    signs = _signs(results, columns, section.marks)
-    found = {row: _ours(results, row, columns, signs.get(row)) for row in section.methods}
-    tried = {row: [r["setting"] for r in results.records if r["method"] == row] for row in section.methods}
-    return {row: replace(ours, widened=section.methods[row].grown(tried[row])) for row, ours in found.items()}
+    signs, found = _signs(results, columns, section.marks), {}
+    for row, recipe in section.methods.items():
+        tests, widened = results.tests(row), recipe.grown(r["setting"] for r in results.records if r["method"] == row)
+        if not tests:
+            found[row] = Ours({}, widened=widened)
+            continue
+        per_fold = {title: results.fold_means(row, name) for title, name in columns.items() if name not in COMPUTED}
+        values = {
+            title: float(per_fold[title].mean()) if title in per_fold else COMPUTED[name](results, row)
+            for title, name in columns.items()
+        }
+        spread = {title: float(means.std(ddof=1)) for title, means in per_fold.items() if len(means) > 1}
+        chosen = [record["setting"] for record in tests]
+        found[row] = Ours(
+            values,
+            signs.get(row),
+            spread or None,
+            chosen if any(chosen) else (),
+            fit_seconds(results, row),
+            widened=widened,
+        )
+    return found
 
 
 def _columns(section: Section) -> dict[str, str]:
@@ -102,24 +117,6 @@ def _signs(results: Results, columns: Mapping[str, str], marks: Mapping[str, str
                         own = signs.setdefault(line.method, {})
                         own[title] = own.get(title, "") + sign
     return signs
-
-
-def _ours(results: Results, method: str, columns: Mapping[str, str], marks: Mapping[str, str] | None) -> Ours:
-    tests = results.tests(method)
-    if not tests:
-        return Ours({})
-    values: dict[str, float] = {}
-    spread: dict[str, float] = {}
-    for title, column in columns.items():
-        if column in COMPUTED:
-            values[title] = COMPUTED[column](results, method)
-            continue
-        per_fold = results.fold_means(method, column)
-        values[title] = float(per_fold.mean())
-        if len(per_fold) > 1:
-            spread[title] = float(per_fold.std(ddof=1))
-    chosen = [record["setting"] for record in tests]
-    return Ours(values, marks, spread or None, chosen if any(chosen) else (), fit_seconds(results, method))
 
 
 def p_values(section: Section, place: Place) -> dict[str, Ours]:
@@ -223,25 +220,21 @@ def _refits(
     """For each seed, the means over folds of the section's measures at the settings chosen for the folds."""
     measures = list(_columns(section).values())
     mark = zlib.crc32(json.dumps([chosen, measures, dict(method.fixed)], sort_keys=True).encode())
-    refit = partial(_refit, section.study, measures, method, chosen, place, seeds)
+
+    def refit() -> list[list[float]]:
+        folds, lines = folds_of(section.study, place), []
+        for seed in range(seeds):
+            line = []
+            for fold, setting in zip(folds, chosen, strict=True):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    ranker = method.make(setting, seed).fit(fold.train)
+                found = hingerank.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, measures)
+                line.append([found[measure] for measure in measures])
+            lines.append(np.mean(line, axis=0).tolist())
+        return lines
+
     return kept(place, section.study.run, f"{name} {mark:08x}", refit)
-
-
-def _refit(
-    study: TableStudy, measures: list[str], method: Method, chosen: Sequence[Facts], place: Place, seeds: int
-) -> list[list[float]]:
-    folds = folds_of(study, place)
-    lines = []
-    for seed in range(seeds):
-        line = []
-        for fold, setting in zip(folds, chosen, strict=True):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ranker = method.make(setting, seed).fit(fold.train)
-            found = hingerank.evaluate(fold.test.y, ranker.predict(fold.test), fold.test.qid, measures)
-            line.append([found[measure] for measure in measures])
-        lines.append(np.mean(line, axis=0).tolist())
-    return lines
 
 
 # Section 4 of Xu et al. (2019): the ranks of the multipliers of the Ranking SVM on the first fold of OHSUMED.
@@ -328,22 +321,19 @@ def _fit_both(train: RankingData, C: float) -> dict[str, dict[str, float]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps run out, as in the paper
         hingerank.TGRank(C=C * pairs, max_iter=1).fit(train)  # loads compiled kernels, which is not timed
-        slow, seconds = _timed(hingerank.TGRank(C=C * pairs, max_iter=STEPS), train)
+        slow, of_slow = _timed(hingerank.TGRank(C=C * pairs, max_iter=STEPS), train)
         radius = float(np.abs(slow.coef_).sum())
         ball = hingerank.FenchelRank(radius=radius, variant="classic", absolute=True, max_iter=STEPS)
         clone(ball).set_params(max_iter=1).fit(train)
-        fast, also = _timed(ball, train)
-    return {"FenchelRank": {"r": radius, **_cost(fast, also)}, "TGRank": _cost(slow, seconds)}
+        _, of_fast = _timed(ball, train)
+    return {"FenchelRank": {"r": radius, **of_fast}, "TGRank": of_slow}
 
 
-def _timed(ranker: Ranker, train: RankingData) -> tuple[Ranker, float]:
-    """The fitted ranker and the processor seconds it took, which other work on the machine changes little."""
+def _timed(ranker: Ranker, train: RankingData) -> tuple[Ranker, dict[str, float]]:
+    """The fitted ranker, its sparsity and the processor seconds it took, which other work changes little."""
     began = time.process_time()
-    return ranker.fit(train), time.process_time() - began
-
-
-def _cost(ranker: Ranker, seconds: float) -> dict[str, float]:
-    return {TIME: seconds, "ratio": float(ranker.sparsity_)}
+    ranker.fit(train)
+    return ranker, {TIME: time.process_time() - began, "ratio": float(ranker.sparsity_)}
 
 
 def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
@@ -377,13 +367,11 @@ def _alone(section: Section, place: Place) -> np.ndarray:
     tests = [fold.test for fold in folds_of(study, place)]
 
     def mean(j: int, sign: float) -> float:
-        values = [
-            hingerank.evaluate(t.y, sign * _column(t.X, j), t.qid, measure, per_query=True)[measure] for t in tests
-        ]
+        values = []
+        for t in tests:
+            column = t.X[:, j] if isinstance(t.X, np.ndarray) else t.X[:, [j]].toarray()[:, 0]
+            scores = sign * np.asarray(column, dtype=np.float64)
+            values.append(hingerank.evaluate(t.y, scores, t.qid, measure, per_query=True)[measure])
         return float(np.concatenate(values).mean())
 
     return np.array([max(mean(j, 1.0), mean(j, -1.0)) for j in range(tests[0].n_features)])
-
-
-def _column(X: Matrix, j: int) -> np.ndarray:
-    return np.asarray(X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0], dtype=np.float64)

@@ -24,15 +24,15 @@ PAPER, OURS, FAINT, INK = "#c2571a", "#1f5fa8", "#d5d5d5", "#333333"
 
 TIME = "seconds"  # a column of this name is shown but not compared: machines differ
 KEPT = 6  # decimals in the saved file
-BY_ROW = ("comparison", "personal")  # runners that compute a row independently of the others
+BY_ROW = ("letor.comparison", "personal.personal")  # runners that compute a row independently of the others
 
 
 @dataclass(frozen=True)
 class Figure:
     """One figure: its row and column, the paper's value and ours, None if there is none.
 
-    marks: our marks of significance. after: what the paper prints after its figure. spread: our standard deviation, if
-    the paper gives one.
+    marks: our marks of significance. after: what the paper prints after its figure, None if it prints nothing after
+    those of the row. spread: our standard deviation.
     """
 
     row: str
@@ -40,7 +40,7 @@ class Figure:
     paper: float | None
     ours: float | None
     marks: str = ""
-    after: str = ""
+    after: str | None = None
     spread: float | None = None
 
     @property
@@ -91,7 +91,20 @@ class Outcome:
 
     def figures(self, place: int) -> list[list[Figure]]:
         """The figures of a section, row by row: the paper's rows, then those that only we have."""
-        return compared(self.table.sections[place], self.sections[place])
+        section, ours = self.table.sections[place], self.sections[place]
+        rows = []
+        for name in dict.fromkeys([*section.figures, *ours]):
+            given = section.figures.get(name) or [None] * len(section.columns)
+            own = ours.get(name, Ours({}))
+            marks, spread = own.marks or {}, own.spread or {}
+            after: Sequence[str | None] = section.after.get(name, [None] * len(section.columns))
+            rows.append(
+                [
+                    Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
+                    for c, paper, printed in zip(section.columns, given, after, strict=True)
+                ]
+            )
+        return rows
 
     def note(self, place: int) -> str:
         """The meaning of the marks in a section, and a sentence if there are none."""
@@ -165,15 +178,10 @@ class Outcome:
         """SVG of the paper's figures and ours, a panel for each column of a section that was run."""
         panels = []
         for place, section in enumerate(self.table.sections):
-            ours, rows = self.sections[place], self.figures(place)
+            figures = [figure for row in self.figures(place) for figure in row if figure.ours is not None]
             for column in (column for column in section.columns if column != TIME):
-                cells = [cell for row in rows for cell in row if cell.column == column and cell.ours is not None]
-                points = [
-                    PlotPoint(cell.row, cell.paper, cell.ours or 0.0, (ours[cell.row].spread or {}).get(column) or 0.0)
-                    for cell in cells
-                ]
-                if points:
-                    panels.append(Panel(self.section_title(place), column, points, section.digits))
+                if shown := [figure for figure in figures if figure.column == column]:
+                    panels.append(Panel(self.section_title(place), column, shown, section.digits))
         return draw(panels)
 
     def grids(self) -> list[str]:
@@ -296,23 +304,6 @@ def load_outcome(table: PaperTable, folder: Path) -> Outcome | None:
     return Outcome(table, sections, words["seconds"], words["versions"], shares, words.get("date", ""))
 
 
-def compared(section: Section, ours: Mapping[str, Ours]) -> list[list[Figure]]:
-    """The figures of a section with ours."""
-    rows = []
-    for name in dict.fromkeys([*section.figures, *ours]):
-        given = section.figures.get(name) or [None] * len(section.columns)
-        own = ours.get(name, Ours({}))
-        marks, after = own.marks or {}, section.after.get(name, [""] * len(section.columns))
-        spread = own.spread or {} if name in section.after else {}
-        rows.append(
-            [
-                Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
-                for c, paper, printed in zip(section.columns, given, after, strict=True)
-            ]
-        )
-    return rows
-
-
 def figure_text(value: float | None, digits: int, column: str = "") -> str:
     """A figure as tables show it; a dash where there is none."""
     if value is None:
@@ -355,28 +346,19 @@ def cost(table: PaperTable, saved: Outcome | None = None) -> str:
 # The picture of a table: the paper's figures and ours, a panel for each column, as a small SVG file.
 
 
-class PlotPoint(NamedTuple):
-    """A row: the paper's figure, None if there is none, ours, and its standard deviation over folds or starts."""
-
-    row: str
-    paper: float | None
-    ours: float
-    spread: float
-
-
 class Panel(NamedTuple):
-    """A column of a section; sections are below each other."""
+    """A column of a section, with the figures that we have; sections are below each other."""
 
     section: str
     column: str
-    points: Sequence[PlotPoint]
+    figures: Sequence[Figure]
     digits: int = 4
 
 
 def draw(panels: Sequence[Panel]) -> str:
     """SVG with rows from top to bottom, figures from left to right; hollow: the paper's, filled: ours with deviation.
 
-    >>> picture = draw([Panel("Set", "MAP", [PlotPoint("RSVM", 0.44, 0.45, 0.01)])])
+    >>> picture = draw([Panel("Set", "MAP", [Figure("RSVM", "MAP", 0.44, 0.45, spread=0.01)])])
     >>> picture.count("<circle"), picture.count("<rect"), "RSVM" in picture
     (2, 2, True)
     """
@@ -393,7 +375,7 @@ def draw(panels: Sequence[Panel]) -> str:
         top += 18
         for first in range(0, len(columns), PANELS):
             line = columns[first : first + PANELS]
-            rows = list(dict.fromkeys(point.row for panel in line for point in panel.points))
+            rows = list(dict.fromkeys(figure.row for panel in line for figure in panel.figures))
             for k, row in enumerate(rows):
                 parts.append(_text(LABELS - 8, top + ABOVE + k * LINE + 4, row, "end"))
             for place, panel in enumerate(line):
@@ -407,8 +389,9 @@ def draw(panels: Sequence[Panel]) -> str:
 
 
 def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[str]:
-    ends = [end for p in panel.points for end in (p.ours - p.spread, p.ours + p.spread)]
-    ends += [p.paper for p in panel.points if p.paper is not None]
+    points = [(f.row, f.paper, f.ours or 0.0, f.spread or 0.0) for f in panel.figures]
+    ends = [end for _, _, ours, spread in points for end in (ours - spread, ours + spread)]
+    ends += [paper for _, paper, _, _ in points if paper is not None]
     low, high = min(ends), max(ends)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     low, high = low - margin, high + margin
@@ -425,14 +408,14 @@ def _panel(panel: Panel, rows: Sequence[str], left: float, top: float) -> list[s
         x = across(value)
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 4}" stroke="{INK}"/>')
         parts.append(_text(x, bottom + 14, f"{value:.{min(panel.digits, 3)}f}", "middle", 8))
-    for point in panel.points:
-        y = top + ABOVE + rows.index(point.row) * LINE
-        if point.spread:
-            a, b = across(point.ours - point.spread), across(point.ours + point.spread)
+    for row, paper, ours, spread in points:
+        y = top + ABOVE + rows.index(row) * LINE
+        if spread:
+            a, b = across(ours - spread), across(ours + spread)
             parts.append(f'<line x1="{a:.1f}" y1="{y}" x2="{b:.1f}" y2="{y}" stroke="{OURS}"/>')
-        parts.append(f'<circle cx="{across(point.ours):.1f}" cy="{y}" r="3.5" fill="{OURS}"/>')
-        if point.paper is not None:
-            parts.append(_diamond(across(point.paper), y))
+        parts.append(f'<circle cx="{across(ours):.1f}" cy="{y}" r="3.5" fill="{OURS}"/>')
+        if paper is not None:
+            parts.append(_diamond(across(paper), y))
     return parts
 
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hingerank.data.files import DataError, write_whole
-from hingerank.papers.outcome import Figure, Outcome, compared, figure_text
+from hingerank.papers.outcome import Outcome, figure_text
 from hingerank.papers.sets import KNOWN
 
 SUMMARY = """\
@@ -152,7 +152,7 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
     name, title, row, column = address.split(" / ")
     for place, section in enumerate(outcomes[name].table.sections if name in outcomes else ()):
         if section.title == title:
-            for figures in compared(section, outcomes[name].sections[place]):
+            for figures in outcomes[name].figures(place):
                 for figure in figures:
                     value = figure.paper if paper else figure.ours
                     if (figure.row, figure.column) == (row, column) and value is not None:
@@ -163,7 +163,14 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
 def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reproductions") -> None:
     """Write one Markdown page with all outcomes; pictures: the folder beside it that contains theirs."""
     sets = [[name, f"`{known.fetched}`", ", ".join(f"`{f}/`" for f in known.folders)] for name, known in KNOWN.items()]
-    parts = [INTRODUCTION, *_escaped(["set", "in `fetch`", "folder"], sets), "", "## The tables\n", _overview(outcomes)]
+    parts = [INTRODUCTION, *_escaped(["set", "in `fetch`", "folder"], sets), "", "## The tables\n"]
+    rows = []
+    for o in outcomes:
+        counts = [f"{close} of {total}" if total else "–" for close, total in (o.counts(own) for own in (True, False))]
+        agreed = o.within() if o.counts()[1] else o.agreement()
+        rows.append([f"[{o.table.name}](#{o.table.name})", o.table.cited, o.title, *counts, agreed])
+    header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
+    parts += [*_escaped(header, rows), ""]
     parts += [_chapter(outcome, pictures) for outcome in outcomes]
     write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
 
@@ -171,13 +178,18 @@ def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reprodu
 def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
     """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
     section = outcome.table.sections[place]
-    lines = []
+    digits, lines = section.digits, []
     for row in outcome.figures(place):
         if any(figure.paper is not None for figure in row):
-            printed = [figure_text(f.paper, section.digits, f.column) + f.after for f in row]
+            printed = [figure_text(f.paper, digits, f.column) + (f.after or "") for f in row]
             lines.append([row[0].row, "paper", *printed])
         if any(figure.ours is not None for figure in row):
-            lines.append([row[0].row, "ours", *(_own(f, section.digits) for f in row)])
+            own = []
+            for f in row:
+                spread = "" if f.spread is None or f.after is None else f" ± {f.spread:.{digits - 1}f}"
+                apart = "" if f.difference is None else f" ({f.difference:+.{digits}f})"
+                own.append(figure_text(f.ours, digits, f.column) + f.marks + spread + apart)
+            lines.append([row[0].row, "ours", *own])
     return ["", "", *section.columns], lines
 
 
@@ -203,16 +215,6 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
     return "\n".join(lines)
 
 
-def _overview(outcomes: Iterable[Outcome]) -> str:
-    rows = []
-    for o in outcomes:
-        counts = [f"{close} of {total}" if total else "–" for close, total in (o.counts(own) for own in (True, False))]
-        agreed = o.within() if o.counts()[1] else o.agreement()
-        rows.append([f"[{o.table.name}](#{o.table.name})", o.table.cited, o.title, *counts, agreed])
-    header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
-    return "\n".join([*_escaped(header, rows), ""])
-
-
 def _escaped(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a Markdown table of text, in which nothing is markup."""
     header, *lines = ([cell.replace("|", "\\|").replace("*", "\\*") for cell in row] for row in (header, *rows))
@@ -223,17 +225,8 @@ def markdown_lines(
     header: Sequence[str], rows: Iterable[Sequence[str]], align: Sequence[str] | None = None
 ) -> list[str]:
     """The lines of a Markdown table; align: the cells of its second line, "---" for each column by default."""
-    return [_line(header), _line(align or ["---"] * len(header)), *map(_line, rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
-
-
-def _own(figure: Figure, digits: int) -> str:
-    text = figure_text(figure.ours, digits, figure.column) + figure.marks
-    text += "" if figure.spread is None else f" ± {figure.spread:.{digits - 1}f}"
-    return text if figure.difference is None else f"{text} ({figure.difference:+.{digits}f})"
+    lines = (header, align or ["---"] * len(header), *rows)
+    return ["|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|" for cells in lines]
 
 
 def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
@@ -244,7 +237,12 @@ def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
         own = [outcome for outcome in outcomes if outcome.table.paper == paper]
         rows.append([table.cited, *_sides(own, True), *_sides(own, False)])
         parts += [f"## {table.cited}", "", f"{paper}.", "", f"**What came out.** {table.came_out}", ""]
-        parts += [f"**What to believe.** {table.believe}", "", *_why(own), ""]
+        findings = [
+            f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. {_first_sentence(o.table.finding)}"
+            for o in own
+            if o.counts()[1]
+        ]
+        parts += [f"**What to believe.** {table.believe}", "", *findings, ""]
     header = ["paper", "own methods: above", "within", "below", "baselines: above", "within", "below"]
     text = [SUMMARY + "\n".join(markdown_lines(header, rows)), "", *parts]
     write_whole(path, ("\n".join(text).rstrip() + "\n").encode())
@@ -259,15 +257,6 @@ def _sides(outcomes: Sequence[Outcome], own: bool) -> list[str]:
                 close = section.close * (1 + 1e-9)
                 counts[0 if figure.difference > close else 2 if figure.difference < -close else 1] += 1
     return [str(count) if sum(counts) else "–" for count in counts]
-
-
-def _why(outcomes: Sequence[Outcome]) -> list[str]:
-    """A line for each table of the paper whose figures were compared, with its finding."""
-    return [
-        f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. {_first_sentence(o.table.finding)}"
-        for o in outcomes
-        if o.counts()[1]
-    ]
 
 
 def _first_sentence(text: str) -> str:

@@ -16,7 +16,7 @@ from hingerank.arrays import Facts
 from hingerank.data.fetching import PUBLIC_SETS, cache_folder
 from hingerank.data.files import COMPRESSIONS, ROLES, DataError, find_folds, has_folds
 from hingerank.data.generate import make_like
-from hingerank.data.ranking_data import FoldParts, RankingData
+from hingerank.data.ranking_data import FoldParts
 from hingerank.data.read_write import read_parts
 
 HUGE = 1e300  # Istella's files mark a missing value by the largest double
@@ -150,7 +150,10 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     Without validation queries, as in Istella's full set, every fifth training query is used for validation.
     """
     if name in GENERATED:
-        return _generated(name, numbers)
+        shape, scale = GENERATED[name]
+        data = make_like(shape, scale=scale, signal="nonlinear")
+        turns = data.fold_rows(5)
+        return [FoldParts(*map(data.take, turns[k - 1])) for k in numbers or range(1, 6)]
     known = KNOWN.get(name)
     if known is not None and known.files:
         files = {role: _named(path, stem) for role, stem in known.files.items()}
@@ -167,28 +170,16 @@ def read_set(name: str, path: Path, numbers: Sequence[int] | None = None) -> lis
     return [_one_fold({role: file for role, file in files.items() if file is not None})]
 
 
-def _generated(name: str, numbers: Sequence[int] | None) -> list[FoldParts]:
-    shape, scale = GENERATED[name]
-    data = make_like(shape, scale=scale, signal="nonlinear")
-    turns = data.fold_rows(5)
-    return [FoldParts(*map(data.take, turns[k - 1])) for k in numbers or range(1, 6)]
-
-
 def _one_fold(files: Mapping[str, Path]) -> FoldParts:
     roles = [role for role in ROLES if role in files]
     data, sizes = read_parts([files[role] for role in roles])
-    _drop_huge(data)
+    values = data.X if isinstance(data.X, np.ndarray) else data.X.data
+    values[np.abs(values) > HUGE] = 0.0
     rows = dict(zip(roles, np.split(np.arange(data.n_rows), np.cumsum(sizes)[:-1])))
     if "validation" not in rows:
         place = np.unique(data.qid[rows["train"]], return_inverse=True)[1]
         rows["validation"], rows["train"] = rows["train"][place % 5 == 4], rows["train"][place % 5 != 4]
     return FoldParts(*(data.take(rows[role]) for role in ROLES))
-
-
-def _drop_huge(data: RankingData) -> None:
-    """Set missing values, marked by huge numbers, to 0 in place."""
-    values = data.X if isinstance(data.X, np.ndarray) else data.X.data
-    values[np.abs(values) > HUGE] = 0.0
 
 
 def _named(folder: Path, stem: str) -> Path | None:
