@@ -93,7 +93,7 @@ def test_runs_need_scores_and_single_words(data, rankers, tmp_path):
     named = RankingData(data.X, data.y, data.qid, np.array([f"d {i}" for i in range(160)]), data.feature_names)
     methods = [Method("c", rankers.Column)]
     results = compare(methods, query_folds(named, 3), measures=["map"], workers=1, folder=tmp_path / "a")
-    with pytest.raises(ValueError, match="single words"):
+    with pytest.raises(ValueError, match="ids have no spaces"):
         write_trec_runs(results)
     with pytest.raises(ValueError, match="no folder"):
         write_trec_runs(replace(results, folder=None))

@@ -154,19 +154,20 @@ class Leaderboard:
         measures = [self.measure] if measures is None else list(measures)
         for name in measures:
             check_known("measure", name, self.lines[0].means)
-        whole = [line for line in self.lines if not line.missing]
-        best = {name: max((line.means[name] for line in whole), default=np.nan) for name in measures}
-        rows = [" & ".join(["method", *(latex_text(name) for name in measures)]) + r" \\"]
-        for line in self.lines:
-            cells = [latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")]
-            for name in measures:
-                bold = f"{line.means[name]:.4f}" == f"{best[name]:.4f}" and not line.missing
-                cell = latex_number(line.means[name], bold)
-                cells.append(cell + (MARKS.get(line.mark, "") if name == self.measure else ""))
-            rows.append(" & ".join(cells) + r" \\")
-        begin = rf"\begin{{tabular}}{{l{'r' * len(measures)}}}"
-        end = [r"\bottomrule", r"\end{tabular}", ""]
-        return "\n".join([begin, r"\toprule", rows[0], r"\midrule", *rows[1:], *end])
+        rows = [latex_row(["method", *map(latex_text, measures)]), r"\midrule"]
+        rows += [latex_row(self.latex_cells(line, measures)) for line in self.lines]
+        begin = [rf"\begin{{tabular}}{{l{'r' * len(measures)}}}", r"\toprule"]
+        return "\n".join([*begin, *rows, r"\bottomrule", r"\end{tabular}", ""])
+
+    def latex_cells(self, line: Line, measures: Sequence[str]) -> list[str]:
+        """A line's method and means: a dagger without all folds, the best in bold, marks beside the chosen measure."""
+        cells = [latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")]
+        for name in measures:
+            best = max((other.means[name] for other in self.lines if not other.missing), default=np.nan)
+            bold = not line.missing and f"{line.means[name]:.4f}" == f"{best:.4f}"
+            mark = MARKS.get(line.mark, "") if name == self.measure else ""
+            cells.append(latex_number(line.means[name], bold) + mark)
+        return cells
 
     def to_rich(self, width: int | None = None) -> "Table":
         """A table for the terminal; where it is wider than `width`, without columns of DROPPED, first ones first."""
@@ -343,6 +344,10 @@ def latex_number(value: float, bold: bool = False, signed: bool = False) -> str:
     text = f"{value:+.4f}" if signed else f"{value:.4f}"
     text = f"${text}$" if text[0] in "+-" else text
     return rf"\textbf{{{text}}}" if bold else text
+
+
+def latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 def best_setting(results: Results, method: str) -> Facts:

@@ -1,7 +1,7 @@
 """A comparison for a paper: a LaTeX table with the evidence for every measure, TREC runs of every method, BibTeX."""
 
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -10,9 +10,8 @@ import numpy as np
 
 from hingerank.arrays import Facts, Given
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.files import DataError
 from hingerank.diversity.trec import RankedList, write_run
-from hingerank.lab.leaderboard import MARKS, Leaderboard, Line, latex_number, latex_text, leaderboard
+from hingerank.lab.leaderboard import Leaderboard, latex_number, latex_row, latex_text, leaderboard
 from hingerank.lab.methods import home_of
 from hingerank.lab.results import Results, load_arrays, rows_file
 from hingerank.lab.run_folder import file_name
@@ -32,33 +31,21 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
     names = [first, *(name for name in results.measures if name != first)]
     boards = [leaderboard(results, name, baseline, test) for name in names]
     head = ["method", "mean", "difference", r"95\,\% interval", "$p$"]
-    rows = [r"\toprule", _row(head), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
+    rows = [r"\toprule", latex_row(head), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
     for board in boards:
         rows += [rf"\multicolumn{{5}}{{l}}{{\textit{{{latex_text(board.measure)}}}}} \\*"]
-        rows += [_row(_cells(board, line)) for line in board.lines]
+        for line in board.lines:
+            cells = board.latex_cells(line, [board.measure])
+            if np.isnan(line.p):
+                cells += ["baseline" if line.method == board.baseline else "--", "", ""]
+            else:
+                ends = [latex_number(end, signed=True) for end in (line.difference_low, line.difference_high)]
+                cells += [latex_number(line.difference, signed=True), f"[{', '.join(ends)}]"]
+                cells.append(f"{line.p:.4f}" if line.p >= 1e-4 else "$<$.0001")
+            rows.append(latex_row(cells))
         rows += [r"\addlinespace"] if board is not boards[-1] else []
     begin = [r"% \usepackage{booktabs,longtable,amssymb}", r"\begin{longtable}{lrrrr}"]
     return "\n".join([*begin, rf"\caption{{{_caption(results, boards[0])}}} \\", *rows, r"\end{longtable}", ""])
-
-
-def _row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _cells(board: Leaderboard, line: Line) -> list[str]:
-    best = max((other.mean for other in board.lines if not other.missing), default=np.nan)
-    bold = not line.missing and f"{line.mean:.4f}" == f"{best:.4f}"
-    name = latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")
-    cells = [name, latex_number(line.mean, bold) + MARKS.get(line.mark, "")]
-    if np.isnan(line.p):
-        return [*cells, "baseline" if line.method == board.baseline else "--", "", ""]
-    interval = f"[{latex_number(line.difference_low, signed=True)}, {latex_number(line.difference_high, signed=True)}]"
-    return [
-        *cells,
-        latex_number(line.difference, signed=True),
-        interval,
-        f"{line.p:.4f}" if line.p >= 1e-4 else "$<$.0001",
-    ]
 
 
 def _caption(results: Results, board: Leaderboard) -> str:
@@ -126,10 +113,7 @@ def _ranked(
     for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:]):
         here = order[first:last]
         best = here[np.argsort(-scores[here], kind="stable")]
-        ids = documents[best].tolist()
-        if any(len(text.split()) != 1 for text in (query, *ids)):
-            raise DataError(f"a TREC run cannot hold the ids of query {query!r}: they must be single words")
-        yield query, RankedList(ids, scores[best])
+        yield query, RankedList(documents[best].tolist(), scores[best])
 
 
 @cache
@@ -161,13 +145,15 @@ def bibtex(rankers: Iterable[str]) -> str:
         papers = papers_of(ranker)
         lines.append(f"% {ranker}: {papers if isinstance(papers, str) else ', '.join(papers)}")
         keys.update(dict.fromkeys([] if isinstance(papers, str) else papers))
-    return "\n".join([*lines, *(f"\n{_entry(key)}" for key in keys), ""])
-
-
-def _entry(key: str) -> str:
-    fields = dict(_table()["papers"][key])
-    kind = fields.pop("type")
-    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])
+    for key in keys:
+        fields = dict(_table()["papers"][key])
+        lines += [
+            "",
+            f"@{fields.pop('type')}{{{key},",
+            *(f"  {name} = {{{value}}}," for name, value in fields.items()),
+            "}",
+        ]
+    return "\n".join([*lines, ""])
 
 
 def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
