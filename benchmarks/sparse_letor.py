@@ -21,8 +21,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 from hingerank.data.read_write import read_folds
-from hingerank.lab.report.figures import plot_path, plot_single_features
+from hingerank.lab.report.figures import plot_path, save_figure
 from hingerank.lab.statistics import paired_t, randomisation
+from hingerank.notebook import new_figure
 from hingerank.rankers.sparse import choose_on_validation
 from measuring import default_data
 
@@ -169,7 +170,13 @@ def figure1(console, name, folds, preset, figures) -> None:
     if figures:
         figures.mkdir(parents=True, exist_ok=True)
         file = figures / f"sparse_features_{name.lower()}.svg"
-        plot_single_features(alone, line, f"{name}: features alone", file=file)
+        figure = new_figure(6.4, 3.2)
+        axes = figure.subplots()
+        axes.plot(np.arange(1, len(alone) + 1), alone, "o", ms=4, color="C0", label="one feature alone")
+        axes.axhline(line, color="C3", label="random weights, mean of ten")
+        axes.set(xlabel="feature", ylabel="NDCG@10", title=f"{name}: features alone")
+        axes.legend(fontsize="small", frameon=False)
+        save_figure(figure, file)
 
 
 def draw_path(name, fold, figures) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,13 +23,13 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
     return f"<div><b>{escape(title)}</b><table>{thead}<tbody>{body}</tbody></table></div>"
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
     """An empty matplotlib Figure of so many inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'hingerank[report]'") from None
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def _cell(item: object) -> str:

@@ -7,7 +7,7 @@ import hingerank as hr
 
 pytest.importorskip("matplotlib")
 
-from hingerank.lab.report.figures import plot_path, plot_single_features
+from hingerank.lab.report.figures import plot_path
 
 
 def test_a_path_shows_weights_choice_and_counts(tmp_path):
@@ -27,10 +27,3 @@ def test_a_path_shows_weights_choice_and_counts(tmp_path):
     assert below.get_xlabel() == "radius" and "chosen on validation" in below.get_title()
     assert (tmp_path / "path.svg").read_text().startswith("<?xml") and len(list(tmp_path.iterdir())) == 1
     assert plot_path(hr.SparseRankSVM().fit_path(X, y, qid, 3)).axes[1].get_xlabel() == "C"
-
-
-def test_single_features_are_dots_with_a_line(tmp_path):
-    figure = plot_single_features([0.2, 0.5], 0.3, "toy", file=tmp_path / "dots.png")
-    dots, line = figure.axes[0].get_lines()
-    assert dots.get_ydata().tolist() == [0.2, 0.5] and line.get_ydata() == [0.3, 0.3]
-    assert (tmp_path / "dots.png").read_bytes()[:4] == b"\x89PNG"

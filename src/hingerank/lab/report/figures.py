@@ -1,4 +1,4 @@
-"""Pictures of rankers: basic ranking functions in words, a path of sparse models, how well single features rank."""
+"""Pictures of rankers: basic ranking functions in words, and a path of sparse models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 
 from hingerank.arrays import Ranker
 from hingerank.data.files import draft_of
+from hingerank.notebook import new_figure
 from hingerank.rankers.inputs import names_of_features
 from hingerank.rankers.sparse import choose_on_validation
 
@@ -45,7 +46,7 @@ def plot_basis(
     -------
     matplotlib.figure.Figure
     """
-    figure = _figure(9.0, 2.6 * len(functions), constrained=False) if figure is None else figure
+    figure = new_figure(9.0, 2.6 * len(functions), layout=None) if figure is None else figure
     table = ranker.basis_table(feature_names, top)
     panels = figure.subplots(len(functions), 2, squeeze=False)
     figure.subplots_adjust(left=0.03, right=0.97, top=1 - 0.3 / figure.get_figheight(), bottom=0.02, wspace=0.06)
@@ -55,7 +56,7 @@ def plot_basis(
             axes.set_axis_off()
             axes.set_title(f"function {number + 1}, {side}", loc="left", fontsize=9, color="0.4")
             _write(axes, table[number][side], heaviest, colour)
-    return _finish(figure, file)
+    return save_figure(figure, file)
 
 
 def _write(axes: "Axes", words: Sequence[tuple[str, float]], heaviest: float, colour: str) -> None:
@@ -101,7 +102,7 @@ def plot_path(
     -------
     matplotlib.figure.Figure
     """
-    figure = _figure(6.4, 6.0) if figure is None else figure
+    figure = new_figure(6.4, 6.0) if figure is None else figure
     top, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     path = sorted(path, key=_value)
     values, weights = np.array([_value(r) for r in path], float), np.array([r.coef_ for r in path])
@@ -115,75 +116,36 @@ def plot_path(
             panel.axvline(_value(best), color="C3", lw=0.8, ls=":")
         text = f"{best.path_parameter} = {_value(best):.4g}, {len(best.selected_features_)} features"
         below.set_title(f"chosen on validation: {text}", fontsize="small", color="C3")
-    _draw_weights(top, values, weights, important, names or names_of_features(path[0], weights.shape[1]))
+    names = names or names_of_features(path[0], weights.shape[1])
+    order = np.argsort(-important, kind="stable")
+    order = order[np.abs(weights[:, order]).max(axis=0) > 0]
+    for j in order[NAMED:].tolist():
+        top.plot(values, weights[:, j], color="0.75", lw=0.8)
+    for place, j in enumerate(order[:NAMED].tolist()):
+        top.plot(values, weights[:, j], color=f"C{place}", lw=1.6, label=str(names[j]))
+    top.axhline(0, color="0.3", lw=0.6)
+    top.set_ylabel("weight")
+    if len(order):
+        top.legend(fontsize="small", ncols=2, frameon=False)
     below.set_xscale("log")
     below.set_xlabel(path[0].path_parameter)
     count = below.twinx()
     count.plot(values, [len(r.selected_features_) for r in path], color="0.6", ls="--", marker=".", lw=1)
     count.set_ylabel("features in use", color="0.45")
     count.set_ylim(bottom=0)
-    return _finish(figure, file)
-
-
-def plot_single_features(
-    scores: Sequence[float], random: float, title: str = "", ylabel: str = "NDCG@10", file: Path | str | None = None
-) -> "Figure":
-    """A dot for each feature: the measure of ranking by it alone; a line: the mean of random weights.
-
-    Parameters
-    ----------
-    scores : the measure of every feature
-    random : that of random weights
-    title, ylabel : of the picture
-    file : also write the picture there (.png, .svg or .pdf)
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    figure = _figure(6.4, 3.2)
-    axes = figure.subplots()
-    numbers = np.arange(1, len(scores) + 1)
-    axes.plot(numbers, np.asarray(scores, float), "o", ms=4, color="C0", label="one feature alone")
-    axes.axhline(random, color="C3", label="random weights, mean of ten")
-    axes.set(xlabel="feature", ylabel=ylabel, title=title)
-    axes.legend(fontsize="small", frameon=False)
-    return _finish(figure, file)
-
-
-def _draw_weights(
-    axes: "Axes", values: np.ndarray, weights: np.ndarray, important: np.ndarray, names: Sequence[str]
-) -> None:
-    """A curve for every feature ever used; the most important ones in colour, with their names."""
-    order = np.argsort(-important, kind="stable")
-    order = order[np.abs(weights[:, order]).max(axis=0) > 0].tolist()
-    for j in order[NAMED:]:
-        axes.plot(values, weights[:, j], color="0.75", lw=0.8)
-    for place, j in enumerate(order[:NAMED]):
-        axes.plot(values, weights[:, j], color=f"C{place}", lw=1.6, label=str(names[j]))
-    axes.axhline(0, color="0.3", lw=0.6)
-    axes.set_ylabel("weight")
-    if order:
-        axes.legend(fontsize="small", ncols=2, frameon=False)
+    return save_figure(figure, file)
 
 
 def _value(ranker: Ranker) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 
-def _figure(width: float, height: float, constrained: bool = True) -> "Figure":
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained" if constrained else None)
-
-
-def _finish(figure: "Figure", file: Path | str | None) -> "Figure":
+def save_figure(figure: "Figure", file: Path | str | None) -> "Figure":
+    """The figure, written as a small file (if one is named) that is the same every time."""
     if file is not None:
-        path = Path(file)
-        kind = path.suffix[1:] or "png"
         from matplotlib import rc_context
 
-        # small files, and the same every time
-        with draft_of(path) as draft, rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
+        kind = Path(file).suffix[1:] or "png"
+        with draft_of(Path(file)) as draft, rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
             figure.savefig(draft, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
     return figure
