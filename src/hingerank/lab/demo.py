@@ -41,7 +41,7 @@ class Demo:
     folder : where everything was written
     shop : the generated shop
     places : propensities of positions, as estimated
-    rankers : by name; `best` is the name of the one that was kept
+    rankers : by name; the last one was kept
     ndcg : NDCG@10 of each ranking on held-out searches, by judgments
     values : value of each ranking on the same searches, by clicks
     query, before, after : a search, and its rows in the order of today and of the best ranker
@@ -60,11 +60,10 @@ class Demo:
     after: np.ndarray
     explained: Explanation
     exported: Exported
-    best: str = CURVES
 
     @property
     def ranker(self) -> Ranker:
-        return self.rankers[self.best]
+        return self.rankers[CURVES]
 
     @property
     def model(self) -> Path:
@@ -88,20 +87,16 @@ class Demo:
         ]
 
     def table(self) -> tuple[list[str], list[list[object]]]:
-        """A row for each ranking: NDCG@10 by judgments, DCG@10 by clicks with its interval, the effect of margin."""
-        rows = []
+        """A row for each ranking: NDCG@10 by judgments, by clicks with the interval, the part of margin in effects."""
+        rows: list[list[object]] = []
+        margin = self.shop.rows.names.index("margin")
         for name, value in self.values.items():
-            low, high = value.interval
-            rows.append([name, self.ndcg[name], value.value, f"{low:.3f} to {high:.3f}", self._of_margin(name)])
+            (low, high), share = value.interval, None
+            if (ranker := self.rankers.get(name)) is not None:
+                effects = ranker.deviations_ if name == CURVES else np.abs(ranker.coef_)
+                share = float(effects[margin] / effects.sum())
+            rows.append([name, self.ndcg[name], value.value, f"{low:.3f} to {high:.3f}", share])
         return ["ranking", "NDCG@10", "DCG@10 by clicks", "95 % interval", "effect of margin"], rows
-
-    def _of_margin(self, name: str) -> float | None:
-        """How much the feature moves scores, as a fraction of all features' effects."""
-        if name not in self.rankers:
-            return None
-        ranker, column = self.rankers[name], self.shop.rows.names.index("margin")
-        effects = np.abs(ranker.coef_) if name != CURVES else ranker.deviations_
-        return float(effects[column] / effects.sum())
 
 
 def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[str], None] | None = None) -> Demo:
@@ -218,7 +213,7 @@ def shop_page(found: Demo) -> str:
 
 def _summary(found: Demo) -> list[str]:
     """What the demo did, and three figures."""
-    log, value = found.shop.log, found.values[found.best]
+    log, value = found.shop.log, found.values[CURVES]
     story = (
         f'<p class="note">{len(np.asarray(log.session_names)):,} searches in a generated shop, '
         f"{float(log.clicks.sum()):,.0f} clicks, no judgments. The shop puts products of high margin first, and "
@@ -227,7 +222,7 @@ def _summary(found: Demo) -> list[str]:
     )
     change = f"{100 * float(value.difference) / value.logged:+.0f} %"
     cards = {
-        f"{found.ndcg['today']:.2f} → {found.ndcg[found.best]:.2f}": "NDCG@10 by judgments that training never saw",
+        f"{found.ndcg['today']:.2f} → {found.ndcg[CURVES]:.2f}": "NDCG@10 by judgments that training never saw",
         change: f"{value.measure.upper()} by clicks, before any A/B test",
         f"{found.ranker.certificate_.value:.1g}": "duality gap: how far from the optimum, at most",
     }
@@ -237,23 +232,18 @@ def _summary(found: Demo) -> list[str]:
 
 def _search(found: Demo) -> str:
     """One search as the shop ranks it and as the ranker does."""
-    halves = "".join(
-        f"<div><h3>{escape(title)}</h3>{_listing(found, order)}</div>"
-        for title, order in (("Today", found.before), ("Learned from clicks", found.after))
-    )
+    rows = found.shop.rows
+    columns, halves = [rows.names.index(name) for name in SHOWN], ""
+    for title, order in (("Today", found.before), ("Learned from clicks", found.after)):
+        lines = []
+        for number, row in enumerate(order[:LISTED], 1):
+            product, liked = escape(str(found.shop.titles[row])), "●" * int(rows.y[row])
+            values = [f"{rows.X[row, j]:.4g}" for j in columns]
+            lines.append([f'{number}. {product} <span class="full">{liked}</span>', *values])
+        listing = html_table(["", *SHOWN], ["", *["number"] * len(SHOWN)], lines)
+        halves += f"<div><h3>{title}</h3>{listing}</div>"
     stars = "● marks how well customers like a product here: none to ●●●. The ranker never saw these grades."
     return part(f"A search for “{found.query}”", stars, f'<div class="beside">{halves}</div>')
-
-
-def _listing(found: Demo, order: np.ndarray) -> str:
-    rows = found.shop.rows
-    columns = [rows.names.index(name) for name in SHOWN]
-    lines = []
-    for number, row in enumerate(order[:LISTED], 1):
-        title, liked = escape(str(found.shop.titles[row])), "●" * int(rows.y[row])
-        values = [f"{rows.X[row, j]:.4g}" for j in columns]
-        lines.append([f'{number}. {title} <span class="full">{liked}</span>', *values])
-    return html_table(["", *SHOWN], ["", *["number"] * len(SHOWN)], lines)
 
 
 def _learned(found: Demo) -> list[str]:

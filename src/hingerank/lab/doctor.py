@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,16 +69,12 @@ def _requirements(problems: list[str]) -> dict[str, list[tuple[str, str]]]:
 
 def _library(name: str, lowest: str) -> Facts:
     """A distribution: its version here, or None, the lowest that will do, and whether it does."""
-    version = next((v for v in map(_version, (name, ALSO.get(name))) if v is not None), None)
+    version = None
+    for distribution in filter(None, (ALSO.get(name), name)):
+        with suppress(metadata.PackageNotFoundError):
+            version = metadata.version(distribution)
     fits = version is not None and _numbers(version) >= _numbers(lowest)
     return {"name": name, "installed": version, "lowest": lowest, "fits": fits}
-
-
-def _version(name: str | None) -> str | None:
-    try:
-        return None if name is None else metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _numbers(version: str) -> list[int]:

@@ -61,32 +61,29 @@ class TopicRows(RankingData):
             raise DataError("topics must stay whole: the rows of a reranker's query cannot be split")
         return topic_rows(chosen, self.top, self.feature_names, self.gaps)
 
-    def orders(self, scores: np.ndarray) -> list[np.ndarray]:
-        """Each topic's candidates by falling score, equal ones as they came."""
-        cuts = np.cumsum([query.n for query in self.topics])[:-1]
-        return [np.argsort(-part, kind="stable") for part in np.split(scores, cuts)]
-
     def reranked(self, ranker: Reranker) -> np.ndarray:
         """A score per row: n, n-1, … down the reranker's list; what it does not choose follows."""
-        return np.concatenate([self._reranked(ranker, query) for query in self.topics])
-
-    def _reranked(self, ranker: Reranker, query: DiverseQuery) -> np.ndarray:
-        chosen = np.asarray(ranker.rerank(query, self.top))
-        kind = type(ranker).__name__
-        if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-            raise ValueError(f"{kind}.rerank returned {chosen.dtype} of shape {chosen.shape}, expected row numbers")
-        if len(np.unique(chosen)) < len(chosen) or not ((chosen >= 0) & (chosen < query.n)).all():
-            raise ValueError(f"{kind}.rerank returned rows twice, or beyond the {query.n} candidates of {query.qid!r}")
-        first = np.zeros(query.n) if query.relevance is None else query.relevance
-        order = np.argsort(-first, kind="stable")
-        rest = order[~np.isin(order, chosen)]
-        scores = np.empty(query.n)
-        scores[np.concatenate((chosen.astype(np.int64), rest))] = np.arange(query.n, 0, -1)
-        return scores
+        found, kind = [], type(ranker).__name__
+        for query in self.topics:
+            chosen = np.asarray(ranker.rerank(query, self.top))
+            if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+                raise ValueError(f"{kind}.rerank returned {chosen.dtype} of shape {chosen.shape}, expected row numbers")
+            if len(np.unique(chosen)) < len(chosen) or not ((chosen >= 0) & (chosen < query.n)).all():
+                rows = f"rows twice, or beyond the {query.n} candidates of {query.qid!r}"
+                raise ValueError(f"{kind}.rerank returned {rows}")
+            first = np.zeros(query.n) if query.relevance is None else query.relevance
+            order = np.argsort(-first, kind="stable")
+            order = np.concatenate((chosen.astype(np.int64), order[~np.isin(order, chosen)]))
+            scores = np.empty(query.n)
+            scores[order] = np.arange(query.n, 0, -1)
+            found.append(scores)
+        return np.concatenate(found)
 
     def values(self, scores: np.ndarray, measures: Sequence[str]) -> dict[str, np.ndarray]:
         """Diversity measures of every topic."""
-        table = [order_values(query, order, measures) for query, order in zip(self.topics, self.orders(scores))]
+        parts = np.split(-scores, np.cumsum([query.n for query in self.topics])[:-1])
+        orders = [np.argsort(part, kind="stable") for part in parts]  # equal scores as they came
+        table = [order_values(query, order, measures) for query, order in zip(self.topics, orders)]
         return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))
 
     def fingerprint(self, of_rows: bytes) -> bytes:
@@ -186,13 +183,10 @@ def with_scores(data: TopicRows, scores: np.ndarray) -> TopicRows:
 
     Scores are brought to [0, 1] in each topic. P(d | a) counts more in relevant documents.
     """
-    cuts = np.cumsum([query.n for query in data.topics])[:-1]
-
-    def change(query: DiverseQuery, own: np.ndarray) -> DiverseQuery:
+    changed = []
+    for query, own in zip(data.topics, np.split(scores, np.cumsum([query.n for query in data.topics])[:-1])):
         s = unit_scores(own)
         aspects = None if query.aspects is None else query.aspects * s[:, None]
-        return query.with_parts(relevance=s, X=np.column_stack((query.X, s)), aspects=aspects)
-
-    changed = [change(query, own) for query, own in zip(data.topics, np.split(scores, cuts))]
+        changed.append(query.with_parts(relevance=s, X=np.column_stack((query.X, s)), aspects=aspects))
     names = None if data.feature_names is None else [*data.feature_names, "first stage"]
     return topic_rows(changed, data.top, names, data.gaps)

@@ -65,14 +65,10 @@ def warm(progress: Callable[[int, int | None], None] | None = None, apart: bool 
 
 
 def _in_two_processes(batches: list[list[Named]]) -> Iterator[list[Step]]:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=_spare_the_collector) as pool:
+    rarely = (200_000, 20, 100)  # a compiler makes little garbage, among very many objects
+    with ProcessPoolExecutor(2, get_context("spawn"), gc.set_threshold, rarely) as pool:
         for future in as_completed([pool.submit(_run_all, batch) for batch in batches]):
             yield future.result()
-
-
-def _spare_the_collector() -> None:
-    """Look for garbage rarely: a compiler makes little, among very many objects."""
-    gc.set_threshold(200_000, 20, 100)
 
 
 def _run_all(batch: list[Named]) -> list[Step]:

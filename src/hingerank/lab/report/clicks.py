@@ -23,18 +23,19 @@ def click_page(
     curves: Propensities | None = None,
     models: Sequence[Sequence[object]] = (),
 ) -> str:
-    """The page of a click run.
-
-    Parameters
-    ----------
-    title : of the page
-    log : what was shown and clicked
-    data : the log joined with features
-    values : what rankings are worth
-    curves : propensities of positions
-    models : rows of (click model, perplexity, log-likelihood)
-    """
-    parts = [_facts(log, data), places_part(log, curves)]
+    """The page of a log joined with features, of the values of rankings, and of rows (click model, perplexity, …)."""
+    facts: Given = {
+        "showings": log.n_showings,
+        "clicks": float(log.cells().clicks.sum()),
+        "queries": len(log.query_names),
+        "documents": len(log.document_names),
+        "lists of queries with features": float(np.sum(data.lists)),
+        "showings with features": float(data.showings.sum()),
+        "clicks with features": float(data.clicks.sum()),
+        **data.notes,
+    }
+    rows = [[name, f"{value:,.0f}"] for name, value in facts.items()]
+    parts = ["<h2>What was logged</h2>" + table(["", "count"], rows), places_part(log, curves)]
     if models:
         parts.append(
             "<h2>Click models on held-out lists</h2>" + table(["model", "perplexity", "log-likelihood"], models)
@@ -58,22 +59,6 @@ def held_out_models(log: ClickLog, seed: int = 0) -> list[list[object]]:
         model = click_model(learn, name)
         found.append([name, float(model.perplexity(judge)["mean"]), float(model.log_likelihood(judge))])
     return found
-
-
-def _facts(log: ClickLog, data: ClickData) -> str:
-    """What was logged, and how much of it found a row."""
-    facts: Given = {
-        "showings": log.n_showings,
-        "clicks": float(log.cells().clicks.sum()),
-        "queries": len(log.query_names),
-        "documents": len(log.document_names),
-        "lists of queries with features": float(np.sum(data.lists)),
-        "showings with features": float(data.showings.sum()),
-        "clicks with features": float(data.clicks.sum()),
-        **data.notes,
-    }
-    rows = [[name, f"{value:,.0f}"] for name, value in facts.items()]
-    return "<h2>What was logged</h2>" + table(["", "count"], rows)
 
 
 def places_part(log: ClickLog, curves: Propensities | None) -> str:

@@ -43,24 +43,24 @@ def collect_examples(
     chosen = _most_different(results, queries)
     features = _heaviest(results, folds, most_features)
     names = folds[0].part("train").names
-    found: dict[str, list[tuple[int, Facts]]] = {}
-    for place, (fold_name, query) in enumerate(chosen):
-        found.setdefault(fold_name, []).append((place, {"fold": fold_name, "query": query}))
-    described: dict[int, Facts] = {}
+    described: dict[object, Facts] = {}
     for fold in folds:
-        if fold.name in found:
+        if mine := [query for fold_name, query in chosen if fold_name == fold.name]:
             test = fold.part("test")
             scores = {m: a["scores"] for m in results.methods if "scores" in (a := results.arrays(m, fold.name))}
-            number = {plain_id(q): i for i, q in enumerate(test.blocks.ids.tolist())}
-            for place, head in found[fold.name]:
-                rows = _rows(test, number[head["query"]])
-                described[place] = {**head, **_describe(test, rows, scores, features, top)}
+            blocks = test.blocks
+            order = np.arange(test.n_rows) if blocks.order is None else blocks.order
+            number: dict[object, int] = {plain_id(q): i for i, q in enumerate(blocks.ids.tolist())}
+            for query in mine:
+                rows = order[blocks.offsets[number[query]] : blocks.offsets[number[query] + 1]]
+                head = {"fold": fold.name, "query": query}
+                described[query] = {**head, **_describe(test, rows, scores, features, top)}
     kept, size = [], 0
-    for place in sorted(described):
-        size += len(json.dumps(plain(described[place]), separators=(",", ":")))
+    for found in (described[query] for _, query in chosen if query in described):
+        size += len(json.dumps(plain(found), separators=(",", ":")))
         if size > most_bytes:
             break
-        kept.append(described[place])
+        kept.append(found)
     return {"features": [names[j] for j in features], "queries": kept}
 
 
@@ -112,19 +112,13 @@ def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
     return order[:count].tolist()
 
 
-def _rows(data: RankingData, query: int) -> np.ndarray:
-    block = np.arange(data.blocks.offsets[query], data.blocks.offsets[query + 1])
-    return block if data.blocks.order is None else data.blocks.order[block]
-
-
 def _describe(
     data: RankingData, rows: np.ndarray, scores: dict[str, np.ndarray], features: list[int], top: int
 ) -> Facts:
     """Documents in file order with grade and features; per method their scores and their places in the full ranking."""
     places = {}
     kept = np.zeros(len(rows), bool)
-    relevant = np.flatnonzero(data.y[rows] > 0)
-    kept[relevant[:top]] = True
+    kept[np.flatnonzero(data.y[rows] > 0)[:top]] = True
     for method, all_scores in scores.items():
         order = np.argsort(-all_scores[rows], kind="stable")
         place = np.empty(len(rows), int)
@@ -138,11 +132,12 @@ def _describe(
         "rows": len(rows),
         "docs": [str(rows[i]) if data.docid is None else str(data.docid[rows[i]]) for i in shown],
         "grades": data.y[rows[shown]],
-        "values": [[_short(value) for value in row] for row in values.tolist()],
+        "values": [[short(value) for value in row] for row in values.tolist()],
         "places": {method: place[shown] for method, place in places.items()},
-        "scores": {method: [_short(s) for s in scores[method][rows[shown]].tolist()] for method in places},
+        "scores": {method: [short(s) for s in scores[method][rows[shown]].tolist()] for method in places},
     }
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+def short(value: float, digits: int = 4) -> float:
+    """The number to so many digits, which JSON then has few of."""
+    return float(f"{value:.{digits}g}")

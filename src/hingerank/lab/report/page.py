@@ -17,7 +17,7 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.data.files import canonical, plain, write_whole
 from hingerank.lab.leaderboard import Leaderboard, leaderboard, learning_curves, shared_values, winner
-from hingerank.lab.report.examples import read_examples
+from hingerank.lab.report.examples import read_examples, short
 from hingerank.lab.report.plain import table as plain_table
 from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
@@ -31,11 +31,16 @@ SCRIPTS = ("chart.js", "tables.js", "queries.js", "page.js")
 
 
 def make_payload(results: Results, baseline: str | None = None, test: str = "randomisation") -> Facts:
-    """The page's data: leaderboard, pairs of methods, curves, queries, examples, searches, traces, weights, basis,
-    curves of features."""
+    """The page's data: the leaderboard, and what the functions below say of it."""
     board = leaderboard(results, baseline=baseline, test=test)
     header, methods = results.header, results.methods
     about = header.get("about", {})
+    won: Facts | None = None
+    if _tested(results):
+        command, (method, setting) = about.get("command"), winner(results)
+        keep = None if command is None or is_diversity_measure(header["measure"]) else f"{command} --keep model/"
+        use = "hingerank rank model/ DATA\nhingerank explain model/ DATA --query ID"
+        won = {"method": method, "setting": setting, "command": keep, "use": use}
     # measures that papers on diversity show, and the user's own: the leaderboard has them with their marks
     more = [m for m in results.measures if m in IN_PAPERS or not (is_diversity_measure(m) or is_measure(m))]
     return plain(
@@ -64,7 +69,7 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             ],
             "warnings": _warnings(results),
             "data": header["summary"],
-            "winner": _winner(results, about.get("command")),
+            "winner": won,
             "rebuild": {
                 "command": about.get("command"),
                 "versions": header["versions"],
@@ -75,17 +80,6 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
             },
         }
     )
-
-
-def _winner(results: Results, command: str | None) -> Facts | None:
-    """Who won, with which setting, and the commands that make a model of it; None while nobody has a result."""
-    if not _tested(results):
-        return None
-    method, setting = winner(results)
-    topics = is_diversity_measure(results.header["measure"])
-    keep = None if command is None or topics else f"{command} --keep model/"
-    use = "hingerank rank model/ DATA\nhingerank explain model/ DATA --query ID"
-    return {"method": method, "setting": setting, "command": keep, "use": use}
 
 
 def _lines(results: Results, board: Leaderboard, more: list[str]) -> list[Facts]:
@@ -207,7 +201,7 @@ def traces(results: Results, method: str) -> list[Facts]:
             continue
         names = [k for k in entries[0] if all(_number(entry.get(k)) for entry in entries)]
         places = np.unique(np.linspace(0, len(entries) - 1, min(len(entries), MOST_POINTS)).astype(int)).tolist()
-        columns = {name: [float(f"{entries[i][name]:.5g}") for i in places] for name in names}
+        columns = {name: [short(entries[i][name], 5) for i in places] for name in names}
         if columns:
             columns.setdefault("iteration", [i + 1 for i in places])
             found.append({"fold": record["fold"], "columns": columns})
@@ -231,8 +225,8 @@ def weights(results: Results, method: str) -> Facts | None:
         "features": [
             {
                 "name": names[j],
-                "mean": float(f"{table[:, j].mean():.5g}"),
-                "spread": float(f"{spread[j]:.5g}"),
+                "mean": short(table[:, j].mean(), 5),
+                "spread": short(spread[j], 5),
                 "folds": int(np.count_nonzero(table[:, j])),
             }
             for j in order.tolist()
@@ -251,14 +245,14 @@ def shapes(results: Results, method: str) -> Facts | None:
     order = np.argsort(-weight, kind="stable")[:MOST_CURVES]
 
     def points(a: dict[str, np.ndarray], j: int, part: str) -> list[float]:
-        return [float(f"{v:.5g}") for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
+        return [short(v, 5) for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
 
     return {
         "total": len(weight),
         "features": [
             {
                 "name": names[j],
-                "weight": float(f"{weight[j]:.4g}"),
+                "weight": short(weight[j]),
                 "folds": [[fold, points(a, j, "curve_knots"), points(a, j, "curve_heights")] for fold, a in found],
             }
             for j in order[weight[order] > 0].tolist()
@@ -277,14 +271,14 @@ def basis(results: Results, method: str) -> Facts | None:
             for column in columns.T[:MOST_FUNCTIONS]:
                 order = np.argsort(-column, kind="stable")
                 ends = {"likes": order[:MOST_WORDS], "dislikes": order[::-1][:MOST_WORDS]}
-                functions.append({side: _words(column, rows, names) for side, rows in ends.items()})
+                functions.append(
+                    {  # the features whose sign is that of the first one
+                        side: [[names[j], short(column[j])] for j in rows.tolist() if column[j] * column[rows[0]] > 0]
+                        for side, rows in ends.items()
+                    }
+                )
             return {"fold": fold, "total": columns.shape[1], "functions": functions}
     return None
-
-
-def _words(column: np.ndarray, rows: np.ndarray, names: list[str]) -> list[list[object]]:
-    """[name, weight] of those rows whose sign is that of the first one."""
-    return [[names[j], float(f"{column[j]:.4g}")] for j in rows.tolist() if column[j] * column[rows[0]] > 0]
 
 
 def _feature_names(results: Results, count: int) -> list[str]:
@@ -302,15 +296,7 @@ def _number(value: object) -> bool:
 def write_report(
     run: Results | Path | str, path: Path | str | None = None, baseline: str | None = None, test: str = "randomisation"
 ) -> Path:
-    """Write the page of a run and answer its path.
-
-    Parameters
-    ----------
-    run : results, or a run folder
-    path : of the page; default report.html in the run folder
-    baseline : what the others are compared with; default the first method
-    test : "randomisation", "t" or "wilcoxon"
-    """
+    """Write the page of a run, results or a folder, and answer its path, by default report.html in the folder."""
     results = run if isinstance(run, Results) else load_results(run)
     if path is None:
         if results.folder is None:

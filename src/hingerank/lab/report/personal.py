@@ -39,16 +39,10 @@ def personal_page(
     top: int = 10,
     title: str = "personal model",
 ) -> str:
-    """The page as text.
+    """The page of a fitted ranker and its items.
 
-    Parameters
-    ----------
-    ranker : fitted
-    catalogue : its items
-    users : whose lists to show; default some that are far from each other
-    exclude : (users, rows) not to be offered, as in ``top_k``
-    top : items in a list
-    title : of the page
+    users: whose lists to show; default some that are far from each other. exclude: (users, rows) not to be offered, as
+    in ``top_k``.
     """
     names = [str(name) for name in ranker._column_names(catalogue.names)]
     points, axes, shares = user_map(ranker)
@@ -56,7 +50,7 @@ def personal_page(
     numbers = ranker._users().numbers(chosen)
     parts = [_functions(ranker, names, catalogue.names)]
     if points is not None:
-        parts.append(_map(ranker, points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
+        parts.append(_map(points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
     parts.append(_lists(ranker, catalogue, names, chosen, exclude, top))
     users_of = f"{len(ranker.users_):,} users"
     learnt = f"what {users_of} took" if isinstance(ranker, EASE) else f"{ranker.n_pairs_:,} pairs of {users_of}"
@@ -159,14 +153,7 @@ def _ends(axis: np.ndarray, names: list[str]) -> tuple[str, str]:
     return low, ", ".join(names[j] for j in order[::-1][:3] if axis[j] > 0)
 
 
-def _map(
-    ranker: Ranker,
-    points: np.ndarray,
-    shares: np.ndarray,
-    ends: list[tuple[str, str]],
-    numbers: np.ndarray,
-    chosen: list,
-) -> str:
+def _map(points: np.ndarray, shares: np.ndarray, ends: list[tuple[str, str]], numbers: np.ndarray, chosen: list) -> str:
     low, high = np.quantile(points, 0.001, axis=0), np.quantile(points, 0.999, axis=0)
     shown = numbers[numbers >= 0]
     if len(shown):

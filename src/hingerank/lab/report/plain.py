@@ -87,30 +87,23 @@ def bars(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     for place, row in enumerate(rows):
         last = place == len(rows) - 1
         cells = "".join(f'<td class="number">{escape(shown(item))}</td>' for item in row[1:])
-        drawn = "" if last else _bar(float(row[-1]) / widest)
+        drawn = ""
+        if not last:
+            size = float(row[-1]) / widest
+            width = 50.0 * min(abs(size), 1.0)
+            left, side = (50.0, "mark") if size >= 0 else (50.0 - width, "against")
+            drawn = (
+                '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+                f'<rect class="{side}" x="{left:.2f}" y="1" width="{width:.2f}" height="8" stroke="none"/>'
+                '<line class="line" x1="50" y1="0" x2="50" y2="10" vector-effect="non-scaling-stroke"/></svg>'
+            )
         start = '<tr class="sum">' if last else "<tr>"
         body.append(f'{start}<td>{escape(str(row[0]))}</td>{cells}<td class="bar">{drawn}</td></tr>')
     return f'<table class="bars"><thead><tr>{head}<th></th></tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
-def _bar(part: float) -> str:
-    width = 50.0 * float(np.clip(abs(part), 0.0, 1.0))
-    start, side = (50.0, "mark") if part >= 0 else (50.0 - width, "against")
-    return (
-        '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="{side}" x="{start:.2f}" y="1" width="{width:.2f}" height="8" stroke="none"/>'
-        '<line class="line" x1="50" y1="0" x2="50" y2="10" vector-effect="non-scaling-stroke"/></svg>'
-    )
-
-
 def curve_panels(curves: Sequence[Curve], rugs: Sequence[np.ndarray]) -> str:
-    """A small picture of each curve, all with the same height scale; ticks below say where the data are.
-
-    Parameters
-    ----------
-    curves : name, knots and heights of each
-    rugs : quantiles of each feature
-    """
+    """A small picture of each curve, all with the same height scale; ticks below (rugs) say where the data are."""
     low = min((float(curve.heights.min()) for curve in curves), default=0.0)
     high = max((float(curve.heights.max()) for curve in curves), default=0.0)
     panels = [_panel(curve, np.asarray(rug), low, max(high, low + 1e-12)) for curve, rug in zip(curves, rugs)]
