@@ -34,7 +34,7 @@ from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
-from hingerank.problem.problem import Design, LossPoint, Pass, add_up
+from hingerank.problem.problem import Design, Pass, Point, add_up
 from hingerank.rankers.base import TrainingRows
 from hingerank.rankers.inputs import gather_rows
 from hingerank.rankers.shapes import ShapeSample
@@ -245,11 +245,12 @@ class PartsPass(Pass):
         data = self.queries.data
         return data.n_rows * data.n_features * data.dtype.itemsize // stride
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         found = self.queries.ask_again("at", self.about, w)
         moments = [part[2] for part in found]
         self.latest = w
-        return LossPoint(
+        return Point(
+            w,
             float(sum(part[0] for part in found)),
             add_up([part[1].copy() for part in found]),
             lambda v: add_up([part.copy() for part in self.queries.ask_again("curvature", self.about, w, v)]),
@@ -301,7 +302,7 @@ class PosedPart:
     def __init__(self, design: Design, preferences: QueryPreferences):
         self.design, self.preferences = design, preferences
         self.key, self.passes = "", dict[int, Pass]()
-        self.point: tuple[int, np.ndarray, LossPoint] | None = None
+        self.point: tuple[int, np.ndarray, Point] | None = None
 
     def sizes(self) -> tuple[int, dict[int, float], int]:
         """The number of pairs, the weights of the samples, and the number of the problem's weights."""
@@ -340,7 +341,7 @@ class PosedPart:
             self.passes[stride] = self.passes[1].every(stride)
         return self.passes[stride]
 
-    def _point(self, about: About, w: np.ndarray) -> LossPoint:
+    def _point(self, about: About, w: np.ndarray) -> Point:
         passed, stride = self._pass(about), about[2]
         if self.point is None or self.point[0] != stride or not np.array_equal(self.point[1], w):
             self.point = stride, w, passed.at(w)

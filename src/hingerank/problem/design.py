@@ -19,7 +19,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, LossPoint, Pass, add_up
+from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, Pass, Point, add_up
 
 NUMBERS_PER_SHARD = 1 << 20
 ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # rows to look at, and the ratio of column spreads that counts as uneven
@@ -127,7 +127,7 @@ class FusedPass(WindowPass):
         part.shards[-1] = (part.shards[-1][0], len(self.offsets) - 1)
         return part
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
         moments, gradient = map(add_up, zip(*run_shards(self._loss_of(w), self.shards)))
         self.latest, self.used_by[0] = w, self
@@ -136,7 +136,7 @@ class FusedPass(WindowPass):
             self._return_to(w)
             return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
 
-        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
+        return Point(w, self.loss.value(moments), gradient, curvature, moments)
 
     def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
         """A function that returns the moments and the gradient at w of a shard's queries."""

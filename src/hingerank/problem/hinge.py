@@ -45,6 +45,7 @@ class RoundedHinge(Objective):
     def __init__(self, problem: HingeProblem, width: float):
         self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
         self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
+        self.recycled = problem.recycled
 
     def narrow(self, width: float) -> None:
         """Round the kink over another width, reusing the memory."""
@@ -55,10 +56,6 @@ class RoundedHinge(Objective):
 
     def samples(self, larger: bool = False) -> Sequence[Objective]:
         return [] if larger else self.problem.samples()
-
-    @property
-    def recycled(self) -> int:
-        return self.problem.recycled
 
     def diagonal(self, point: Point) -> Vector:
         return self.problem.diagonal(point)

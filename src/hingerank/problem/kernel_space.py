@@ -287,6 +287,7 @@ class KernelProblem(Objective):
     def __init__(self, gram: GramMatrix, loss: Loss, preferences: Preferences, C: float = 1.0):
         self.gram, self.loss, self.preferences, self.C = gram, loss, preferences, positive("C", C)
         self.dimension, self._loss_at = gram.n, gram.sweep(loss, preferences)
+        self.recycled = min(PRODUCTS_REMEMBERED, int(gram.n * gram.cost) // ROWS_PER_REMEMBERED)
         self._latest: Point | None = None
 
     def at(self, f: Vector) -> Point:
@@ -339,11 +340,6 @@ class KernelProblem(Objective):
         value = 0.5 * self.gram.inner(f.a, values) + self.C * self._loss_at(values).value
         rounding = ROUNDING * float((abs(f.a) + abs(dual.a)) @ self.gram.size) ** 2
         return value, lower + 0.5 * (dual @ dual - self.gram.inner(dual.a, own)) - rounding
-
-    @property
-    def recycled(self) -> int:
-        """Number of Hessian products to store (see solvers/newton.py): the vectors must cost much less than K."""
-        return min(PRODUCTS_REMEMBERED, int(self.gram.n * self.gram.cost) // ROWS_PER_REMEMBERED)
 
     def with_C(self, C: float) -> "KernelProblem":
         """The same problem at another C."""

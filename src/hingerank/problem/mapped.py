@@ -19,7 +19,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.design import FusedPass, RowsDesign
-from hingerank.problem.problem import Design, LossPoint, Pass, Problem, hessian_by_columns
+from hingerank.problem.problem import Design, Pass, Point, Problem, hessian_by_columns
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
@@ -136,11 +136,9 @@ class ScaledPass(WrappedPass):
     def _inner_weights(self, w: np.ndarray) -> np.ndarray:
         return np.asarray(self.factor * w + self.start)
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         factor, here = self.factor, self.inner.at(self._within(w))
-        return LossPoint(
-            here.value, factor * here.gradient, lambda v: factor * here.curvature(factor * v), here.moments
-        )
+        return Point(w, here.value, factor * here.gradient, lambda v: factor * here.curvature(factor * v), here.moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         H: np.ndarray = self.factor[:, None] * self.inner.hessian(self._within(w), stride) * self.factor
@@ -203,9 +201,9 @@ class MixedPass(WrappedPass):
     def _inner_weights(self, w: np.ndarray) -> np.ndarray:
         return self.mixing.scores(w)
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         T, here = self.mixing, self.inner.at(self._within(w))
-        return LossPoint(here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
+        return Point(w, here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         return hessian_by_columns(self if stride == 1 else self.every(stride), w)  # ψ may have more columns than φ

@@ -28,7 +28,7 @@ PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several fea
 
 @dataclass(frozen=True)
 class Point:
-    """An objective at w: value, gradient and Hessian products `curvature(v)`.
+    """An objective, or only its loss, at w: value, gradient and Hessian products `curvature(v)`.
 
     w and gradient are vectors, or anything else with the same operators (problem/kernel_space.py). hessian(): the whole
     matrix, if that is worth its cost; first(): a part of Newton's step that is known in advance, with its Hessian
@@ -61,6 +61,7 @@ class Objective(Protocol):
     dimension: int
     convex: bool = True
     factor: float = 1.0  # of a sample: by which its loss is multiplied to weigh as much as that of all queries
+    recycled: int = 0  # Hessian products to store (solvers/newton.py): none if vectors cost as much as the rows
 
     def at(self, w: Vector) -> Point:
         """The objective at w."""
@@ -102,21 +103,6 @@ class Objective(Protocol):
         are larger, if their gradients cost little beside that of the whole."""
         return []
 
-    @property
-    def recycled(self) -> int:
-        """Number of Hessian products to store (solvers/newton.py): none if vectors cost as much as the rows."""
-        return 0
-
-
-@dataclass(frozen=True)
-class LossPoint:
-    """A loss at weights w: value, gradient in w, Hessian products; moments as in LossAt."""
-
-    value: float
-    gradient: np.ndarray
-    curvature: Callable[[np.ndarray], np.ndarray]
-    moments: np.ndarray | None
-
 
 class Pass(Protocol):
     """A loss as a function of weights."""
@@ -124,7 +110,7 @@ class Pass(Protocol):
     graded: QueryPreferences | None  # the queries that samples are taken from
     halves: bool = False  # whether half of the queries are a cheap sample: rows in memory, which are not copied
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         """The loss at w."""
         ...
 
@@ -199,13 +185,17 @@ class Problem(Objective):
         C: float = 1.0,
     ):
         self.design, self.loss, self.preferences = design, loss, preferences
-        self.centre = 0.0 if structure is None else structure.centre
+        self._nearest = 0.0 if structure is None else structure.centre  # the minimiser of the penalty
         self.C, self.dimension, self.convex = positive("C", C), design.shape[1], loss.convex
         self._pass = design.sweep(loss, preferences)
+        if design.numbers >= max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension):
+            self.recycled = PRODUCTS_REMEMBERED
+        elif (design.breadth or self.dimension) < self.dimension and design.numbers >= 100 * self.dimension:
+            self.recycled = PRODUCTS_OF_CURVES
 
     def at(self, w: np.ndarray) -> Point:
         w = vector("w", w, self.dimension).copy()
-        here, C, passed, apart = self._pass.at(w), self.C, self._pass, w - self.centre
+        here, C, passed, apart = self._pass.at(w), self.C, self._pass, w - self._nearest
 
         def hessian() -> np.ndarray:
             H = C * passed.hessian(w)
@@ -261,13 +251,6 @@ class Problem(Objective):
                 parts.append(part)
         return parts
 
-    @property
-    def recycled(self) -> int:
-        design, breadth = self.design, self.design.breadth or self.dimension
-        if design.numbers >= max(NUMBERS_OF_A_COSTLY_PRODUCT, 1000 * self.dimension):
-            return PRODUCTS_REMEMBERED
-        return PRODUCTS_OF_CURVES if breadth < self.dimension and design.numbers >= 100 * self.dimension else 0
-
     def with_C(self, C: float) -> "Problem":
         """The same problem at another C, sharing everything that does not depend on it."""
         other = copy(self)
@@ -299,10 +282,11 @@ class PlainPass(Pass):
     def __init__(self, design: Design, loss: Loss, preferences: Preferences):
         self.design, self.loss, self.preferences = design, loss, preferences
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
         curvature = here.curvature  # keep only this of `here`, whose vectors are as long as the rows
-        return LossPoint(
+        return Point(
+            w,
             here.value,
             design.back(here.gradient),
             lambda v: design.back(curvature(design.scores(v))),

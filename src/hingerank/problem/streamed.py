@@ -20,7 +20,7 @@ from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.design import RowsDesign, WindowPass
-from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, LossPoint, Pass, add_up, hessian_by_columns
+from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, Pass, Point, add_up, hessian_by_columns
 
 MATRICES = 4  # of d² numbers each, in which a Hessian is summed
 SAMPLE_BYTES = 1 << 26  # limit for the rows of a sample that are computed once and stored
@@ -216,7 +216,7 @@ class StreamedPass(BlockPass, WindowPass):
         part.shards = self._with_pairs([queries[a:b] for a, b in pairwise(edges)])
         return part
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         moments, gradient = self._run(w, score_pass)
         self.latest, self.used_by[0] = w, self
 
@@ -224,7 +224,7 @@ class StreamedPass(BlockPass, WindowPass):
             self._return_to(w)
             return self._run(v, curvature_pass)[1]
 
-        return LossPoint(self.loss.value(moments), gradient, curvature, moments)
+        return Point(w, self.loss.value(moments), gradient, curvature, moments)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         """The Hessian of the loss in w, from one block after another."""
@@ -271,7 +271,7 @@ class ListPass(BlockPass):
         self.curvatures: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
         self.latest: np.ndarray | None = None
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         w, self.latest = np.ascontiguousarray(w, np.float64), None
 
         def evaluate(first: int, last: int, s: np.ndarray) -> float:
@@ -293,7 +293,7 @@ class ListPass(BlockPass):
 
         value, gradient = self._swept(w, evaluate)
         self.latest = w
-        return LossPoint(value, gradient, curvature, None)
+        return Point(w, value, gradient, curvature)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         if stride > 1:

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from hingerank.arrays import Device, Tensor
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.problem import Design, LossPoint, Pass, PlainPass
+from hingerank.problem.problem import Design, Pass, PlainPass, Point
 
 
 class Slots:
@@ -207,9 +207,10 @@ class TorchPass(PlainPass):
         super().__init__(design, loss, preferences)
         self.there, self.windows, self.slots = design, loss, slots
 
-    def at(self, w: np.ndarray) -> LossPoint:
+    def at(self, w: np.ndarray) -> Point:
         design, here = self.there, sweep(self.windows, self.slots, self.there.away(w))
-        return LossPoint(
+        return Point(
+            w,
             here.value,
             design.home(here.gradient),
             lambda v: design.home(here.curvature(design.away(v))),

@@ -151,10 +151,14 @@ def newton_from(
         if run.measured == "gap":
             gap, least = objective.gap(point)
             figures["gap"] = run.relative(gap, point.value, least)
+        left = 1.0  # the factor by which the gradient must still fall
+        if figures[run.measured] > run.tol:
+            ratio = run.tol / figures[run.measured]
+            left = float(np.sqrt(ratio)) if run.measured == "gap" else ratio
         if model is not None and figures[run.measured] > run.tol:
-            here, goal = model.at(point.w), 0.5 * norm * remaining(run, figures)
+            here = model.at(point.w)
             step, forecast, used = conjugate_gradients(
-                here.curvature, point.gradient, radius, goal, None, inverse, CHEAP
+                here.curvature, point.gradient, radius, 0.5 * norm * left, None, inverse, CHEAP
             )
             products += used
             if tangents is not None and tangents.may_suffice(point, model.factor * forecast):
@@ -168,7 +172,6 @@ def newton_from(
         if model is None and hard and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         elif model is None:
-            left = remaining(run, figures)
             first = point.first() if point.first is not None and NEAR * left >= 1.0 else None
             step, forecast, used = conjugate_gradients(
                 point.curvature, point.gradient, radius, 0.5 * left * norm, first, inverse
@@ -183,12 +186,6 @@ def newton_from(
         if following is point or norm > PAYING * before:
             model = None
         point = following
-
-
-def remaining(run: Run, figures: Facts) -> float:
-    """The factor by which the gradient must still fall."""
-    ratio = run.tol / figures[run.measured]
-    return float(np.sqrt(ratio)) if run.measured == "gap" else ratio
 
 
 class TangentGap(Protocol):
