@@ -175,7 +175,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         solution = self._learn(X, preferences, watched, **how)
         keep_account(self, solution)
-        warn_weak(self, "C", solution)
+        if solution.weak:
+            warn_weak(self, "C", solution)
         return self
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:

@@ -119,12 +119,14 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     scale: str | None = None
     missing: str = "error"
     context: str | None = None
+    features: object = None
     # what fits learn of the rows, if anything
     scaler_: Scaler | None = None
     missing_: MissingValues | None = None
     # what classes differ in
     _farthest = MEMORY  # where rows may lie that a fit learns from: MEMORY, MAPPED or PARTS (rankers/sources.py)
     _scaled_type: type | None = None  # of scaled rows; None: that of the rows
+    _sees_spreads: bool = False  # whether a column with a wide spread dominates the others, unless a map changes them
 
     @classmethod
     @cache
@@ -139,10 +141,6 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def _scores(self, X: Matrix) -> np.ndarray:
         """One score per row of checked, scaled features."""
         raise NotImplementedError
-
-    def _sees_spreads(self) -> bool:
-        """Whether a column with a wide spread dominates the others."""
-        return False
 
     def _bytes_a_row(self) -> int:
         """Most memory that a fit takes for each mapped row, beside the file."""
@@ -388,10 +386,8 @@ class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
+    _sees_spreads = True
     coef_: np.ndarray
-
-    def _sees_spreads(self) -> bool:
-        return True
 
     def _scores(self, X: Matrix) -> np.ndarray:
         return X @ self.coef_.astype(X.dtype, copy=False)

@@ -69,7 +69,9 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
         given = given.copied(type(ranker).__name__)
     if sparse.issparse(given) and welcome.sparse:
         given = plain_csr(given)  # before scikit-learn converts it
-    _check_kind(given)
+    check_unmasked(given, "X")
+    if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
+        _check_kind(given)
     if isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
         options["ensure_all_finite"] = False
     try:
@@ -113,10 +115,7 @@ def _is_finite(X: np.ndarray) -> bool:
 
 
 def _check_kind(X: Matrix) -> None:
-    """A DataError about what scikit-learn would take for numbers: masked values, dates, and text such as 1_0."""
-    check_unmasked(X, "X")
-    if isinstance(X, np.ndarray) and X.dtype.kind == "f":
-        return
+    """A DataError about what scikit-learn would take for numbers: dates, and text such as 1_0."""
     columns = [str(kind).lower() for kind in getattr(X, "dtypes", ())]  # of a data frame, of pandas, polars or others
     date = next((kind for kind in columns if kind.startswith(("date", "time", "duration"))), None)
     if date is not None:
@@ -294,8 +293,8 @@ def warn_spreads(ranker: Ranker, spreads: np.ndarray) -> None:
 
 
 def warn_weak(ranker: Ranker, parameter: str, solution: Solution) -> None:
-    """A WeakFitWarning if the penalty keeps the weights so near 0 that the fit gains next to nothing."""
-    if not solution.weak or solution.certificate.status == "overflow":  # which is an error
+    """A WeakFitWarning that the penalty keeps the weights so near 0 that the fit gains next to nothing."""
+    if solution.certificate.status == "overflow":  # which is an error
         return
     value = getattr(ranker, f"{parameter}_", getattr(ranker, parameter))
     gain = max(0.0, solution.origin - solution.value) / abs(solution.origin)
@@ -369,7 +368,8 @@ class PreparedRows:
     scale: str | None
     missing: str
     context: str | None
-    _sees_spreads: Callable[[], bool]
+    features: object
+    _sees_spreads: bool
     _scaled_type: type | None
     _bytes_a_row: Callable[[], int]
 
@@ -390,7 +390,7 @@ class PreparedRows:
             X = self.missing_.filled(X)
         name = self._scaling()
         self.scaler_ = None if name is None else fitted(name, lambda scaler: scaler.fit(X, sample_weight=weight))
-        if name is None and self._sees_spreads():
+        if name is None and self._sees_spreads and self.features is None:
             warn_spreads(self, column_spreads(X))
         if name is None and self.context is None:
             return X
@@ -433,7 +433,7 @@ class PreparedRows:
             return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.of_sample else 1))
 
         name = self._scaling()
-        if name is None and self._sees_spreads():
+        if name is None and self._sees_spreads and self.features is None:
             warn_spreads(self, figures[3])
         return None if name is None else fitted(name, fit)
 

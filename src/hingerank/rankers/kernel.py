@@ -23,8 +23,9 @@ from hingerank.problem.mapped import features_design
 from hingerank.problem.torch_design import TorchDesign, TorchGram, check_device
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.linear import PairwiseRanker, solvers_by_loss
+from hingerank.rankers.problem_ranker import RowsSource
 from hingerank.rankers.rank_parameter import RankParameter
-from hingerank.rankers.sources import PARTS, RowsSource
+from hingerank.rankers.sources import PARTS
 from hingerank.solvers.kernel import kernel_dual, kernel_newton, kernel_smoothing
 
 WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
@@ -129,7 +130,8 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
             gram = Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
         return KernelProblem(gram, make_loss(self.loss), source.preferences)
 
-    def _sees_spreads(self):
+    @property
+    def _sees_spreads(self):  # type: ignore[override]
         return not self._given
 
     def _square(self, source: RowsSource) -> np.ndarray:
@@ -213,10 +215,8 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
     _training_only = ("callback",)
     _farthest = PARTS
+    _sees_spreads = True
     _of_map: tuple[str, ...]
-
-    def _sees_spreads(self):
-        return True
 
     def _new_map(self) -> FeatureMap:
         raise NotImplementedError

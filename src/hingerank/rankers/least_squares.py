@@ -18,7 +18,8 @@ from hingerank.problem.mapped import MappedRows, ScaledDesign
 from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import RankSVM
-from hingerank.rankers.sources import MAPPED, MEMORY, RowsSource, Source
+from hingerank.rankers.problem_ranker import RowsSource
+from hingerank.rankers.sources import MAPPED, MEMORY, Source
 from hingerank.solvers.newton import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
@@ -39,10 +40,8 @@ class LeastSquaresRanker(RankSVM):
     _training_only = ("callback",)
 
     def _problem(self, source):
-        make = self._design(source)
-        if source.kind == MEMORY and self._is_squares(source):
-            make = partial(make, by_rows=True)
-        design, preferences = source.pose(make)
+        by_rows = source.kind == MEMORY and self._is_squares(source)
+        design, preferences = source.pose(self._design(source, by_rows))
         return self._posed_on(source, design, self._loss(), preferences)
 
     def _is_squares(self, source: Source) -> bool:

@@ -16,13 +16,13 @@ from hingerank.features.maps import FeatureMap, check_width
 from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
-from hingerank.problem import Design, Problem
+from hingerank.problem import Design, Problem, RowsDesign
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, keep_account
 from hingerank.rankers.inputs import check_features
-from hingerank.rankers.problem_ranker import HasMultipliers, ProblemRanker, of_pairs, solve_in_rounds
-from hingerank.rankers.sources import PARTS, RowsSource, Source
+from hingerank.rankers.problem_ranker import HasMultipliers, ProblemRanker, RowsSource, of_pairs, solve_in_rounds
+from hingerank.rankers.sources import MEMORY, PARTS, Source
 from hingerank.rankers.winners import WinnersRanker
 from hingerank.renaming import renamed
 from hingerank.solvers.cutting_plane import cutting_planes
@@ -281,9 +281,6 @@ class RankSVM(PairwiseRanker, LinearRanker):
         self.callback = callback
         self.device = device
 
-    def _sees_spreads(self):
-        return self.features is None
-
     def _bytes_a_row(self):
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
@@ -294,15 +291,16 @@ class RankSVM(PairwiseRanker, LinearRanker):
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
-    def _design(self, source: Source) -> Callable[..., Design]:
-        """A function that makes a design of rows, or of what a feature map, fitted here, makes of them."""
-        self.features_, by_rows = None, self._solver() == "dual"
+    def _design(self, source: Source, by_rows: bool = False) -> Callable[..., Design]:
+        """A function that makes a design of rows, or of what a feature map, fitted here, makes of them; by_rows: for
+        a solver that needs single rows of it."""
+        self.features_, by_rows = None, by_rows or self._solver() == "dual"
         if self.device != "cpu":
             if self.features is not None or by_rows:
                 raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
             return partial(TorchDesign.of_rows, device=check_device(self.device))
         if self.features is None:
-            return partial(rows_design, by_rows=by_rows)
+            return RowsDesign if source.kind == MEMORY else partial(rows_design, by_rows=by_rows)
         rows, weight = source.sample()
         self.features_ = feature_map(self.features).fit(rows, sample_weight=weight)
         return partial(features_design, feature_map=self.features_, by_rows=by_rows)

@@ -1,4 +1,5 @@
-"""Rankers that are the optimum of a problem, paths of them over one of its parameters, and their multipliers."""
+"""Rankers that are the optimum of a problem on the rows of a source, paths of them over one of its parameters, and
+their multipliers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -6,19 +7,32 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import clone
 
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
-from hingerank.data.blocks import QueryBlocks
+from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.checks import positive, warn, whole
+from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses.rankings import RankDistanceLoss
 from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
 from hingerank.problem import Problem
+from hingerank.problem.least_squares import Sums
 from hingerank.problem.mapped import AroundProblem
 from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
-from hingerank.rankers.sources import PARTS, RowsInParts, RowsSource, Source, check_alone
+from hingerank.rankers.shapes import ShapeSample
+from hingerank.rankers.sources import (
+    MAPPED,
+    MEMORY,
+    PARTS,
+    ROWS_FOR_A_MAP,
+    RowsInParts,
+    SeenRows,
+    Source,
+    check_alone,
+)
 from hingerank.solvers.run import Solution
 
 USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
@@ -45,6 +59,42 @@ def chosen_C(C: object, problem: RankingProblem, times: float = USEFUL) -> float
         return positive("C", C)
     first = problem.first_C()
     return times * first if np.isfinite(first) else 1.0
+
+
+class RowsSource(Source):
+    """Rows of this process: a matrix, or a RowsView of a mapped file."""
+
+    def __init__(
+        self, X: Matrix, preferences: Preferences, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
+    ) -> None:
+        self.X, self.preferences, self.weight, self.blocks = X, preferences, weight, blocks
+        view = isinstance(X, RowsView)
+        self.kind, self.n_features = MAPPED if view else MEMORY, X.shape[1]
+        self.sparse = X.sparse if view else sparse.issparse(X)
+
+    def pose(self, make):
+        return make(self.X), self.preferences
+
+    def sample(self):
+        if self.kind == MEMORY:
+            return self.X, self.weight
+        rows = evenly(self.X.shape[0], ROWS_FOR_A_MAP)
+        return self.X[rows], None if self.weight is None else self.weight[rows]
+
+    def see(self):
+        rows, weight = self.sample()
+        return SeenRows(rows, weight, None, ShapeSample.at(self.X, self.preferences, self.weight))
+
+    def sums(self, design, preferences):
+        return Sums.of(design, preferences)
+
+    def matrix(self, why: str) -> Matrix:
+        """All rows as a matrix, without a copy if possible; why: what needs it, for an error about memory."""
+        return self.X.matrix(why) if self.kind == MAPPED else self.X
+
+    def copied(self, why: str) -> "RowsSource":
+        """The same rows in memory."""
+        return RowsSource(self.X.copied(why), self.preferences, self.weight, self.blocks)
 
 
 class ProblemRanker(BaseRanker):
@@ -157,7 +207,8 @@ class ProblemRanker(BaseRanker):
             self._take(replace(solution, w=problem.around + solution.w), source)
         else:
             self._take(solution, source)
-            warn_weak(self, self._strength, solution)
+            if solution.weak:
+                warn_weak(self, self._strength, solution)
 
     def _posed(self, source: Source) -> RankingProblem:
         """The problem at the ranker's own parameters; a warning if there is nothing to learn."""

@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 
 from hingerank.arrays import Facts, Matrix, Ranker
-from hingerank.data.blocks import QueryBlocks, evenly
+from hingerank.data.blocks import QueryBlocks
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Figures
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.least_squares import Sums
@@ -73,42 +71,6 @@ class Source(ABC):
         """Numbers of rows as they were given to fit."""
         blocks = self.blocks
         return rows if blocks is None or blocks.given is None else blocks.given[rows]
-
-
-class RowsSource(Source):
-    """Rows of this process: a matrix, or a RowsView of a mapped file."""
-
-    def __init__(
-        self, X: Matrix, preferences: Preferences, weight: np.ndarray | None = None, blocks: QueryBlocks | None = None
-    ) -> None:
-        self.X, self.preferences, self.weight, self.blocks = X, preferences, weight, blocks
-        view = isinstance(X, RowsView)
-        self.kind, self.n_features = MAPPED if view else MEMORY, X.shape[1]
-        self.sparse = X.sparse if view else sparse.issparse(X)
-
-    def pose(self, make):
-        return make(self.X), self.preferences
-
-    def sample(self):
-        if self.kind == MEMORY:
-            return self.X, self.weight
-        rows = evenly(self.X.shape[0], ROWS_FOR_A_MAP)
-        return self.X[rows], None if self.weight is None else self.weight[rows]
-
-    def see(self):
-        rows, weight = self.sample()
-        return SeenRows(rows, weight, None, ShapeSample.at(self.X, self.preferences, self.weight))
-
-    def sums(self, design, preferences):
-        return Sums.of(design, preferences)
-
-    def matrix(self, why: str) -> Matrix:
-        """All rows as a matrix, without a copy if possible; why: what needs it, for an error about memory."""
-        return self.X.matrix(why) if self.kind == MAPPED else self.X
-
-    def copied(self, why: str) -> "RowsSource":
-        """The same rows in memory."""
-        return RowsSource(self.X.copied(why), self.preferences, self.weight, self.blocks)
 
 
 class RowsInParts(ABC):
