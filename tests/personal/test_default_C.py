@@ -1,10 +1,12 @@
 """C where none is given: by what some users said and a fit did not see."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.personal.fold_in import ENOUGH_USERS, MULTIPLES, choose_multiple, held_back
+from hingerank.personal.fold_in import ENOUGH_USERS, MULTIPLES, held_back
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
 
@@ -68,14 +70,20 @@ def test_of_many_users_half_are_looked_at():
     assert len(learnt.users) == len(everything.users) == n // 2
 
 
-def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen():
-    tried = []
+@pytest.mark.parametrize(
+    "n_pairs, chosen, most",
+    [(1000, 0, len(MULTIPLES)), (909, 2, 4)],  # where 100 are wrong, 10 more or less are alike
+)
+def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen(n_pairs, chosen, most, monkeypatch):
+    data = hr.make_personal(5, 60, 4, 2, kind="ratings", per_user=20, seed=0)
+    learnt, tried = from_ratings(data.users, data.items, data.ratings, 60), []
+    whole = SimpleNamespace(n_pairs=learnt.n_pairs + n_pairs)
 
-    def right(multiple):
-        tried.append(multiple)
-        return 900.0 - 5 * abs(MULTIPLES.index(multiple) - 2)
+    def right(P, V, p, threads):
+        tried.append(p is whole)
+        return (900.0 - 5 * abs(sum(tried) - 3), 0) if p is whole else (0.0, 0)
 
-    assert choose_multiple(right, 1000) == MULTIPLES[0] and tried == list(MULTIPLES)  # 10 where 100 are wrong
-    tried.clear()
-    assert choose_multiple(right, 909) == MULTIPLES[2] and tried == list(MULTIPLES[:4])
-    assert choose_multiple(lambda multiple: multiple, 4000) == MULTIPLES[-1]
+    monkeypatch.setattr("hingerank.personal.factorized.held_back", lambda p, build: (learnt, whole))
+    monkeypatch.setattr("hingerank.personal.factorized.count_right", right)
+    multiple, _ = hr.PersonalRankSVM(rank=2)._multiple(data.item_features, learnt, np.eye(4)[:, :2])
+    assert multiple == MULTIPLES[chosen] and sum(tried) == most

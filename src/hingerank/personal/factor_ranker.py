@@ -13,7 +13,7 @@ from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.catalogue import ids_like
-from hingerank.personal.fold_in import Prior, fold_in, plain_prior
+from hingerank.personal.fold_in import NARROWING, Prior, fold_in
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.problem import item_vectors
 from hingerank.personal.rankers import PersonalRanker
@@ -149,14 +149,20 @@ class FactorRanker(PersonalRanker):
             raise ValueError("give ratings (one for each row of features), or winners and losers (rows of features)")
         return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
 
-    def _fold_in(self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None) -> np.ndarray:
-        """Return the weights of the users of `p`, with the prior of new users, or one around `known` weights."""
-        if self.prior_mean_ is None:
-            centre = np.zeros(self.basis_.shape[1]) if known is None else known
-            prior = plain_prior(centre, float(self.C_), self.loss == "hinge")
+    def _fold_in(
+        self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None, as_fitted: bool = False
+    ) -> np.ndarray:
+        """Return the weights of the users of `p`, with the prior of new users, or one around `known` weights.
+
+        as_fitted, or without such a prior: they minimise ½‖v - known‖² + C · loss, the objective of a fit (known is 0).
+        """
+        if as_fitted or self.prior_mean_ is None:
+            k, widths = self.basis_.shape[1], NARROWING if self.loss == "hinge" else (0.0,)
+            centre = np.zeros(k) if known is None else known
+            prior = Prior(centre, np.eye(k), float(self.C_), by_rating=False, widths=widths)
         else:
             prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
-        return fold_in(item_vectors(X, self.basis_), self._shared(X), p, prior)
+        return fold_in(self._place(X), self._shared(X), p, prior)
 
     def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         numbers = self._users().numbers(users)

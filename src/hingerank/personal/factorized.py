@@ -17,14 +17,12 @@ from hingerank.personal.clicks import choose_multiple as click_multiple
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
     LEAST_USERS,
+    MULTIPLES,
     USUAL,
     USUAL_MULTIPLE,
-    choose_multiple,
-    fold_in,
     forgotten_users,
     held_back,
     learn_strength,
-    plain_prior,
     spread_of_users,
 )
 from hingerank.personal.losses import PAIRS
@@ -225,8 +223,7 @@ class PersonalRankSVM(FactorRanker):
         X = self._rows(item_features)
         p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         if not basis:
-            prior = plain_prior(np.zeros(self.basis_.shape[1]), float(self.C_), self.loss == "hinge")
-            return self._put(p.users, fold_in(self._place(X), self._shared(X), p, prior), p.pairs > 0)
+            return self._put(p.users, self._fold_in(X, p, as_fitted=True), p.pairs > 0)
         numbers, new = self._users().numbers(p.users), self.user_weights_.mean(axis=0)
         V = np.where((numbers >= 0)[:, None], self.user_weights_[numbers], new)
         U = np.column_stack([self.basis_, self.coef_]) if self.shared else self.basis_
@@ -281,9 +278,19 @@ class PersonalRankSVM(FactorRanker):
             for draw in draws:
                 epoch = self._alternate(small, fitted, U, V, self.C_, tol=0.0, max_iter=PER_DRAW)
                 U, V, fitted = epoch.w, epoch.extra["V"], draw()
-            watch = self._watch(small, X if columns is None else X[:, columns], fitted, watched)
-            solution = self._alternate(small, fitted, U, V, self.C_, watch=lambda U: watch(U, V), **self._limits())
-            self._learn_prior(small, solution.w, solution.extra["V"], fitted)
+            judged, threads, wide = fitted.judged or fitted, asked_threads(self.n_jobs), X
+            if watched is not None:
+                order = UserIndex(fitted.users).known(watched.preferences.users)
+                wide = X if columns is None else X[:, columns]
+
+            def watch(U: np.ndarray) -> dict[str, float]:
+                found = None
+                if watched is not None:
+                    found = count_right(item_vectors(wide, U), V[order], watched.preferences, threads)
+                return accuracies(count_right(item_vectors(small, U), V, judged, threads), watched, found)
+
+            solution = self._alternate(small, fitted, U, V, self.C_, watch=watch, **self._limits())
+            self._learn_prior(small, solution.w, V, fitted)
         return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
     def _learn_parts(self, X: Matrix, packed: Any) -> Solution:
@@ -294,7 +301,7 @@ class PersonalRankSVM(FactorRanker):
             if self.C is None:
                 multiple, U = self._multiple(small, some, U)
                 self.C_ = multiple / self._gradient_norm(small, packed.power)
-            users = packed.begin(self.C_, U.shape[1], int(self.shared), self._width())
+            users = packed.begin(self.C_, U.shape[1], int(self.shared), WIDEST if self.loss == "hinge" else 0.0)
             solution = alternating(
                 users, U, watch=lambda U: accuracies((packed.right(U), packed.n_pairs), None, None), **self._limits()
             )
@@ -330,7 +337,9 @@ class PersonalRankSVM(FactorRanker):
 
     def _alternate(self, X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, C: float, **how: Any) -> Solution:
         """Improve U and V for these preferences; V is changed in place."""
-        users = LocalUsers(X, p, C, V, asked_threads(self.n_jobs), int(self.shared), self._width())
+        users = LocalUsers(
+            X, p, C, V, asked_threads(self.n_jobs), int(self.shared), WIDEST if self.loss == "hinge" else 0.0
+        )
         return alternating(users, U, **how)
 
     def _limits(self) -> dict[str, Any]:
@@ -361,33 +370,33 @@ class PersonalRankSVM(FactorRanker):
         return norm if self.loss == "squared_hinge" else 0.5 * norm
 
     def _multiple(self, X: Matrix, fitted: UserPreferences, U: np.ndarray) -> tuple[float, np.ndarray]:
-        """Choose the multiple of the smallest useful C by held-out data, from U: (multiple, basis to start from)."""
+        """Choose the multiple of the smallest useful C by held-out data, from U: (multiple, basis to start from).
+
+        It is the smallest that orders about as many held-out pairs correctly as the best one, where "about" is the
+        square root of the number that the best one orders wrongly. Larger ones are tried until one is clearly worse.
+        """
         parts = held_back(fitted, self._build(fitted, X.shape[0]))
         if parts is None:
             return USUAL_MULTIPLE, U
         (learnt, whole), threads = parts, asked_threads(self.n_jobs)
         norm, seen = self._gradient_norm(X, first_powers(X, learnt)), learnt.judged or learnt
-        V, found = start_of_users(len(learnt.users), U.shape[1], int(self.shared)), dict[float, np.ndarray]()
-
-        def right(multiple: float) -> float:
-            nonlocal U, V
-            reached = self._alternate(X, learnt, U, V, multiple / norm, tol=self.tol, max_iter=TRIED)
-            U, V = reached.w, reached.extra["V"]  # the next fit starts here
-            P, found[multiple] = item_vectors(X, U), U
-            return count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
-
-        chosen = choose_multiple(right, whole.n_pairs - seen.n_pairs)
-        return chosen, found[chosen]
+        V, n_pairs = start_of_users(len(learnt.users), U.shape[1], int(self.shared)), whole.n_pairs - seen.n_pairs
+        found = list[tuple[float, float, np.ndarray]]()  # the multiple, pairs in the right order, the basis
+        for multiple in MULTIPLES:  # each fit starts from the one before
+            U = self._alternate(X, learnt, U, V, multiple / norm, tol=self.tol, max_iter=TRIED).w
+            P = item_vectors(X, U)
+            right = count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
+            found.append((multiple, right, U))
+            best = max(right for _, right, _ in found)
+            enough = best - np.sqrt(max(0.0, n_pairs - best))
+            if right < enough:
+                break
+        return next((multiple, U) for multiple, right, U in found if right >= enough)
 
     def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
         """Return a function that makes preferences like `p` from users, items and ratings (or winners and losers)."""
-        if p.known.kind == PAIRS:
-            return lambda users, winners, losers: self._from_comparisons(users, winners, losers, n_items, None)
-        return lambda users, items, ratings: self._from_ratings(users, items, ratings, n_items)
-
-    def _width(self) -> float:
-        """Return the initial width of the rounded kink of the hinge; 0 for the squared hinge."""
-        return WIDEST if self.loss == "hinge" else 0.0
+        make: Callable[..., UserPreferences] = self._from_comparisons if p.known.kind == PAIRS else self._from_ratings
+        return lambda *given: make(*given, n_items)
 
     def _learn_prior(self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences) -> None:
         """Compute the prior of new users, and the weight of their ratings relative to it."""
@@ -408,21 +417,6 @@ class PersonalRankSVM(FactorRanker):
         P, shared = P[:, :k], P[:, k] if self.shared else None
         mean, root = spread_of_users(V, P, left.item)
         self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._build(fitted, len(P)))
-
-    def _watch(
-        self, small: Matrix, X: Matrix, fitted: UserPreferences, watched: Watched | None
-    ) -> Callable[[np.ndarray, np.ndarray], dict[str, float]]:
-        """Return a function for the accuracies in the trace: training on `small` features, watched pairs on X."""
-        judged, threads = fitted.judged or fitted, asked_threads(self.n_jobs)
-        order = None if watched is None else UserIndex(fitted.users).known(watched.preferences.users)
-
-        def watch(U: np.ndarray, V: np.ndarray) -> dict[str, float]:
-            found = None
-            if watched is not None:
-                found = count_right(item_vectors(X, U), V[order], watched.preferences, threads)
-            return accuracies(count_right(item_vectors(small, U), V, judged, threads), watched, found)
-
-        return watch
 
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
@@ -476,5 +470,7 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, weight=weight, targets=True)
 
-    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+    def _from_comparisons(
+        self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None
+    ) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.losses import GRADES, PAIRS, TARGETS, Known
+from hingerank.personal.losses import GRADES, PAIRS, TARGETS
 from hingerank.personal.passes import RIGHT, users_pass, users_step
 from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within, rows_of
 from hingerank.personal.problem import blocks_of, gram
@@ -60,11 +60,6 @@ class Prior:
     widths: tuple[float, ...] = (0.0,)
 
 
-def plain_prior(mean: np.ndarray, C: float, hinge: bool = False) -> Prior:
-    """Return the prior of ½‖v - mean‖² + C · loss, the objective of a fit, whose mean is 0."""
-    return Prior(mean, np.eye(len(mean)), C, by_rating=False, widths=NARROWING if hinge else (0.0,))
-
-
 def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior: Prior) -> np.ndarray:
     """Return the weights of every user of `p`, by rows.
 
@@ -79,8 +74,15 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
     Q, k = np.column_stack([P @ prior.root, fixed]), prior.root.shape[1]
     V, scores = np.zeros((len(p.users), k + 1)), np.empty(len(p.item), np.float32)
     V[:, k] = 1.0
-    known = _by_rating(p) if prior.by_rating else p.known
-    centre, C = np.zeros(k), float(prior.strength)
+    known, centre, C = p.known, np.zeros(k), float(prior.strength)
+    if prior.by_rating:  # a user's pairs together have the weight of the user's rows, and less if these are few
+        rows, pairs = p.mass
+        trust = np.minimum(1.0, rows / ENOUGH)
+        if known.kind == TARGETS:
+            weight = np.repeat(trust, np.diff(p.start))
+            known = known._replace(weight=weight * known.weight if len(known.weight) else weight)
+        else:
+            known = known._replace(scale=trust * rows / np.where(pairs > 0, pairs, 1.0))
 
     def learn(users: tuple[int, int]) -> None:
         for width in prior.widths:
@@ -89,16 +91,6 @@ def fold_in(P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, prior:
 
     run_shards(learn, cut_shards(p.start, ROWS_PER_SHARD))
     return prior.mean + V[:, :k] @ prior.root.T
-
-
-def _by_rating(p: UserPreferences) -> Known:
-    """Scale the loss: a user's pairs together have the weight of the user's rows, and less if these are few."""
-    rows, pairs = p.mass
-    trust = np.minimum(1.0, rows / ENOUGH)
-    if p.known.kind == TARGETS:
-        weight = np.repeat(trust, np.diff(p.start))
-        return p.known._replace(weight=weight * p.known.weight if len(p.known.weight) else weight)
-    return p.known._replace(scale=trust * rows / np.where(pairs > 0, pairs, 1.0))
 
 
 def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -154,11 +146,11 @@ def learn_strength(
         if parts is None:
             continue
         little, rest = parts
-        order, everyone = _order(little, rest), np.arange(len(little.users))
+        order = np.argsort(little.users)[rest.users]  # users are numbered in both, in different orders
         right = np.empty((1 + len(STRENGTHS), len(order)))
         for row, strength in enumerate((0.0, *STRENGTHS)):
-            V = fold_in(P, shared, little.take(everyone), Prior(mean, root, strength))[order]
-            right[row] = right_of_users(P, shared, V, rest)
+            told = little.take(np.arange(len(little.users)))
+            right[row] = right_of_users(P, shared, fold_in(P, shared, told, Prior(mean, root, strength))[order], rest)
         changes.append((right[1:] - right[0]) / max(1, rest.n_pairs))  # contribution of each user to the fraction
     if not changes:
         return USUAL
@@ -222,13 +214,6 @@ def few_and_rest(
     return build(users[few], items[few], values[few]), rest
 
 
-def _order(little: UserPreferences, rest: UserPreferences) -> np.ndarray:
-    """Return the numbers in `little` of the users of `rest`."""
-    number = np.empty(len(little.users), np.int64)
-    number[little.users] = np.arange(len(little.users))
-    return number[rest.users]
-
-
 def held_back(
     p: UserPreferences, build: Callable[..., UserPreferences], seed: int = 0
 ) -> tuple[UserPreferences, UserPreferences] | None:
@@ -255,28 +240,3 @@ def held_back(
     rank = places_within(users, rng.random(len(rows)))  # a random order within each user
     learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
     return learnt, (p.judged or p).take(some)
-
-
-def choose_multiple(right: Callable[[float], float], n_pairs: float) -> float:
-    """Return the smallest multiple that orders about as many held-out pairs correctly as the best one.
-
-    Larger multiples are tried until one is clearly worse.
-
-    Parameters
-    ----------
-    right : function of a multiple: the number of held-out pairs that a fit with it orders correctly
-        It is called with increasing multiples.
-    n_pairs : number of held-out pairs; "about" is the square root of the number that the best one orders wrongly
-
-    Examples
-    --------
-    >>> choose_multiple({5.0: 64.0, 25.0: 83.0, 125.0: 84.0, 625.0: 79.0}.get, 100)
-    25.0
-    """
-    found: dict[float, float] = {}
-    for multiple in MULTIPLES:
-        found[multiple] = right(multiple)
-        enough = max(found.values()) - np.sqrt(max(0.0, n_pairs - max(found.values())))
-        if found[multiple] < enough:
-            break
-    return next(multiple for multiple in MULTIPLES if found[multiple] >= enough)

@@ -153,7 +153,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)
 
-    def _from_comparisons(self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any) -> UserPreferences:
+    def _from_comparisons(
+        self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None
+    ) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
     def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
