@@ -1,22 +1,25 @@
 """Losses other than hinges over queries first:last, with their gradients and curvature, in score space.
 
-Smooth pair losses over the grade tree: logistic and fidelity (pairs are visited, not stored), squared and exponential
-(a node's pairs factor into sums). Listwise losses: top-one cross entropy and the Plackett-Luce likelihood with grades
-as ordered groups. Pair losses weighted by the change of NDCG under a swap.
+Pair losses over the grade tree: logistic, fidelity and squared hinge (pairs are visited, not stored, and may have
+further weights), squared and exponential (a node's pairs factor into sums). Listwise losses: top-one cross entropy and
+the Plackett-Luce likelihood with grades as ordered groups. Pair losses weighted by the change of NDCG under a swap.
 """
 
 import numpy as np
 
-from hingerank.kernels.compiled import inner, kernel, with_room
+from hingerank.kernels.compiled import chosen, inner, kernel, with_room
 from hingerank.kernels.order import order_blocks
 from hingerank.kernels.sweeps import leaf_borders, own_weight
 
-LOGISTIC, FIDELITY = 0, 1
+LOGISTIC, FIDELITY, SQUARED_HINGE = 0, 1, 2
 
 
 @inner
 def smooth_terms(kind, t):
-    """(l, -l', l'') at t of log(1 + exp(-t)) or of 1 - sqrt(sigma), sigma = 1 / (1 + exp(-t))."""
+    """(l, -l', l'') at t of log(1 + exp(-t)), of 1 - sqrt(sigma), sigma = 1 / (1 + exp(-t)), or of max(1 - t, 0)^2."""
+    if kind == SQUARED_HINGE:
+        gap = max(1.0 - t, 0.0)
+        return gap * gap, 2.0 * gap, 2.0 if t < 1.0 else 0.0
     e = np.exp(-abs(t))
     larger = 1.0 / (1.0 + e)
     miss = larger if t < 0.0 else e * larger  # 1 - sigma
@@ -27,9 +30,27 @@ def smooth_terms(kind, t):
     return miss / (1.0 + root), 0.5 * root * miss, 0.25 * root * miss * (3.0 * hit - 1.0)
 
 
+@chosen
+def further_weight(about, i, j):
+    """The weight of a pair besides that of the tree: (gain_i - gain_j) · table[|rank_i - rank_j|] if these are given.
+
+    The ranks come from another fit, while windows of active pairs follow the scores here. No single sort orders both,
+    so every pair is visited, and none is stored.
+    """
+
+    def none(about, i, j):
+        return 1.0
+
+    def by_ranks(about, i, j):
+        gain, place, table = about
+        return (gain[i] - gain[j]) * table[abs(place[i] - place[j])]
+
+    return none if len(about) == 0 else by_ranks
+
+
 @kernel
-def smooth_pass(kind, s, first, last, tree, z, diagonal):
-    """Sum of l(s_i - s_j) over pairs; z = gradient, diagonal = that of the Hessian. O(n_q^2) time."""
+def smooth_pass(kind, s, about, first, last, tree, z, diagonal):
+    """Sum of weight · l(s_i - s_j) over pairs; z = gradient, diagonal = that of the Hessian. O(n_q^2) time."""
     value = 0.0
     for q in range(first, last):
         lo = tree.offsets[q]
@@ -43,7 +64,7 @@ def smooth_pass(kind, s, first, last, tree, z, diagonal):
                     if pj == pi:
                         continue
                     j = lo + tree.perm[pj]
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
+                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj] * further_weight(about, i, j)
                     cost, force, second = smooth_terms(kind, s[i] - s[j])
                     value += weight * cost
                     slope += weight * force
@@ -56,8 +77,8 @@ def smooth_pass(kind, s, first, last, tree, z, diagonal):
 
 
 @kernel
-def smooth_curvature_pass(kind, s, v, first, last, tree, z):
-    """z = (Hessian of the sum of l(s_i - s_j) at s) v. O(n_q^2) time."""
+def smooth_curvature_pass(kind, s, v, about, first, last, tree, z):
+    """z = (Hessian of the sum of weight · l(s_i - s_j) at s) v. O(n_q^2) time."""
     for q in range(first, last):
         lo = tree.offsets[q]
         z[lo : tree.offsets[q + 1]] = 0.0
@@ -67,7 +88,7 @@ def smooth_curvature_pass(kind, s, v, first, last, tree, z):
                 total = 0.0
                 for pj in range(tree.node[k, 0], tree.node[k, 1]):
                     j = lo + tree.perm[pj]
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
+                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj] * further_weight(about, i, j)
                     force = weight * smooth_terms(kind, s[i] - s[j])[2] * (v[i] - v[j])
                     total += force
                     z[j] -= force

@@ -226,11 +226,15 @@ class VisitedPairs(PairLoss):
     kind: int
 
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
-        kind, tree, shards = self.kind, preferences.tree, preferences.shards
-        z, diagonal = np.empty_like(s), np.empty_like(s)
-        values = run_shards(lambda ab: smooth_pass(kind, s, *ab, tree, z, diagonal), shards)
-        curvature = product_by(lambda v, ab, out: smooth_curvature_pass(kind, s, v, *ab, tree, out), shards)
-        return LossAt(float(sum(values)), z, curvature, diagonal)
+        return visit_pairs(self.kind, s, preferences)
+
+
+def visit_pairs(kind: int, s: Floats, preferences: QueryPreferences, about: tuple[np.ndarray, ...] = ()) -> LossAt:
+    """The sum over all pairs; `about` is what their further weights are computed from (`further_weight`)."""
+    tree, shards, (z, diagonal) = preferences.tree, preferences.shards, np.empty((2, len(s)))
+    values = run_shards(lambda ab: smooth_pass(kind, s, about, *ab, tree, z, diagonal), shards)
+    curvature = product_by(lambda v, ab, out: smooth_curvature_pass(kind, s, v, about, *ab, tree, out), shards)
+    return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
 class Logistic(VisitedPairs):

@@ -4,19 +4,11 @@ the distance of their ranks."""
 import numpy as np
 
 from hingerank.arrays import Floats
-from hingerank.kernels.rankings import (
-    KINDS,
-    average_precision_pass,
-    distance_curvature_pass,
-    distance_pass,
-    distance_table,
-    lambda_curvature_pass,
-    lambda_pass,
-    soft_ndcg_pass,
-)
+from hingerank.kernels.losses import LOGISTIC, SQUARED_HINGE
+from hingerank.kernels.rankings import average_precision_pass, lambda_curvature_pass, lambda_pass, soft_ndcg_pass
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.lists import ListLoss, NdcgSwaps, list_weights
-from hingerank.losses.pairs import Loss, LossAt, PairLoss, product_by
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, product_by, visit_pairs
 from hingerank.preferences import GradedPreferences, QueryPreferences
 
 
@@ -108,6 +100,9 @@ class LambdaLoss(ListLoss):
         return LossAt(float(sum(values)), z, curvature, diagonal)
 
 
+KINDS = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}  # losses of pairs that may be weighted by their ranks
+
+
 class RankDistanceLoss(PairLoss):
     """sum over pairs of  c_ij l(s_i - s_j),  c_ij ∝ |2^y_i - 2^y_j| / DCG* · |1/log2(1 + d) - 1/log2(2 + d)|,
 
@@ -127,7 +122,7 @@ class RankDistanceLoss(PairLoss):
     def __init__(self, inner: Loss, preferences: GradedPreferences, scores: Floats):
         if not isinstance(inner, PairLoss) or inner.name not in KINDS:
             raise ValueError(f"pair_weight='ndcg' does not support the loss {inner.name!r}: use {' or '.join(KINDS)}")
-        self.inner, self.kind, self.ranked = inner, KINDS[inner.name], preferences
+        self.inner, self.ranked = inner, preferences
         self.gain = NdcgSwaps(preferences).gain if preferences.n_items else np.empty(0)
         offsets = preferences.offsets
         query = np.repeat(np.arange(preferences.n_queries), np.diff(offsets))
@@ -147,8 +142,14 @@ class RankDistanceLoss(PairLoss):
             raise ValueError(
                 "these pair weights belong to other rows: make a RankDistanceLoss from the preferences of these rows"
             )
-        kind, tree, shards = self.kind, preferences.tree, preferences.shards
-        about, (z, diagonal) = (self.gain, self.place, self.table), np.empty((2, len(s)))
-        values = run_shards(lambda ab: distance_pass(kind, s, *about, *ab, tree, z, diagonal), shards)
-        curvature = product_by(lambda v, ab, out: distance_curvature_pass(kind, s, v, *about, *ab, tree, out), shards)
-        return LossAt(float(sum(values)), z, curvature, diagonal)
+        return visit_pairs(KINDS[self.inner.name], s, preferences, (self.gain, self.place, self.table))
+
+
+def distance_table(longest: int) -> np.ndarray:
+    """1/log2(1 + d) - 1/log2(2 + d) for d = 0 ... longest, 0 at 0: the largest change of DCG by a swap at distance d.
+
+    >>> distance_table(2).round(3).tolist()
+    [0.0, 0.369, 0.131]
+    """
+    discount = 1.0 / np.log2(1.0 + np.arange(1, longest + 2))
+    return np.concatenate(([0.0], discount[:-1] - discount[1:]))
