@@ -11,16 +11,16 @@ a `Task` fits a ranker and measures it on validation, or fits the chosen one and
 import warnings
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hingerank.arrays import Given, Ranker
+from hingerank.arrays import Given
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
-from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes
 from hingerank.lab.methods import Method
@@ -36,7 +36,7 @@ from hingerank.lab.run_folder import (
     read_header,
     write_header,
 )
-from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measure, usual_measures
+from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measures
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
 from hingerank.metrics.measure import Measure, MeasureLike, measure_name
@@ -126,12 +126,10 @@ def compare(
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
     rows = folds[0].rows
-    measure = usual_measure(rows) if measure is None else measure
-    if measures is None:
-        measures = usual_measures(measure, rows)
-    elif isinstance(measures, str | Measure) or callable(measures):
+    measure, usual = usual_measures(measure, rows)
+    if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
-    wanted = check_measures([measure, *measures], rows)
+    wanted = check_measures([measure, *(usual if measures is None else measures)], rows)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         names = [measure_name(given) for given in wanted]
@@ -162,18 +160,17 @@ def _run(
 ) -> None:
     valid = current(header, file.records)
     known = {_key(record): record for record in valid if not (retry_failed and record["error"])}
-    called = [method.name for method in methods]
     marks = {name: definition[CODE][-1] for name, definition in header["methods"].items() if CODE in definition}
     places = [(fold, size) for size in reversed(plan.sizes) for fold in range(len(plan.folds))]
     studies = [_Study(method, fold, size, plan, known) for fold, size in places for method in methods]
-    queue: deque[Task] = deque(task for study in studies for task in study.tasks())
     owner = {(study.method.name, study.fold, study.size): study for study in studies}
+    queue: deque[Task] = deque(task for study in studies for task in study.due())
     count = min(workers or thread_count(), max(1, len(queue)))
     with Workers(count, plan, patient=workers is None) as pool:
 
         def tell() -> None:
             if progress is not None:
-                counts = dict.fromkeys(called, (0, 0))
+                counts = {method.name: (0, 0) for method in methods}
                 for study in studies:
                     (done, expected), (so_far, total) = study.counts(), counts[study.method.name]
                     counts[study.method.name] = so_far + done, total + expected
@@ -189,7 +186,9 @@ def _run(
                 fresh = [record | {CODE: marks[task.method.name]} for record in records if _key(record) not in known]
                 file.append(fresh)
                 known.update((_key(record), record) for record in fresh)
-                queue.extendleft(owner[task.method.name, task.fold, task.size].tasks())
+                study = owner[task.method.name, task.fold, task.size]
+                study.running -= 1
+                queue.extendleft([] if study.running else study.due())
         tell()
 
 
@@ -201,61 +200,60 @@ class _Study:
     ) -> None:
         self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
         self.seeds = range(plan.seed, plan.seed + (plan.seeds if method.is_random else 1))
-        self.single = method.search.size <= 1
-        self.proposals = method.search.propose(plan.seed + zlib.crc32(method.name.encode()))
-        self.batch: list[Setting] = next(self.proposals)
-        self.issued = False
+        self.running = 0
+        self.batch: list[Setting] = []  # settings that are being tried
         self.tried: list[tuple[Setting, float | None]] = []
+        self.chosen: Setting | None = None
         self.hopeless = False  # every setting failed: there is nothing to test
-        self.chosen: Setting | None = self.batch[0] if self.single else None
+        self._steps = self._walk()
+
+    def due(self) -> list[Task]:
+        """The next tasks, once all before have ended; none at the end."""
+        tasks = next(self._steps, [])
+        self.running = len(tasks)
+        return tasks
+
+    def _walk(self) -> Iterator[list[Task]]:
+        """Tasks that can run side by side, and once they have ended the next ones."""
+        search, place = self.method.search, (self.method, self.fold)
+        proposals = search.propose(self.plan.seed + zlib.crc32(self.method.name.encode()))
+        self.batch = next(proposals)
+        if search.size <= 1:
+            self.chosen, self.batch = self.batch[0], []
+        while self.batch:
+            missing = {canonical(s) for s in self.batch if self._key("validation", s) not in self.known}
+            if missing:
+                groups = self.method.batches(list({canonical(s): s for s in self.batch}.values()))
+                due = [group for group in groups if any(canonical(s) in missing for s in group)]
+                yield [Task("validation", *place, group, self.plan.seed, self.size) for group in due]
+            values = [self.known[self._key("validation", setting)]["value"] for setting in self.batch]
+            self.tried.extend(zip(self.batch, values))
+            self.batch = []
+            with suppress(StopIteration):
+                self.batch = proposals.send(values)
+        worked = [(setting, value) for setting, value in self.tried if value is not None]
+        self.hopeless = bool(self.tried) and not worked
+        if worked:
+            self.chosen = search.choose(worked)
+        if self.chosen is not None:
+            yield [Task("test", *place, [self.chosen], seed, self.size) for seed in self._untested()]
 
     def counts(self) -> tuple[int, int]:
         """Results that are known, and those to expect, as far as the search is done."""
         tested = len(self.seeds) - (0 if self.hopeless else len(self._untested()))
-        if self.single:
+        if self.method.search.size <= 1:
             return tested, len(self.seeds)
         validated = len(self.tried) + sum(self._key("validation", s) in self.known for s in self.batch)
         expected = max(self.method.search.size, len(self.tried) + len(self.batch))
         return validated + tested, expected + len(self.seeds)
 
-    def tasks(self) -> list[Task]:
-        """Tasks to run now; empty while others are running, and at the end."""
-        while self.chosen is None and not self.hopeless:
-            missing = {canonical(s): s for s in self.batch if self._key("validation", s) not in self.known}
-            if missing:
-                if self.issued:
-                    return []
-                self.issued = True
-                groups = self.method.batches(list({canonical(s): s for s in self.batch}.values()))
-                due = [group for group in groups if any(canonical(s) in missing for s in group)]
-                return [self._task("validation", group, self.plan.seed) for group in due]
-            self._next_batch()
-        if self.chosen is not None and not self.issued:
-            self.issued = True
-            return [self._task("test", [self.chosen], seed) for seed in self._untested()]
-        return []
-
-    def _task(self, kind: str, settings: list[Setting], seed: int) -> Task:
-        return Task(kind, self.method, self.fold, settings, seed, self.size)
-
     def _untested(self) -> list[int]:
         """Seeds without a test result."""
         return [s for s in self.seeds if self.chosen is None or self._key("test", self.chosen, s) not in self.known]
 
-    def _next_batch(self) -> None:
-        values = [self.known[self._key("validation", setting)]["value"] for setting in self.batch]
-        self.tried.extend(zip(self.batch, values))
-        self.issued, self.batch = False, []
-        try:
-            self.batch = self.proposals.send(values)
-        except StopIteration:
-            worked = [(setting, value) for setting, value in self.tried if value is not None]
-            self.hopeless = not worked
-            self.chosen = self.method.search.choose(worked) if worked else None
-
     def _key(self, kind: str, setting: Setting, seed: int | None = None) -> Key:
-        seed, fold = self.plan.seed if seed is None else seed, self.plan.folds[self.fold].name
-        return kind, self.method.name, fold, canonical(setting), seed, self.size
+        place = {"kind": kind, "method": self.method.name, "fold": self.plan.folds[self.fold].name, "size": self.size}
+        return _key({**place, "setting": setting, "seed": self.plan.seed if seed is None else seed})
 
 
 def _key(record: Record) -> Key:
@@ -298,14 +296,13 @@ def scored_folds(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
             learn(ranker, fold.part("train"))
-        parts = {name: _scored(fold.part(name), ranker) for name in PARTS}
+        parts = {}
+        for name in PARTS:
+            data = fold.part(name)
+            if not isinstance(data, TopicRows):
+                raise ValueError("a first stage is for topics: give folds of DiverseData")
+            # one topic at a time: the last digits of products of matrices depend on the rows beside a row
+            alone = (topic_rows([topic], data.top) for topic in data.topics)
+            parts[name] = with_scores(data, np.concatenate([score_rows(ranker, topic) for topic in alone]))
         found.append(Fold(fold.name, **parts, shared_queries=fold.shared_queries))
     return found
-
-
-def _scored(data: RankingData, ranker: Ranker) -> TopicRows:
-    if not isinstance(data, TopicRows):
-        raise ValueError("a first stage is for topics: give folds of DiverseData")
-    # one topic at a time: the last digits of products of matrices depend on the rows beside a row
-    alone = (topic_rows([topic], data.top) for topic in data.topics)
-    return with_scores(data, np.concatenate([score_rows(ranker, topic) for topic in alone]))

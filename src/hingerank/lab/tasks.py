@@ -27,7 +27,7 @@ from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.top_n import parse_list_measure
 from hingerank.search.folds import fit_settings
 from hingerank.search.settings import Setting
-from hingerank.solvers.run import Certificate, Entry
+from hingerank.solvers.run import Certificate
 
 TRACE_POINTS = 200
 
@@ -90,33 +90,36 @@ class Task:
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
         make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
         for fit in fit_settings(make, self.settings, self.method.paths, rows, partial(learn, train=train)):
-            error = None if fit.error is None else _name(fit.error)
             warned = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in fit.warned))
-            about: Record = {"seconds": fit.seconds, "error": error, "warnings": warned}
+            about: Record = {"seconds": fit.seconds, "error": None, "warnings": warned}
             about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
-            if fit.error is None:
-                try:
-                    scores, found = (self._validated if self.kind == "validation" else self._tested)(fit.ranker, plan)
+            error, scores = fit.error, None
+            try:
+                if error is None and self.kind == "validation":
+                    about |= self._validated(fit.ranker, plan)
+                elif error is None:
+                    scores, found = self._tested(fit.ranker, plan)
                     about |= found
-                except Exception as problem:
-                    about["error"] = _name(problem)
-                else:
-                    about |= self._kept(fit.ranker, scores, plan) if self.kind == "test" else {}
+            except Exception as problem:
+                error = problem
+            if error is not None:
+                about["error"] = f"{type(error).__name__}: {error}"
+            if scores is not None:
+                about |= self._kept(fit.ranker, scores, plan)
             records.append(self._record(plan, fit.setting, **about))
         return records
 
-    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
+    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> Record:
         """The mean of the choosing measure over the validation queries."""
         data = plan.part(self.fold, "validation")
-        scores = score_rows(ranker, data)
-        ((name, values),) = query_values(data, scores, [plan.measure]).items()
+        ((name, values),) = query_values(data, score_rows(ranker, data), [plan.measure]).items()
         value = mean_over_queries(values)
         if not np.isfinite(value):
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
-        return scores, {"value": value}
+        return {"value": value}
 
     def _tested(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
-        """The measures of every test query, NaN where one is not defined for it."""
+        """Scores, and the measures of every test query, NaN where one is not defined for it."""
         data = plan.part(self.fold, "test")
         start = time.perf_counter()
         scores = score_rows(ranker, data)
@@ -127,10 +130,13 @@ class Task:
 
     def _kept(self, ranker: Ranker, scores: np.ndarray, plan: ComparisonPlan) -> Record:
         """What to keep of the ranker that was tested; scores and weights go to a file of the run's folder."""
-        certificate = getattr(ranker, "certificate_", None)
+        certificate, trace = getattr(ranker, "certificate_", None), getattr(ranker, "trace_", None)
+        if not isinstance(trace, (list, tuple)):
+            trace = []
+        thin = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), TRACE_POINTS)).astype(int))  # with both ends
         about = {
             "certificate": plain(certificate.to_dict() if isinstance(certificate, Certificate) else certificate),
-            "trace": _thin(getattr(ranker, "trace_", None)),
+            "trace": [plain(trace[i]) for i in thin],
         }
         if plan.folder is not None:
             name = plan.folds[self.fold].name
@@ -154,18 +160,6 @@ class Task:
             "versions": versions(),
             **rest,
         }
-
-
-def _thin(trace: object) -> list[Entry]:
-    """At most TRACE_POINTS entries of a trace, the first and the last among them."""
-    if not isinstance(trace, (list, tuple)) or not trace:
-        return []
-    places = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), TRACE_POINTS)).astype(int))
-    return [plain(trace[i]) for i in places]
-
-
-def _name(problem: BaseException) -> str:
-    return f"{type(problem).__name__}: {problem}"
 
 
 def learn(ranker: Ranker, train: RankingData) -> None:
@@ -227,18 +221,14 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
     return list(found.values())
 
 
-def usual_measure(data: RankingData) -> str:
-    """The default measure that chooses settings."""
+def usual_measures(measure: MeasureLike | None, data: RankingData) -> tuple[MeasureLike, list[str]]:
+    """The measure that chooses settings, the usual one for None, and those on test in addition to it."""
     if isinstance(data, ListRows):
-        return LIST_MEASURE
-    return MEASURE if isinstance(data, TopicRows) else "ndcg@10"
-
-
-def usual_measures(measure: MeasureLike, data: RankingData) -> list[str]:
-    """Measures on test in addition to the one that chooses."""
-    if isinstance(data, ListRows | TopicRows):
-        return list(LIST_MEASURES if isinstance(data, ListRows) else MEASURES)
-    return default_measures(measure if isinstance(measure, str) else usual_measure(data))
+        return LIST_MEASURE if measure is None else measure, LIST_MEASURES
+    if isinstance(data, TopicRows):
+        return MEASURE if measure is None else measure, list(MEASURES)
+    measure = "ndcg@10" if measure is None else measure
+    return measure, default_measures(measure if isinstance(measure, str) else "ndcg@10")
 
 
 def default_measures(measure: str) -> list[str]:

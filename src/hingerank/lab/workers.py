@@ -11,9 +11,9 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,21 +64,31 @@ class Workers:
         self.running[future] = task
 
     def _send(self, task: Task, count: int) -> Future[list[Record]]:
+        """Run a task in another process; the plan is written once, and workers map its arrays, uncopied."""
+        if self._executor is None:
+            from joblib.externals.loky import ProcessPoolExecutor
+
+            limits = dict.fromkeys([VARIABLE, *(f"{name}_THREADS" for name in OTHERS)], self._threads)
+            self._executor = ProcessPoolExecutor(count, env=limits, initializer=_watch_parent, initargs=(os.getpid(),))
+        if self._folder is None:
+            import joblib
+
+            place = self.plan.folder or Path(tempfile.gettempdir())
+            place.mkdir(parents=True, exist_ok=True)
+            self._folder = self._open.enter_context(scratch_folder(place))
+            joblib.dump(self.plan, self._folder / "plan")
         # measures go with every task, not in the plan's file: loky sends whole what a notebook defines
-        measures = self.plan.measure, self.plan.measures
-        return self._pool(count).submit(_work, self._plan_file(), task, *measures)
+        return self._executor.submit(_work, str(self._folder / "plan"), task, self.plan.measure, self.plan.measures)
 
     def wait(self) -> Finished:
         """Wait for at least one task, and give all that are finished."""
-        finished: Finished = []
         if self._here:
             task = self.running.pop(next(iter(self.running)))
-            with _limited(self._threads):
-                finished.append((task, task.run(self.plan)))
             self._done_here += 1
-            return finished
+            return [(task, self._run_here(task))]
         from concurrent.futures.process import BrokenProcessPool
 
+        finished: Finished = []
         dead = []
         done, _ = wait(self.running, return_when=FIRST_COMPLETED)
         for future in done:
@@ -88,55 +98,39 @@ class Workers:
             except BrokenProcessPool:
                 dead.append(task)
             except Exception as error:  # a ranker, or its result, that cannot be sent to another process
-                self._warn(task, error)
-                with _limited(self._threads):
-                    finished.append((task, task.run(self.plan)))
+                if not self._warned:
+                    self._warned = True
+                    warnings.warn(
+                        f"{task} cannot run in another process and runs in this one, as with workers=1: a ranker, its "
+                        f"settings and its measures must be picklable ({type(error).__name__}: {error})",
+                        stacklevel=3,
+                    )
+                finished.append((task, self._run_here(task)))
         if dead:
             dead.extend(self.running.values())
             self.running.clear()
-            finished.extend(self._one_by_one(dead))
+            self._stop()
+            for task in dead:  # one by one, to find which one kills its worker
+                try:
+                    finished.append((task, self._send(task, 1).result()))
+                except Exception:
+                    message = "the worker process died: out of memory, or a crash in compiled code"
+                    finished.append((task, task.failed(self.plan, message)))
+                    self._stop()
+            self._stop()
         return finished
 
-    def _warn(self, task: Task, error: Exception) -> None:
-        if not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"{task} cannot run in another process and runs in this one, as with workers=1: a ranker, its settings "
-                f"and its measures must be picklable ({type(error).__name__}: {error})",
-                stacklevel=4,
-            )
-
-    def _one_by_one(self, tasks: list[Task]) -> Finished:
-        finished: Finished = []
-        self._stop()
-        for task in tasks:
-            try:
-                finished.append((task, self._send(task, 1).result()))
-            except Exception:
-                message = "the worker process died: out of memory, or a crash in compiled code"
-                finished.append((task, task.failed(self.plan, message)))
-                self._stop()
-        self._stop()
-        return finished
-
-    def _pool(self, count: int) -> "ProcessPoolExecutor":
-        if self._executor is None:
-            from joblib.externals.loky import ProcessPoolExecutor
-
-            limits = dict.fromkeys([VARIABLE, *(f"{name}_THREADS" for name in OTHERS)], self._threads)
-            self._executor = ProcessPoolExecutor(count, env=limits, initializer=_watch_parent, initargs=(os.getpid(),))
-        return self._executor
-
-    def _plan_file(self) -> str:
-        """The plan, written once into the run's own folder or a temporary one; workers map its arrays, uncopied."""
-        if self._folder is None:
-            import joblib
-
-            place = self.plan.folder or Path(tempfile.gettempdir())
-            place.mkdir(parents=True, exist_ok=True)
-            self._folder = self._open.enter_context(scratch_folder(place))
-            joblib.dump(self.plan, self._folder / "plan")
-        return str(self._folder / "plan")
+    def _run_here(self, task: Task) -> list[Record]:
+        """Run a task in this process, with a worker's part of the cores, so that times can be compared."""
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = self._threads
+        try:
+            return task.run(self.plan)
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before
 
     def _stop(self) -> None:
         if self._executor is not None:
@@ -150,20 +144,6 @@ class Workers:
         self._stop()
         self._open.close()
         self._folder = None
-
-
-@contextmanager
-def _limited(threads: str) -> Iterator[None]:
-    """A worker's part of the cores for what runs in this process, so that times can be compared."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = threads
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
 
 
 def _work(plan_file: str, task: Task, measure: MeasureLike, measures: Sequence[MeasureLike]) -> list[Record]:
