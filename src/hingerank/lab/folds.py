@@ -29,13 +29,17 @@ PARTS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class SelectedRows:
-    """Some rows of a data set, taken only when they are needed."""
+    """Some rows of a data set, taken only when they are needed; index: which, None for all."""
 
     data: RankingData
-    index: np.ndarray
+    index: np.ndarray | None
+
+    @property
+    def n_rows(self) -> int:
+        return self.data.n_rows if self.index is None else len(self.index)
 
     def take(self) -> RankingData:
-        return self.data.take(self.index)
+        return self.data if self.index is None else self.data.take(self.index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,28 +62,28 @@ class Fold:
     @property
     def rows(self) -> RankingData:
         """The data that test rows are taken from."""
-        return self.test.data if isinstance(self.test, SelectedRows) else self.test
+        return self.selected("test").data
+
+    def selected(self, name: str) -> SelectedRows:
+        """ "train", "validation" or "test", not yet taken."""
+        part = getattr(self, name)
+        return part if isinstance(part, SelectedRows) else SelectedRows(part, None)
 
     def part(self, name: str) -> RankingData:
-        """ "train", "validation" or "test"."""
-        chosen = getattr(self, name)
-        return _plain_arrays(chosen.take() if isinstance(chosen, SelectedRows) else chosen)
+        """ "train", "validation" or "test", memory-mapped arrays as plain ones, so that every kernel sees one type."""
+        data = self.selected(name).take()
+        if isinstance(data.X, RowsView):
+            X: Matrix = data.X
+        elif isinstance(data.X, np.ndarray):
+            X = np.asarray(data.X)
+        else:
+            parts = (np.asarray(data.X.data), np.asarray(data.X.indices), np.asarray(data.X.indptr))
+            X = type(data.X)(parts, shape=data.X.shape, copy=False)
+        docid = None if data.docid is None else np.asarray(data.docid)
+        return replace(data, X=X, y=np.asarray(data.y), qid=np.asarray(data.qid), docid=docid)
 
 
 FoldLike = Fold | Sequence[RankingData | DiverseData]  # a triple (train, validation, test) has no name
-
-
-def _plain_arrays(data: RankingData) -> RankingData:
-    """The same data with memory-mapped arrays as plain ones, so that every kernel sees one type."""
-    if isinstance(data.X, RowsView):
-        X: Matrix = data.X
-    elif isinstance(data.X, np.ndarray):
-        X = np.asarray(data.X)
-    else:
-        parts = (np.asarray(data.X.data), np.asarray(data.X.indices), np.asarray(data.X.indptr))
-        X = type(data.X)(parts, shape=data.X.shape, copy=False)
-    docid = None if data.docid is None else np.asarray(data.docid)
-    return replace(data, X=X, y=np.asarray(data.y), qid=np.asarray(data.qid), docid=docid)
 
 
 def query_folds(data: RankingData | DiverseData, k: int = 5, seed: int = 0) -> list[Fold]:
@@ -109,10 +113,21 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
 
 
 def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
-    """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts."""
+    """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts.
+
+    A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number.
+    """
     if isinstance(folds, RankingData | DiverseData | Fold):
         raise ValueError(f"folds are {type(folds).__name__}: give query_folds(data), or a list of folds")
-    named = [_named(fold, number) for number, fold in enumerate(folds, 1)]
+    named: list[Fold] = []
+    for number, given in enumerate(folds, 1):
+        if isinstance(given, Fold):
+            named.append(given)
+            continue
+        if len(given) != 3:
+            raise ValueError(f"fold {number} has {len(given)} parts: give train, validation and test")
+        train, validation, test = map(_rows_of, given)
+        named.append(Fold(f"fold {number}", train, validation, test))
     if not named:
         raise ValueError("there are no folds: give at least one")
     names = [fold.name for fold in named]
@@ -121,7 +136,10 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     for fold in named:
         seen: dict[Hashable, str] = {}
         for name in PARTS:
-            ids = _queries(getattr(fold, name))
+            part = fold.selected(name)
+            whole, index = part.data, part.index
+            blocks = whole.blocks if index is None else blocks_from_qid(whole.qid[index], len(index))
+            ids = blocks.ids.tolist()
             if not ids:
                 raise DataError(f"{fold.name}: the {name} part is empty")
             shared = next((q for q in ids if q in seen), None)
@@ -129,22 +147,6 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
                 raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
             seen.update(dict.fromkeys(ids, name))
     return named
-
-
-def _named(fold: FoldLike, number: int) -> Fold:
-    """A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number."""
-    if isinstance(fold, Fold):
-        return fold
-    if len(fold) != 3:
-        raise ValueError(f"fold {number} has {len(fold)} parts: give train, validation and test")
-    train, validation, test = map(_rows_of, fold)
-    return Fold(f"fold {number}", train, validation, test)
-
-
-def _queries(part: RankingData | SelectedRows) -> list[Hashable]:
-    if isinstance(part, SelectedRows):
-        return blocks_from_qid(part.data.qid[part.index], len(part.index)).ids.tolist()
-    return part.blocks.ids.tolist()
 
 
 class BlendRows:

@@ -16,7 +16,7 @@ import numpy as np
 
 from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, no_such_file, write_whole
-from hingerank.lab.folds import Fold, SelectedRows
+from hingerank.lab.folds import Fold
 from hingerank.lab.run_folder import Record, current, file_name, read_header, read_results, write_arrays
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
@@ -270,8 +270,8 @@ def save_rows(folder: Path, folds: Sequence[Fold]) -> None:
     for fold in folds:
         path = folder / rows_file(fold.name)
         if not path.exists():
-            part = fold.test
-            data, index = (part.data, part.index) if isinstance(part, SelectedRows) else (part, slice(None))
+            part = fold.selected("test")
+            data, index = part.data, slice(None) if part.index is None else part.index
             arrays = {"queries": np.asarray(data.qid)[index].astype(str)}
             if data.docid is not None:
                 arrays["documents"] = np.asarray(data.docid)[index].astype(str)

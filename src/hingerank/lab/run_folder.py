@@ -30,7 +30,7 @@ from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.folds import PARTS, Fold, SelectedRows
+from hingerank.lab.folds import PARTS, Fold
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.rating_folds import ListRows
 from hingerank.lab.topics import TopicRows
@@ -81,24 +81,21 @@ class ResultsFile:
             raise
 
     def append(self, records: Iterable[Record]) -> None:
-        """Add records; when this returns they are on the disk."""
+        """Add records; when this returns they are on the disk, all or none: a part of a line would spoil the next."""
         clean = [plain(record) for record in records]
         if self._file is not None:
             lines = (json.dumps(record, separators=(",", ":"), allow_nan=False).encode() for record in clean)
-            self._add(self._file, memoryview(b"".join(map(_framed, lines))))
+            data = memoryview(b"".join(map(_framed, lines)))
+            before = os.fstat(self._file.fileno()).st_size
+            try:
+                with naming(self.path or ""):
+                    while data:
+                        data = data[self._file.write(data) :]
+                    os.fsync(self._file.fileno())
+            except BaseException:
+                self._file.truncate(before)
+                raise
         self.records.extend(clean)
-
-    def _add(self, file: io.FileIO, data: memoryview) -> None:
-        """Write all of it, or nothing: a part of a line would spoil the next one."""
-        before = os.fstat(file.fileno()).st_size
-        try:
-            with naming(self.path or ""):
-                while data:
-                    data = data[file.write(data) :]
-                os.fsync(file.fileno())
-        except BaseException:
-            file.truncate(before)
-            raise
 
     def close(self) -> None:
         if self._file is not None:
@@ -208,10 +205,10 @@ def make_header(
             "measures": list(measures),
             "seed": seed,
             "methods": {method.name: {**method.definition(), CODE: [method.code(own)]} for method in methods},
-            "folds": [{"name": fold.name, **{part: _rows(getattr(fold, part)) for part in PARTS}} for fold in folds],
+            "folds": [{"name": f.name, **{part: f.selected(part).n_rows for part in PARTS}} for f in folds],
             "summary": summarise(folds),
             "versions": versions(),
-            "machine": machine(),
+            "machine": {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()},
             "about": dict(about or {}),
         }
     )
@@ -245,7 +242,12 @@ def check_header(old: Record | None, new: Record, folder: Path, results: int = 0
             )
         kept = [*marks, mark] if marks == [None] else marks if mark in marks else []
         methods[name] = {**definition, CODE: kept or [mark]}
-    return {**new, "methods": methods, **_repeats(old, new)}
+    merged = {**new, "methods": methods}
+    before, now = old.get("seeds", {}), new.get("seeds", {})  # existing results are kept if seeds or sizes grow
+    if before or now:
+        merged["seeds"] = {name: max(before.get(name, 1), now.get(name, 1)) for name in {**before, **now}}
+    sizes = sorted({*old.get("sizes", [1.0]), *new.get("sizes", [1.0])})
+    return {**merged, "sizes": sizes} if len(sizes) > 1 else merged
 
 
 def current(header: Record, records: Iterable[Record]) -> list[Record]:
@@ -265,14 +267,6 @@ def _kind(definition: Record) -> str:
     package, _, name = home_of(definition.get("ranker", "")).partition(":")
     inner = RANKERS.get(definition["fixed"]["ranker"], "") if name == "PersonalRows" else name
     return inner.rpartition(":")[2] if package == "hingerank" else ""
-
-
-def _repeats(old: Record, new: Record) -> Record:
-    """The seeds and sizes of both runs: existing results are kept if either grows."""
-    before, now = old.get("seeds", {}), new.get("seeds", {})
-    seeds = {name: max(before.get(name, 1), now.get(name, 1)) for name in {**before, **now}}
-    sizes = sorted({*old.get("sizes", [1.0]), *new.get("sizes", [1.0])})
-    return {**({"seeds": seeds} if seeds else {}), **({"sizes": sizes} if len(sizes) > 1 else {})}
 
 
 def read_header(folder: Path) -> Record | None:
@@ -305,8 +299,11 @@ def _checksum(header: Record) -> int:
 
 
 def summarise(folds: Sequence[Fold]) -> Record:
-    """Figures of the data under the folds: rows, queries, features, grades, pairs, rows per query."""
-    sets = _data_sets(folds)
+    """Figures of the data under the folds (for folds of separate files, those of the first): rows, queries, features,
+    grades, pairs, rows per query."""
+    under = [fold.selected(part) for fold in folds for part in PARTS]
+    shared = {id(part.data): part.data for part in under if part.index is not None}
+    sets = list(shared.values()) or [part.data for part in under[: len(PARTS)]]
     grades: dict[str, int] = {}
     pairs, sizes, no_pair = 0, [], 0
     for data in sets:
@@ -332,17 +329,6 @@ def summarise(folds: Sequence[Fold]) -> Record:
     }
 
 
-def _data_sets(folds: Sequence[Fold]) -> list[RankingData]:
-    """The distinct data sets that folds take rows of; for folds of separate files, those of the first fold."""
-    under = [getattr(fold, part) for fold in folds for part in PARTS]
-    shared = {id(part.data): part.data for part in under if isinstance(part, SelectedRows)}
-    return list(shared.values()) or [getattr(folds[0], part) for part in PARTS]
-
-
-def _rows(part: RankingData | SelectedRows) -> int:
-    return len(part.index) if isinstance(part, SelectedRows) else part.n_rows
-
-
 # Which software and machine computed a result.
 
 
@@ -360,11 +346,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine() -> dict[str, str | int]:
-    """What computed: operating system, processor architecture and number of cores."""
-    return {"system": platform.system(), "machine": platform.machine(), "cores": thread_count()}
-
-
 def fingerprint(folds: Sequence[Fold]) -> str:
     """One short text for the folds' rows, grades, queries and features: it changes when any of them does."""
     sums: dict[int, bytes] = {}
@@ -379,8 +360,7 @@ def fingerprint(folds: Sequence[Fold]) -> str:
     for fold in folds:
         whole.update(fold.name.encode())
         for name in PARTS:
-            part = getattr(fold, name)
-            rows = isinstance(part, SelectedRows)
-            whole.update(digest(part.data if rows else part))
-            whole.update(np.asarray(part.index, np.int64).tobytes() if rows else b"all")
+            part = fold.selected(name)
+            whole.update(digest(part.data))
+            whole.update(b"all" if part.index is None else np.asarray(part.index, np.int64).tobytes())
     return whole.hexdigest()
