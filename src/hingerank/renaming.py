@@ -42,8 +42,8 @@ def renamed(target: T) -> T:
     kind: Any = target
     names = RENAMED[kind.__qualname__]
     if not isinstance(target, type):
-        return _taking(kind, names, kind.__qualname__)
-    kind.__init__ = _taking(kind.__init__, names, kind.__qualname__)
+        return _taking(kind, kind.__qualname__)
+    kind.__init__ = _taking(kind.__init__, kind.__qualname__)
     if getattr(kind, "set_params", None):  # an estimator
         kind._renamed = names
         kind.set_params = _setting(kind.set_params)
@@ -57,21 +57,28 @@ def present_names(
 ) -> dict[str, Value]:
     """Values by the names that parameters have now; what has always been called so stays.
 
-    Parameters
-    ----------
-    owner : an estimator or its class, or the name of one in `RENAMED`
-    values : by old or new names
-    warn : whether an old name is worth a FutureWarning
-    stacklevel : of that warning, counted from the caller
+    owner: an estimator or its class, or the name of one in `RENAMED`; warn: whether an old name is worth a
+    FutureWarning, whose stacklevel counts from the caller.
 
-    Examples
-    --------
     >>> present_names("RankBoost", {"n_rounds": 5, "scale": None})
     {'max_iter': 5, 'scale': None}
     """
-    names = RENAMED.get(owner, {}) if isinstance(owner, str) else getattr(owner, "_renamed", {})
-    kind = owner if isinstance(owner, type) else type(owner)
-    return _present(owner if isinstance(owner, str) else kind.__name__, names, values, stacklevel + 1 if warn else 0)
+    if isinstance(owner, str):
+        name, names = owner, RENAMED.get(owner, {})
+    else:
+        kind = owner if isinstance(owner, type) else type(owner)
+        known = getattr(kind, "_renamed", {})
+        own = inspect.signature(kind).parameters if known else {}  # of a subclass perhaps, which keeps an old name
+        name, names = kind.__name__, {old: new for old, new in known.items() if old not in own}
+    found: dict[str, Value] = {}
+    for given, value in values.items():
+        new = names.get(given, given)
+        if new in found or (new != given and new in values):
+            raise TypeError(f"{name} got {given} and {new}, which are one parameter: give {new} alone")
+        if new != given and warn:
+            _warn(name, given, new, stacklevel + 1)
+        found[new] = value
+    return found
 
 
 def present_keys(owner: str, value: Any) -> Any:
@@ -85,32 +92,17 @@ def present_keys(owner: str, value: Any) -> Any:
     return [present_keys(owner, item) for item in value] if isinstance(value, list) else value
 
 
-def _present(owner: str, names: Mapping[str, str], values: Mapping[str, Value], stacklevel: int) -> dict[str, Value]:
-    """Values by present names; stacklevel 0: without a warning."""
-    if not names.keys() & values.keys():
-        return dict(values)
-    found: dict[str, Value] = {}
-    for given, value in values.items():
-        name = names.get(given, given)
-        if name in found or (name != given and name in values):
-            raise TypeError(f"{owner} got {given} and {name}, which are one parameter: give {name} alone")
-        if name != given and stacklevel:
-            _warn(owner, given, name, stacklevel + 1)
-        found[name] = value
-    return found
-
-
 def _warn(owner: str, old: str, new: str, stacklevel: int) -> None:
     text = f"{owner}: the parameter {old} is called {new} now; the old name works up to version {LAST}"
     warnings.warn(text, FutureWarning, stacklevel=stacklevel + 1)
 
 
-def _taking(function: Callable[..., Result], names: Mapping[str, str], owner: str) -> Any:
+def _taking(function: Callable[..., Result], owner: str) -> Any:
     """The function, which also takes the old names of its arguments."""
 
     @functools.wraps(function)
     def call(*args: object, **named: object) -> Result:
-        return function(*args, **_present(owner, names, named, 2))
+        return function(*args, **present_names(owner, named, warn=True))
 
     return call
 
@@ -118,9 +110,7 @@ def _taking(function: Callable[..., Result], names: Mapping[str, str], owner: st
 def _setting(set_params: Callable[..., Result]) -> Callable[..., Result]:
     @functools.wraps(set_params)
     def call(self: Any, **named: object) -> Result:
-        own = inspect.signature(type(self)).parameters  # of a subclass perhaps, which keeps an old name
-        names = {old: new for old, new in self._renamed.items() if old not in own}
-        return set_params(self, **_present(type(self).__name__, names, named, 2))
+        return set_params(self, **present_names(self, named, warn=True))
 
     call.__doc__ = "Set parameters, by their names or by old ones, and return self."
     return call
