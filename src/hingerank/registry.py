@@ -138,15 +138,8 @@ def registered_name(text: str) -> str:
 def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] | None = None) -> str:
     """The end of a message about an unknown name: the known ones that are like it, or nothing.
 
-    Parameters
-    ----------
-    word : str
-    known : iterable of str
-    canonical : mapping, optional
-        What to suggest instead of some of the known names.
+    canonical: what to suggest instead of some of the known names.
 
-    Examples
-    --------
     >>> did_you_mean("listnett", ["listnet", "rank-svm"]), did_you_mean("x", ["listnet"])
     ("; did you mean 'listnet'?", '')
     """
@@ -175,16 +168,18 @@ def ranker_class(name: str) -> Any:
 
 def names_of_rankers(rankers: Iterable[object]) -> list[str]:
     """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
-    homes = {place: name for name, place in RANKERS.items()}
-    kinds = [type(ranker) for ranker in rankers]
-    names = [homes.get(f"{kind.__module__}:{kind.__qualname__}", kind.__name__) for kind in kinds]
+    names = [_name_of(type(ranker)) or type(ranker).__name__ for ranker in rankers]
     return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 
 
 def ranker_name(cls: type) -> str:
     """The registered name of a ranker class."""
+    name = _name_of(cls)
+    if name is None:
+        raise ValueError(f"{cls.__qualname__} is not in hingerank.registry.RANKERS, the registry of rankers")
+    return name
+
+
+def _name_of(cls: type) -> str | None:
     home = f"{cls.__module__}:{cls.__qualname__}"
-    for name, place in RANKERS.items():
-        if place == home:
-            return name
-    raise ValueError(f"{cls.__qualname__} is not in hingerank.registry.RANKERS, the registry of rankers")
+    return next((name for name, place in RANKERS.items() if place == home), None)

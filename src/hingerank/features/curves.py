@@ -215,16 +215,9 @@ def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, co
     """The `most` pairs of columns whose surfaces have the steepest gradient of the loss.
 
     The steepness of a pair is ‖Σ over rows of z (τ_s - its mean)(τ_t - its mean)‖ over the ramps τ between knots of
-    both columns, where z is the gradient of the loss in scores at the curves' optimum. It costs one matrix product.
-
-    Parameters
-    ----------
-    X : some rows
-    z : the loss's gradient in their scores
-    knots : the knots of all columns
-    weight : a weight for each column; the columns of largest weight are searched, without those of weight below 0
-    most : number of pairs
-    count : number of knots of a surface in each direction
+    both columns, where z is the gradient of the loss in the scores of some rows X at the curves' optimum. It costs one
+    matrix product. The columns of largest weight are searched, without those of weight below 0; `count` is the number
+    of knots of a surface in each direction.
     """
     able = np.flatnonzero((knots.counts > 1) & (weight >= 0))
     able = np.sort(able[np.argsort(-weight[able], kind="stable")[:MOST_COLUMNS]])

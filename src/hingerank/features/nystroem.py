@@ -17,19 +17,11 @@ SAMPLE_FOR_MEANS = 50  # number of rows per centre that k-means uses
 def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int) -> Matrix:
     """Choose landmarks for the rows X: random rows, centres of k-means, or rows drawn by leverage.
 
-    Repeated rows count once, and the order of rows does not matter.
-
-    Parameters
-    ----------
-    how : "uniform", "kmeans" or "leverage"
-        "uniform": random rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which are not
-        training rows. "leverage": random rows without replacement, with probabilities proportional to their ridge
-        leverage φᵀ(ΦᵀΦ + λI)⁻¹φ. It is estimated from a pilot set of landmarks. λ is such that the leverages of these
-        add up to half their number.
-    X : rows, dense or CSR
-    count : number of landmarks; all rows if there are fewer
-    kernel : the kernel in whose feature space leverage is measured
-    seed : seed of the random draws
+    Repeated rows count once, and the order of rows does not matter; if there are fewer rows than asked for, all are
+    landmarks. "uniform": random rows without replacement. "kmeans": centres of scikit-learn's MiniBatchKMeans, which
+    are not training rows. "leverage": random rows without replacement, with probabilities proportional to their ridge
+    leverage φᵀ(ΦᵀΦ + λI)⁻¹φ. It is estimated from a pilot set of landmarks. λ is such that the leverages of these add
+    up to half their number.
     """
     if how not in ("uniform", "kmeans", "leverage"):
         raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")

@@ -218,18 +218,8 @@ class Blend(BaseRanker):
         return self._finish()
 
     def fit_members(self, data: RankingData, found: OutOfFold, around: Centre = None) -> Blending:
-        """Fit every member to all rows, given the scores of rows that copies of them have not learnt from.
-
-        Parameters
-        ----------
-        data : what to learn from; of clicks its grades are the weights of rows as winners
-        found : the out-of-fold scores, as `hingerank.tune` has them
-        around : of clicks, as in ``RankSVM.fit_winners``
-
-        Returns
-        -------
-        Blending : the scales and weights taken
-        """
+        """Fit every member to all rows, given scores of rows by copies that have not learnt from them, as `tune` has
+        them; the scales and weights taken. Of clicks the data's grades are the weights of rows as winners."""
         began, members, clicked = time.perf_counter(), self._made(), found.lists is not None
         self._check_settings(clicked)
         X, y, blocks, _ = self._learning_rows(data, None, None, None, None)

@@ -31,26 +31,15 @@ TINY = 1e-12  # spreads below this fraction of the scores' size are rounding: su
 
 
 class OutOfFold(NamedTuple):
-    """Scores of rows by rankers that have not learnt from them.
+    """Scores of rows by rankers that have not learnt from them."""
 
-    Parameters
-    ----------
-    scores : a column for each member
-    y : grades
-    offsets : borders of the queries, whose rows lie together
-    weight : of the rows, or None
-    part : the fold of every query
-    lists : of clicks: how often each query was shown; y are then the weights of rows as winners
-    docid : document ids of the rows, by which some measures break ties, or None
-    """
-
-    scores: np.ndarray
-    y: np.ndarray
-    offsets: np.ndarray
-    weight: np.ndarray | None
-    part: np.ndarray
-    lists: np.ndarray | None = None
-    docid: np.ndarray | None = None
+    scores: np.ndarray  # a column for each member
+    y: np.ndarray  # grades; of clicks the weights of rows as winners
+    offsets: np.ndarray  # borders of the queries, whose rows lie together
+    weight: np.ndarray | None  # of the rows
+    part: np.ndarray  # the fold of every query
+    lists: np.ndarray | None = None  # of clicks: how often each query was shown
+    docid: np.ndarray | None = None  # document ids of the rows, by which some measures break ties
 
     def of(self, queries: np.ndarray) -> "OutOfFold":
         """The rows of some queries, without document ids."""
@@ -100,28 +89,16 @@ class OutOfFold(NamedTuple):
 
 
 class Blending(NamedTuple):
-    """Weights of members, and what out-of-fold scores say about them.
+    """Weights of members, and what out-of-fold scores say about them."""
 
-    Parameters
-    ----------
-    weights : a, which add up to 1
-    scales : σ
-    kind : "equal", "stack", or "mixed" for weights between the two
-    stack : the stack's convex fit; None where it was not made
-    values : the mean measure and its standard error of each member, of equal weights, the stack and mixed weights
-    difference : the mean of the stack's measure less that of equal weights, and its standard error
-    share : of the stack in the weights
-    per_query : the measure of every query under the weights taken, learnt from the other folds if learnt
-    """
-
-    weights: np.ndarray
-    scales: np.ndarray
-    kind: str
-    stack: Solution | None
-    values: dict[str, list[float]]
-    difference: list[float] | None
-    share: float
-    per_query: np.ndarray
+    weights: np.ndarray  # a, which add up to 1
+    scales: np.ndarray  # σ
+    kind: str  # "equal", "stack", or "mixed" for weights between the two
+    stack: Solution | None  # the stack's convex fit, where it was made
+    values: dict[str, list[float]]  # mean measure and its standard error of members, equal weights, stack, mixed ones
+    difference: list[float] | None  # the mean of the stack's measure less that of equal weights, and its standard error
+    share: float  # of the stack in the weights
+    per_query: np.ndarray  # the measure of every query under the weights taken, learnt from the other folds if learnt
 
 
 def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: str, tol: float) -> Blending:
@@ -130,15 +107,7 @@ def blend_scores(found: OutOfFold, names: Sequence[str], weights: str, measure: 
     With ``weights="auto"`` they are  (1 − p) · equal + p · stack,  p = Φ(d / e),  where d is the mean over queries of
     the stack's measure less that of equal weights, e its standard error and Φ the normal distribution: the probability
     that the stack is better, given what was seen. The stack's measure is cross-fitted: a fold's queries are ranked by
-    weights learnt from the other folds.
-
-    Parameters
-    ----------
-    found : the out-of-fold scores
-    names : of the members
-    weights : "equal", "stack" or "auto"
-    measure : to compare by
-    tol : of the stack's fit
+    weights learnt from the other folds. names: of the members; measure: to compare by; tol: of the stack's fit.
     """
     K, scales = found.scores.shape[1], found.spreads()
     scaled = found._replace(scores=found.scores / scales)
