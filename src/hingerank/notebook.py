@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CELL = 'style="text-align:{side}"'
-
 
 def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table with a title; numbers stand to the right, an empty row of names leaves the head out.
@@ -33,9 +31,8 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
 
 
 def _cell(item: object) -> str:
-    number = isinstance(item, Real) and not isinstance(item, bool)
-    side = _CELL.format(side="right" if number else "left")
-    return f"<td {side}>{escape(shown(item))}</td>"
+    side = "right" if isinstance(item, Real) and not isinstance(item, bool) else "left"
+    return f'<td style="text-align:{side}">{escape(shown(item))}</td>'
 
 
 def shown(item: object) -> str:

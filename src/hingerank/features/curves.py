@@ -130,25 +130,18 @@ def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
         return ordered[:, np.minimum(at, X.shape[0] - 1)].astype(np.float64)
     by_column = X.tocsc() if sparse.issparse(X) else None
     for c in range(X.shape[1]):
-        values, own = _column(X, by_column, c, mass)
+        if by_column is None:
+            values, own = np.asarray(X[:, c], np.float64), mass
+        else:
+            entries, absent = slice(by_column.indptr[c], by_column.indptr[c + 1]), np.ones(len(mass), bool)
+            rows, values = by_column.indices[entries], by_column.data[entries].astype(np.float64)
+            absent[rows], own = False, mass[rows]
+            if absent.any():  # a single 0 has the weight of all absent entries
+                values, own = np.append(values, 0.0), np.append(own, mass[absent].sum())
         order = np.argsort(values, kind="stable")
         at = np.searchsorted(np.cumsum(own[order]), wanted)
         found[c] = values[order][np.minimum(at, len(values) - 1)]
     return found
-
-
-def _column(X: Matrix, by_column: Matrix, c: int, mass: Floats) -> tuple[Floats, Floats]:
-    """The values of a column and their weights. For CSC, a single 0 has the weight of all absent entries."""
-    if by_column is None:
-        return np.asarray(X[:, c], np.float64), mass
-    entries = slice(by_column.indptr[c], by_column.indptr[c + 1])
-    rows = by_column.indices[entries]
-    absent = np.ones(len(mass), bool)
-    absent[rows] = False
-    values = by_column.data[entries].astype(np.float64)
-    if not absent.any():
-        return values, mass[rows]
-    return np.append(values, 0.0), np.append(mass[rows], mass[absent].sum())
 
 
 class SurfaceGrid(NamedTuple):
@@ -200,15 +193,15 @@ def looked_up(table: Floats, cell: Integers, p: Floats, q: Floats) -> Floats:
     return a + b * p + q * (c + d * p)
 
 
-def coarse(knots: Floats, count: int) -> Floats:
-    """At most `count` of the knots, evenly spaced, with the outermost ones."""
-    return knots[np.unique(np.linspace(0, len(knots) - 1, min(count, len(knots))).round().astype(int))]
+def _coarse(knots: Knots, c: int, count: int) -> Floats:
+    """At most `count` of a column's knots, evenly spaced, with the outermost ones."""
+    own = knots.values[knots.starts[c] : knots.starts[c + 1]]
+    return own[np.unique(np.linspace(0, len(own) - 1, min(count, len(own))).round().astype(int))]
 
 
 def make_grid(knots: Knots, first: int, second: int, count: int) -> SurfaceGrid:
     """The grid of two columns, with at most count × count points at their knots."""
-    x, y = (coarse(knots.values[knots.starts[c] : knots.starts[c + 1]], count) for c in (first, second))
-    return SurfaceGrid(first, second, x, y)
+    return SurfaceGrid(first, second, _coarse(knots, first, count), _coarse(knots, second, count))
 
 
 def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, count: int) -> list[tuple[int, int]]:
@@ -223,7 +216,7 @@ def best_pairs(X: Matrix, z: Floats, knots: Knots, weight: Floats, most: int, co
     able = np.sort(able[np.argsort(-weight[able], kind="stable")[:MOST_COLUMNS]])
     rises, owner = [], []
     for number, c in enumerate(able.tolist()):
-        t = coarse(knots.values[knots.starts[c] : knots.starts[c + 1]], count)
+        t = _coarse(knots, c, count)
         part = np.clip((column_of(X, c)[:, None] - t[:-1]) / np.diff(t), 0.0, 1.0)
         rises.append((part - part.mean(axis=0)) / np.sqrt(len(t) - 1))
         owner += [number] * (len(t) - 1)

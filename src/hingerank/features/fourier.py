@@ -42,8 +42,10 @@ class FourierMap(FeatureMap):
         count = whole("n_components", self.n_components)
         self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
         rng = np.random.default_rng(self.random_state)
-        draw = _orthogonal if self.orthogonal else _independent
-        directions, phases = draw(X.shape[1], count, rng)
+        if self.orthogonal:
+            directions, phases = _orthogonal(X.shape[1], count, rng)
+        else:
+            directions, phases = rng.standard_normal((X.shape[1], count)), rng.uniform(0.0, 2 * np.pi, count)
         return self.place(np.sqrt(2 * self.gamma_) * directions, phases)
 
     def place(self, frequencies: np.ndarray, phases: np.ndarray) -> "FourierMap":
@@ -78,10 +80,6 @@ class Waves(Kernel):
         else:
             Z.cos_()
         Z *= self.height
-
-
-def _independent(d: int, m: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return rng.standard_normal((d, m)), rng.uniform(0.0, 2 * np.pi, m)
 
 
 def _orthogonal(d: int, m: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

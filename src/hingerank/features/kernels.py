@@ -269,7 +269,12 @@ def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None
         return factor / X.shape[1]
     if rule is None:
         return factor
-    found = factor * (_by_variance(X, weight) if rule == "scale" else _median_heuristic(X, seed))
+    if rule == "scale":
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            variance = np.float64(_variances(X, weight).sum())
+            found = factor * (float(1.0 / variance) if variance > 0 else 1.0)
+    else:
+        found = factor * _median_heuristic(X, seed)
     if not 0 < found < np.inf:
         raise DataError(f"gamma={gamma!r} evaluates to {found}: squares of the features overflow; rescale them")
     return found
@@ -292,12 +297,6 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
             f"as '0.25*scale', not {gamma!r}"
         )
     return number, match[2] if match else None
-
-
-def _by_variance(X: Matrix, weight: np.ndarray | None) -> float:
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        variance = np.float64(_variances(X, weight).sum())
-        return float(1.0 / variance) if variance > 0 else 1.0
 
 
 def _variances(X: Matrix, weight: np.ndarray | None) -> np.ndarray:

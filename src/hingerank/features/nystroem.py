@@ -31,10 +31,16 @@ def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int)
     if how == "uniform":
         return X[rows[np.sort(rng.choice(len(rows), count, replace=False))]]
     X = X[rows]
-    if how == "kmeans":
-        return _means(X, count, rng)
-    chances = _leverage(X, min(PILOT, count), kernel, rng)
-    return X[np.sort(rng.choice(len(rows), count, replace=False, p=chances))]
+    if how == "leverage":
+        chances = _leverage(X, min(PILOT, count), kernel, rng)
+        return X[np.sort(rng.choice(len(rows), count, replace=False, p=chances))]
+    from sklearn.cluster import MiniBatchKMeans
+
+    if len(rows) > SAMPLE_FOR_MEANS * count:
+        X = X[np.sort(rng.choice(len(rows), SAMPLE_FOR_MEANS * count, replace=False))]
+    learner = MiniBatchKMeans(count, random_state=int(rng.integers(2**31)), n_init=1, batch_size=max(1024, count))
+    centres = learner.fit(X.astype(np.float64, copy=False)).cluster_centers_  # single precision ends at other centres
+    return np.ascontiguousarray(centres, X.dtype)
 
 
 def distinct_rows(X: Matrix) -> np.ndarray:
@@ -42,16 +48,6 @@ def distinct_rows(X: Matrix) -> np.ndarray:
     keys = np.empty(X.shape[0], np.uint64)
     row_keys((X.data, X.indices, X.indptr) if sp.issparse(X) else (X,), keys)
     return np.unique(keys, return_index=True)[1]
-
-
-def _means(X: Matrix, count: int, rng: np.random.Generator) -> np.ndarray:
-    from sklearn.cluster import MiniBatchKMeans
-
-    if X.shape[0] > SAMPLE_FOR_MEANS * count:
-        X = X[np.sort(rng.choice(X.shape[0], SAMPLE_FOR_MEANS * count, replace=False))]
-    learner = MiniBatchKMeans(count, random_state=int(rng.integers(2**31)), n_init=1, batch_size=max(1024, count))
-    centres = learner.fit(X.astype(np.float64, copy=False)).cluster_centers_  # single precision ends at other centres
-    return np.ascontiguousarray(centres, X.dtype)
 
 
 def _leverage(X: Matrix, pilot: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
