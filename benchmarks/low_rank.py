@@ -26,8 +26,8 @@ import hingerank as hr
 from hingerank.papers import find_table, load_outcome
 from hingerank.papers.interactions import interactions
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual
+from hingerank.problem.problem import RowsDesign
 from hingerank.solvers.multipliers import factor_descent, factor_newton
 from measuring import default_data, seconds_of, show_table
 

@@ -13,8 +13,8 @@ from hingerank.data.scaling import make_scaler
 from hingerank.losses import LIST_LOSSES, LOSSES, RANKING_LOSSES, make_loss, smoothed_hinge
 from hingerank.losses.rankings import ExpectedNdcg
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import ScaledDesign
+from hingerank.problem.problem import RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
 

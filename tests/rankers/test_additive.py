@@ -16,7 +16,6 @@ from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.curves import CurveBasis, CurveDesign, binned_design
-from hingerank.problem.problem import hessian_by_columns
 from hingerank.solvers.newton import newton
 
 DATA = hr.make_letor(n_queries=20, n_features=5, seed=2)
@@ -105,7 +104,7 @@ def test_passes_and_blocks_are_those_of_the_rows_written_out(form):
         own = slice(knots.starts[c], knots.starts[c + 1])
         size = own.stop - own.start
         assert np.allclose(block[:size, :size], Phi[:, own].T @ Phi[:, own], atol=1e-4)
-    assert hessian_by_columns(ours._pass, w).shape == (plain.dimension, plain.dimension)
+    assert ours._pass.hessian(w).shape == (plain.dimension, plain.dimension)
 
 
 @pytest.mark.parametrize("count", [5, 140])

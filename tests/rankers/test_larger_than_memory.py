@@ -120,8 +120,8 @@ def test_the_hessian_of_blocks_is_that_of_the_rows(pairs, no_copies):
     memory, mapped = pairs["dense"]
     from hingerank.losses import squared_hinge
     from hingerank.preferences import GradedPreferences
-    from hingerank.problem.design import RowsDesign
     from hingerank.problem.mapped import StreamedDesign
+    from hingerank.problem.problem import RowsDesign
 
     preferences = GradedPreferences(memory.y, memory.blocks.offsets)
     w = np.random.default_rng(0).normal(size=memory.n_features)

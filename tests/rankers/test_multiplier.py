@@ -11,8 +11,8 @@ from hingerank import FactorizedRankSVM, GradedPreferences, RankingData, RankSVM
 from hingerank.kernels.multipliers import factor_chain, factor_epoch, factor_lines, factor_weights, query_borders
 from hingerank.losses import make_loss
 from hingerank.papers.interactions import Interactions, QueryInteractions, interactions
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.multipliers import FactorizedDual, FactorModel
+from hingerank.problem.problem import RowsDesign
 from hingerank.solvers.multipliers import factor_descent, factor_newton
 from hingerank.structures import shrink_singular_values
 

@@ -8,8 +8,8 @@ from hingerank.losses import squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
-from hingerank.problem.design import FusedPass
 from hingerank.problem.kernel_space import Expansion, GivenGram, KernelProblem
+from hingerank.problem.problem import FusedPass
 from hingerank.solvers.newton import Recycled, conjugate_gradients, newton
 
 

@@ -21,7 +21,7 @@ from hingerank.personal.problem import ROWS_PER_BLOCK, rows_or_mean
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_C_and_tol
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem
-from hingerank.problem.design import RowsDesign
+from hingerank.problem.problem import RowsDesign
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution

@@ -1,6 +1,5 @@
 """Where features, loss, preferences and structure are combined: designs, and problems that solvers minimise."""
 
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Design, Objective, Point, Problem
+from hingerank.problem.problem import Design, Objective, Point, Problem, RowsDesign
 
 __all__ = ["Design", "Objective", "Point", "Problem", "RowsDesign"]

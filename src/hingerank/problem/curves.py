@@ -35,9 +35,8 @@ from hingerank.kernels.sweeps import score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.design import NUMBERS_PER_SHARD, CompiledRows, FusedPass, RowsDesign
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import Design, Pass
+from hingerank.problem.problem import NUMBERS_PER_SHARD, CompiledRows, Design, FusedPass, Pass, RowsDesign
 from hingerank.problem.torch_design import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # data size from which blocks of the Hessian pay, and rows they come from

@@ -16,9 +16,8 @@ import numpy as np
 from hingerank.arrays import Vector
 from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.kernel_space import KernelProblem
-from hingerank.problem.problem import Objective, Point, Problem
+from hingerank.problem.problem import Objective, Point, Problem, RowsDesign
 
 ROUNDING = 1e-14  # relative error of a sum over pairs
 HingeProblem = Problem | KernelProblem  # whose loss, a hinge, can be replaced

@@ -15,8 +15,7 @@ from hingerank.kernels.rows import triangle_product
 from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.preferences import Preferences
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, add_up, first_useful
+from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, RowsDesign, add_up, first_useful
 
 ENTRIES_PER_SHARD = 1 << 18
 TILE = (256, 1024)  # 1 MiB in float32

@@ -17,9 +17,8 @@ from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import ScaledDesign
-from hingerank.problem.problem import Design, Point, Problem, add_up
+from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
 from hingerank.problem.streamed import StreamedDesign
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision

@@ -18,8 +18,7 @@ from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.design import FusedPass, RowsDesign
-from hingerank.problem.problem import Design, Pass, Point, Problem, hessian_by_columns
+from hingerank.problem.problem import Design, FusedPass, Pass, Point, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
@@ -204,9 +203,6 @@ class MixedPass(WrappedPass):
     def at(self, w: np.ndarray) -> Point:
         T, here = self.mixing, self.inner.at(self._within(w))
         return Point(w, here.value, T.back(here.gradient), lambda v: T.back(here.curvature(T.scores(v))), here.moments)
-
-    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return hessian_by_columns(self if stride == 1 else self.every(stride), w)  # ψ may have more columns than φ
 
 
 class MappedBlocks:

@@ -27,8 +27,7 @@ from hingerank.kernels.sweeps import GradeTree
 from hingerank.kernels.threads import run_shards, serial_blas
 from hingerank.losses import Loss, hinge, smoothed_hinge, squared_hinge
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import Objective, Point, Problem
+from hingerank.problem.problem import Objective, Point, Problem, RowsDesign
 from hingerank.structures import shrink_singular_values
 
 ROUNDED = 1e-3  # width over which the primal form rounds the hinge's kink

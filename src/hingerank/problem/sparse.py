@@ -18,9 +18,8 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.mapped import MappedRows
-from hingerank.problem.problem import Design, Point, Problem, add_up
+from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
 from hingerank.structures import GroupedSquare, SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set
@@ -124,13 +123,10 @@ class SparseProblem:
             weight = self.preferences.weight_per_query
             scale *= weight.sum() / max(weight[::stride].sum(), 1e-300)
 
-        def part(shard: tuple[int, int]) -> np.ndarray:
-            first, last = shard
-            found = hessian_pass(columns.rows, width, first + -first % stride, last, stride, tree, state, terms)
-            return np.asarray(found)
-
-        shards = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
-        return scale * add_up(run_shards(part, shards))
+        cut = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
+        shards, rows = [(a + -a % stride, b) for a, b in cut], columns.rows
+        found = run_shards(lambda ab: hessian_pass(rows, width, *ab, stride, tree, state, terms), shards)
+        return scale * add_up(found)
 
 
 class PassProblem(SparseProblem):

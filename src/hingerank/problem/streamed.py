@@ -19,8 +19,15 @@ from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.design import RowsDesign, WindowPass
-from hingerank.problem.problem import ROWS_OF_A_DIAGONAL, Design, Pass, Point, add_up, hessian_by_columns
+from hingerank.problem.problem import (
+    ROWS_OF_A_DIAGONAL,
+    Design,
+    Pass,
+    Point,
+    RowsDesign,
+    WindowPass,
+    add_up,
+)
 
 MATRICES = 4  # of d² numbers each, in which a Hessian is summed
 SAMPLE_BYTES = 1 << 26  # limit for the rows of a sample that are computed once and stored
@@ -263,8 +270,6 @@ class ListPass(BlockPass):
     is needed.
     """
 
-    graded = None
-
     def __init__(self, design: StreamedDesign, loss: Loss, preferences: QueryPreferences):
         super().__init__(design, preferences.offsets)
         self.loss, self.preferences = loss, preferences
@@ -295,11 +300,6 @@ class ListPass(BlockPass):
         self.latest = w
         return Point(w, value, gradient, curvature)
 
-    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        if stride > 1:
-            raise ValueError("samples of queries are available only for hinge-type losses")
-        return hessian_by_columns(self, w)
-
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         """As in FusedPass, from evenly spaced blocks."""
         if not self.design.uneven:
@@ -316,6 +316,3 @@ class ListPass(BlockPass):
         found = add_up(run_shards(work, blocks[::often])) * (len(blocks) / len(blocks[::often]))
         known = found > 0
         return np.where(known, found, np.median(found[known]) if known.any() else 0.0)
-
-    def every(self, stride: int) -> Pass:
-        raise ValueError("samples of queries are available only for hinge-type losses")

@@ -14,9 +14,9 @@ from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses import LOSSES, make_loss, no_loss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
-from hingerank.problem.design import RowsDesign
 from hingerank.problem.factorization_machine import FactorizationMachine, machine_scores, parts_of
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
+from hingerank.problem.problem import RowsDesign
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, keep_account
 from hingerank.rankers.measured import descend
 from hingerank.rankers.problem_ranker import HasMultipliers, MultiplierBlock, ProblemRanker, chosen_C, of_pairs

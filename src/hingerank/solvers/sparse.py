@@ -27,8 +27,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.kernels.rows import dot
-from hingerank.problem.design import RowsDesign
-from hingerank.problem.problem import SMALLEST
+from hingerank.problem.problem import SMALLEST, RowsDesign
 from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
 from hingerank.solvers.run import ABSOLUTE_GAP, GAP, Callback, Run, Solution
 from hingerank.structures import L1Ball, L1Norm, SparseStructure
