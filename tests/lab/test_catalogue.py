@@ -4,6 +4,7 @@ import pytest
 
 from hingerank.lab.methods import Method, make_search, method_from_name, parse_settings
 from hingerank.registry import ranker_class
+from hingerank.search.folds import path_batches
 from hingerank.search.proposals import Choice, Grid, Integers, LogUniform, OptunaSearch, RandomSearch
 from hingerank.search.settings import CS
 
@@ -79,7 +80,7 @@ def test_seeds_reach_rankers_that_take_them(rankers):
 
 def test_batches_follow_the_path(rankers):
     method = Method("p", rankers.Path, {"C": [1, 2], "intercept": [0, 1]})
-    groups = method.batches(method.search.settings())
+    groups = path_batches(method.search.settings(), method.paths)
     assert [[s["C"] for s in group] for group in groups] == [[1, 2], [1, 2]]
     assert [{s["intercept"] for s in group} for group in groups] == [{0}, {1}]
-    assert len(Method("c", rankers.Column).batches([{"column": 0}, {"column": 1}])) == 2
+    assert len(path_batches([{"column": 0}, {"column": 1}], Method("c", rankers.Column).paths)) == 2

@@ -40,6 +40,7 @@ from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, sco
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
 from hingerank.metrics.measure import Measure, MeasureLike, measure_name
+from hingerank.search.folds import path_batches
 from hingerank.search.settings import Setting
 
 Key = tuple[str, str, str, str, int, float]
@@ -223,7 +224,7 @@ class _Study:
         while self.batch:
             missing = {canonical(s) for s in self.batch if self._key("validation", s) not in self.known}
             if missing:
-                groups = self.method.batches(list({canonical(s): s for s in self.batch}.values()))
+                groups = path_batches(list({canonical(s): s for s in self.batch}.values()), self.method.paths)
                 due = [group for group in groups if any(canonical(s) in missing for s in group)]
                 yield [Task("validation", *place, group, self.plan.seed, self.size) for group in due]
             values = [self.known[self._key("validation", setting)]["value"] for setting in self.batch]

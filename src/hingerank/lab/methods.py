@@ -5,20 +5,20 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.folds import BlendRows
-from hingerank.lab.own import check_values, code_mark, describe_part, is_place, own_loss, own_ranker
+from hingerank.lab.own import HasParams, check_values, code_mark, describe_part, is_place, own_loss, own_ranker
 from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, ListRows, PersonalRows, baseline_parameters
 from hingerank.metrics.measure import MeasureLike
 from hingerank.personal.baselines import PEERS, is_installed
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
-from hingerank.search.folds import path_batches, paths_of
+from hingerank.search.folds import paths_of
 from hingerank.search.proposals import (
     Choice,
     Distribution,
@@ -40,15 +40,6 @@ from hingerank.search.settings import (
     resolved,
     scales_for,
 )
-
-
-@runtime_checkable
-class Estimator(Protocol):
-    """What scikit-learn can copy and set parameters of."""
-
-    def get_params(self, deep: bool = True) -> Facts: ...
-
-    def set_params(self, **params: object) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -121,7 +112,7 @@ class Method:
 
     @property
     def _is_estimator(self) -> bool:
-        return not inspect.isclass(self.ranker) and isinstance(self.ranker, Estimator)
+        return not inspect.isclass(self.ranker) and isinstance(self.ranker, HasParams)
 
     def definition(self) -> Facts:
         """What identifies this method in the run's header: a changed definition is another method."""
@@ -136,10 +127,6 @@ class Method:
         """A mark of the code of the ranker, of its parameters and of user-defined measures: results of changed code are
         computed again."""
         return code_mark(self.ranker, self.fixed, describe_search(self.search), *measures)
-
-    def batches(self, settings: list[Setting]) -> list[list[Setting]]:
-        """Settings to fit together: those that differ in the path parameter only; otherwise one at a time."""
-        return path_batches(settings, self.paths)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -207,27 +194,25 @@ def method_from_name(
     if asked in BASELINES:
         return _baseline(called or asked, asked, given or {}, search, trials)
     given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
+    fixed, space = _split(given)
     if is_place(asked):
-        fixed, space = _split(given)
-        return Method(
-            called or asked.rpartition(":")[2], own_ranker(asked), make_search([space], search, trials), fixed
-        )
+        found = make_search([space], search, trials)
+        return Method(called or asked.rpartition(":")[2], own_ranker(asked), found, fixed)
     name = registered_name(asked)
     if name == "blend":
         known = _parameters(BlendRows)
         unknown = next((p for p in given if p not in known), None)
         if unknown is not None:
             raise ValueError(f"a blend has no parameter {unknown!r} here; it has {', '.join(known)}")
-        fixed, space = _split(given)
         return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
     ranker = ranker_class(name)
     given = present_names(ranker, given, warn=True)
-    if fold is None:
-        stages, start = resolved(ranker, given)
-    else:
-        stages, start = resolved(
-            ranker, given, lambda: [*scales_for(_train(fold).X)], lambda: _natural_C(ranker, _train(fold))
-        )
+
+    def train() -> Any:
+        return fold[0] if isinstance(fold, tuple) else fold.part("train")  # type: ignore[attr-defined]
+
+    of_rows = (lambda: [*scales_for(train().X)], lambda: _natural_C(ranker, train())) if fold is not None else ()
+    stages, start = resolved(ranker, given, *of_rows)
     fixed, several = _split(given)
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
     grown = Staged(stages, start, limits=limits_of(ranker)) if not several else None
@@ -265,10 +250,6 @@ def _natural_C(ranker: Ranker, data: Any) -> float:
     if isinstance(data, ListRows):
         return ranker().natural_C(data.catalogue, data.qid, data.items, data.y)
     return ranker().natural_C(data.X, data.qid, np.arange(data.n_rows), data.y)
-
-
-def _train(fold: Any) -> Any:
-    return fold[0] if isinstance(fold, tuple) else fold.part("train")
 
 
 def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:
