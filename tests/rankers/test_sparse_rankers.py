@@ -265,6 +265,16 @@ def test_the_best_of_a_path_on_validation():
         choose_on_validation([], data)
 
 
+def test_validation_breaks_ties_by_document_ids():
+    X, y, qid = make(11, n_queries=20)
+    path = hr.FenchelRank().fit_path(X, y, qid, [1, 2])
+    ids = [f"d{i}" for i in range(len(y))]
+    tied = hr.RankingData.from_arrays(np.zeros_like(X), y, qid, docid=ids)
+    _, values = choose_on_validation(path, tied, measure="ndcg@5:trec")
+    assert values[0] == pytest.approx(hr.evaluate(tied, np.zeros(len(y)), measures="ndcg@5:trec")["ndcg@5:trec"])
+    assert values[0] != pytest.approx(hr.evaluate(y, np.zeros(len(y)), qid, "ndcg@5:trec")["ndcg@5:trec"])
+
+
 def test_the_sparsest_that_validation_cannot_tell_from_the_best():
     X, y, qid = make(11, n_queries=40)
     train, valid = qid < 20, qid >= 20

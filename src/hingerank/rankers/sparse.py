@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import positive, whole
+from hingerank.data.ranking_data import RankingData
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
@@ -431,7 +432,9 @@ def choose_on_validation(
     y, qid = grades_and_ids(X, y, qid)
     if y is None:
         raise ValueError("the validation rows have no grades: give y, or RankingData")
-    per_query = np.array([evaluate(y, r.predict(X, qid), qid, measure, per_query=True)[measure] for r in path])
+    docid = X.docid if isinstance(X, RankingData) else None
+    found = (evaluate(y, ranker.predict(X, qid), qid, measure, True, docid=docid) for ranker in path)
+    per_query = np.array([values[measure] for values in found])
     per_query = per_query[:, ~np.isnan(per_query[0])]  # queries without a value, such as those of one grade
     if not per_query.size:
         raise ValueError(f"no validation query has a value of {measure}: there is nothing to choose by")
