@@ -25,10 +25,10 @@ import numpy as np
 import hingerank as hr
 from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
+from hingerank.personal.alternating import first_gradient_norm, first_powers, item_vectors
 from hingerank.personal.fold_in import right_of_users
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import first_gradient_norm, first_powers, item_vectors
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings, split_by_user
 from measuring import is_kept, keep_table, kept

@@ -23,9 +23,9 @@ import numpy as np
 import hingerank as hr
 from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
+from hingerank.personal.alternating import first_gradient_norm, first_powers
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.preferences import from_ratings
-from hingerank.personal.problem import first_gradient_norm, first_powers
 from hingerank.personal.rating_sets import plain_titles, read_movielens
 from hingerank.personal.ratings import Ratings
 from measuring import default_data, keep_table, kept

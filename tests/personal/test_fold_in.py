@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 import hingerank as hr
+from hingerank.personal.alternating import first_gradient, first_gradient_norm, first_powers
 from hingerank.personal.convex import pair_distances
 from hingerank.personal.fold_in import Prior, fold_in, learn_strength, spread_of_users
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import first_gradient, first_gradient_norm, first_powers
 
 rng = np.random.default_rng(5)
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
-from hingerank.personal.problem import column_scales, scaled
+from hingerank.personal.item_features import column_scales, scaled
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.serving import new_user
 from hingerank.registry import RANKERS, ranker_class

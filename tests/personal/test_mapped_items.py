@@ -11,7 +11,7 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.nystroem import NystroemMap
 from hingerank.lab.report.personal import personal_page
 from hingerank.personal.catalogue import Catalogue
-from hingerank.personal.problem import column_scales, scaled
+from hingerank.personal.item_features import column_scales, scaled
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.personal.serving import new_user
 from hingerank.registry import RANKERS, ranker_class

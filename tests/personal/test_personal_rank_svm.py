@@ -8,11 +8,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from hingerank.personal.alternating import alternating, balance
+from hingerank.personal.alternating import LocalUsers, alternating, balance, count_right, half_square
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.generate import make_personal
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import LocalUsers, count_right, half_square
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -47,7 +46,7 @@ class TestObjective:
     @pytest.mark.parametrize("kind", ["ratings", "pairs"])
     @pytest.mark.parametrize("grades", [2, 5, 40])
     def test_value_gradient_and_curvature(self, kind, grades, monkeypatch):
-        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)  # steps only look at where V is
+        monkeypatch.setattr("hingerank.personal.alternating.STEPS", 0)  # steps only look at where V is
         X, users, items, y = ratings(grades=grades)
         u, i, j = listed(users, items, y)
         preferences = from_ratings(users, items, y, 30) if kind == "ratings" else from_comparisons(u, i, j, 30)
@@ -115,7 +114,7 @@ class TestSolver:
         assert balance(zeros, np.ones((2, 2)), zeros)[0] is zeros
 
     def test_objective_never_rises_and_gradient_vanishes(self, low_rank, fitted, monkeypatch):
-        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)
+        monkeypatch.setattr("hingerank.personal.alternating.STEPS", 0)
         values = [entry["value"] for entry in fitted.trace_]
         assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
         assert fitted.certificate_.converged and fitted.certificate_.value <= 1e-5

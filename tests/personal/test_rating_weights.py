@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.personal.alternating import LocalUsers, first_gradient
 from hingerank.personal.convex import pair_distances, row_preferences
 from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.personal.preferences import from_comparisons, from_ratings
-from hingerank.personal.problem import LocalUsers, first_gradient
 
 CONVEX = [hr.JointRanker, hr.SeparateRanker, hr.MeanVarianceRanker]
 
@@ -34,7 +34,7 @@ def listed(users, items, y, weights):
 @pytest.mark.parametrize("grades", [2, 4, 40])
 class TestKernels:
     def test_value_gradient_and_curvature_are_those_of_listed_pairs(self, seed, grades, monkeypatch):
-        monkeypatch.setattr("hingerank.personal.problem.STEPS", 0)  # steps only look at where V is
+        monkeypatch.setattr("hingerank.personal.alternating.STEPS", 0)  # steps only look at where V is
         X, users, items, y, w = told(seed, grades)
         rng = np.random.default_rng(seed)
         given = from_ratings(users, items, y, len(X), weight=w)

@@ -20,8 +20,7 @@ from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
 from hingerank.distributed.problem import Unknown, new_token, unfitted
 from hingerank.distributed.reading import listed, runner_of
 from hingerank.kernels.threads import serial_blas
-from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import (
+from hingerank.personal.alternating import (
     LocalUsers,
     Matrix,
     StepSums,
@@ -32,6 +31,7 @@ from hingerank.personal.problem import (
     items_in_use,
     start_of_users,
 )
+from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
 from hingerank.problem.problem import add_up
 

@@ -16,8 +16,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items, check_ratings
-from hingerank.personal.problem import all_products, row_products
-from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, hidden_items, row_products, top_lists
 
 
 class ItemBaseline(BaseEstimator):

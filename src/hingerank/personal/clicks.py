@@ -27,16 +27,17 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.alternating import balance, solve_equations
-from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
-from hingerank.personal.problem import (
+from hingerank.personal.alternating import (
     back_to_features,
+    balance,
     first_gradient_norm,
     gram,
     half_square,
     item_vectors,
+    solve_equations,
     squares_to_features,
 )
+from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
 from hingerank.personal.top_n import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 

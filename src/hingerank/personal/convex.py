@@ -14,11 +14,12 @@ from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import squared_hinge
+from hingerank.personal.alternating import ROWS_PER_BLOCK
 from hingerank.personal.losses import GRADES, PAIRS
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import ROWS_PER_BLOCK, rows_or_mean
 from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_C_and_tol
+from hingerank.personal.top_n import rows_or_mean
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem
 from hingerank.problem.problem import RowsDesign

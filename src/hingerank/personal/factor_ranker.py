@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
+from hingerank.personal.alternating import item_vectors
 from hingerank.personal.catalogue import ids_like
 from hingerank.personal.fold_in import NARROWING, Prior, fold_in
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.problem import item_vectors
 from hingerank.personal.rankers import PersonalRanker
 
 

@@ -10,7 +10,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
-from hingerank.personal.alternating import WIDEST, alternating, nuclear_gap
+from hingerank.personal.alternating import (
+    WIDEST,
+    LocalUsers,
+    Matrix,
+    alternating,
+    columns_in_use,
+    count_right,
+    first_gradient_norm,
+    first_powers,
+    in_use,
+    item_vectors,
+    nuclear_gap,
+    start_of_users,
+)
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
 from hingerank.personal.clicks import choose_multiple as click_multiple
@@ -27,17 +40,6 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import PAIRS
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
-from hingerank.personal.problem import (
-    LocalUsers,
-    Matrix,
-    columns_in_use,
-    count_right,
-    first_gradient_norm,
-    first_powers,
-    in_use,
-    item_vectors,
-    start_of_users,
-)
 from hingerank.personal.rankers import Watched, accuracies, check_C_and_tol
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.personal.alternating import blocks_of, gram
 from hingerank.personal.losses import GRADES, PAIRS, TARGETS
 from hingerank.personal.passes import RIGHT, users_pass, users_step
 from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within, rows_of
-from hingerank.personal.problem import blocks_of, gram
 
 STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of the rounded kink of the hinge

@@ -1,4 +1,4 @@
-"""Features of items from genres, words and embeddings: each function returns (matrix with a row per item, names)."""
+"""Features of items from genres, words and embeddings, each a (matrix with a row per item, names); and their scales."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -114,3 +114,51 @@ def join_features(*parts: Features) -> Features:
     if any(sp.issparse(X) for X in matrices):
         return sp.csr_matrix(sp.hstack(matrices)), names
     return np.hstack(matrices), names
+
+
+def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the centre and the scale of each column; None if all columns stay as they are.
+
+    A numeric column, with any value that is neither 0 nor 1, becomes (x - mean) / standard deviation, so that a raw
+    year or price does not outweigh indicators of 0 and 1, which stay. A column that is mostly 0 keeps its zeros, which
+    mean "not there": it is divided by its standard deviation if that is above 1, and stays otherwise (words, tf-idf).
+
+    Examples
+    --------
+    >>> centre, scale = column_scales(np.array([[1990.0, 0.0], [2010.0, 1.0]]))
+    >>> centre.tolist(), scale.tolist()
+    ([2000.0, 0.0], [10.0, 1.0])
+    """
+    n = max(1, X.shape[0])
+    if sp.issparse(X):
+        column, values = X.indices, X.data.astype(np.float64)
+        numbers = np.bincount(column, (values != 0) & (values != 1), X.shape[1]) > 0
+        present = np.bincount(column, values != 0, X.shape[1])
+        mean = np.bincount(column, values, X.shape[1]) / n
+        stored = np.bincount(column, minlength=X.shape[1])
+        squares = np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + (n - stored) * mean**2
+        spread = np.sqrt(squares / n)
+    else:
+        numbers = ~((X == 0) | (X == 1)).all(axis=0)
+        present = np.count_nonzero(X, axis=0)
+        mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    mostly = 2 * present > n
+    numbers &= mostly | (spread > 1.0)
+    mean = np.where(mostly, mean, 0.0)
+    if not numbers.any():
+        return None
+    flat = ~(spread > 1e-12 * np.abs(mean))  # all items have the same value
+    return np.where(numbers, mean, 0.0), np.where(numbers & ~flat, spread, 1.0)
+
+
+def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
+    """Return (X - centre) / scale in the type of X; in a CSR matrix only columns with a centre are filled."""
+    if not sp.issparse(X):
+        return ((X - centre) / scale).astype(X.dtype, copy=False)
+    out = sp.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), shape=X.shape)
+    moved = np.flatnonzero(centre)
+    if len(moved):
+        n, k = X.shape[0], len(moved)
+        shift = np.tile(-centre[moved] / scale[moved], n), np.tile(moved, n), np.arange(n + 1) * k
+        out = sp.csr_matrix(out + sp.csr_matrix(shift, shape=X.shape))
+    return out.astype(X.dtype, copy=False)

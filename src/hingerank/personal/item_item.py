@@ -17,9 +17,8 @@ from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.baselines import row_keys, same_rows
 from hingerank.personal.preferences import check_items, check_ratings, check_weights
-from hingerank.personal.problem import row_products, rows_or_mean
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
-from hingerank.personal.top_n import part_found
+from hingerank.personal.top_n import part_found, row_products, rows_or_mean
 from hingerank.rankers.base import keep_account
 from hingerank.solvers.run import Certificate, Solution
 

@@ -15,12 +15,12 @@ from sklearn.base import clone
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Number
+from hingerank.personal.alternating import item_vectors
 from hingerank.personal.baselines import Popularity
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, check_ratings, counting, places_within
-from hingerank.personal.problem import item_vectors, rows_or_mean
-from hingerank.personal.top_n import evaluate_top
+from hingerank.personal.top_n import evaluate_top, rows_or_mean
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 

@@ -18,7 +18,9 @@ from hingerank.export.forms import ExportError
 from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.named_maps import feature_map
+from hingerank.personal.alternating import count_right
 from hingerank.personal.catalogue import UserIndex, ids_from_plain, plain_ids
+from hingerank.personal.item_features import column_scales, scaled
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
@@ -27,8 +29,7 @@ from hingerank.personal.preferences import (
     from_comparisons,
     from_ratings,
 )
-from hingerank.personal.problem import all_products, column_scales, count_right, row_products, scaled
-from hingerank.personal.top_n import SCORES_AT_ONCE, hidden_items, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, hidden_items, row_products, top_lists
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
