@@ -18,7 +18,7 @@ from hingerank.personal.alternating import ROWS_PER_BLOCK
 from hingerank.personal.losses import GRADES, PAIRS
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies, check_C_and_tol
+from hingerank.personal.rankers import PersonalRanker, Watched, accuracies
 from hingerank.personal.top_n import rows_or_mean
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem
@@ -188,7 +188,6 @@ class ConvexPersonalRanker(PersonalRanker):
         )
 
     def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
-        check_C_and_tol(self)
         self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched.preferences)
@@ -245,11 +244,8 @@ class SeparateRanker(ConvexPersonalRanker):
 
     Parameters
     ----------
-    C : float, optional
-        Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
-        ‖x_i - x_j‖², approximately).
-    tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
-    max_iter : largest number of Newton steps
+    C : weight of the loss; multiplies its sum over pairs, default as in JointRanker
+    tol, pair_weight, scale, features, max_iter, max_seconds, callback : as in JointRanker
 
     Attributes
     ----------
@@ -294,13 +290,10 @@ class MeanVarianceRanker(SeparateRanker):
 
     Parameters
     ----------
-    C : float, optional
-        Weight of the loss; multiplies its sum over pairs. Default 2 / (mean over users of the sum over pairs of
-        ‖x_i - x_j‖², approximately).
-    tol, pair_weight, scale, features, max_seconds, callback : as in PersonalRankSVM
+    C : weight of the loss; multiplies its sum over pairs, default as in JointRanker
+    tol, pair_weight, scale, features, max_iter, max_seconds, callback : as in JointRanker
     shared : how much users share: w has the penalty ‖w‖²/(2·shared)
         Near 0 users are separate; for large values w has no penalty.
-    max_iter : largest number of Newton steps
 
     Attributes
     ----------

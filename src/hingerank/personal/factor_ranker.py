@@ -38,7 +38,6 @@ class FactorRanker(PersonalRanker):
     user_weights_: np.ndarray
     has_pairs_: np.ndarray
     coef_: np.ndarray  # w of the function that all users share, if there is one
-    C: Any
     C_: float
     width_: float = 0.0  # files of version 0.1 have none
     prior_mean_: np.ndarray | None = None  # files of version 0.1 have none

@@ -40,7 +40,7 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import PAIRS
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
-from hingerank.personal.rankers import Watched, accuracies, check_C_and_tol
+from hingerank.personal.rankers import Watched, accuracies
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
@@ -423,7 +423,6 @@ class PersonalRankSVM(FactorRanker):
     def _check_settings(self) -> None:
         if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
             raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
-        check_C_and_tol(self)
         if self.loss not in LOSSES:
             raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {self.loss!r}")
         if self.shared not in (True, False):

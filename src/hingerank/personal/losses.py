@@ -59,17 +59,6 @@ class UserSpace(NamedTuple):
     hinge: np.ndarray  # (2) hinge at the last user_loss: its value, and the part of the gap due to rounding
 
 
-def user_space(sizes: tuple[int, int, int]) -> UserSpace:
-    """Make work arrays for users of at most sizes = (rows, grades, comparisons)."""
-    n, grades, pairs = sizes
-    i32 = np.int32
-    return UserSpace(
-        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.ones(n), np.empty((2, n), i32), np.empty((2, n), i32),
-        np.empty((2, n)), np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)),
-        np.empty((2, grades + 1)), np.empty(pairs), np.zeros(2),
-    )  # fmt: skip
-
-
 @inner
 def user_start(known, n, space):
     """Prepare for a user, before all other functions."""

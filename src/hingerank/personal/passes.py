@@ -11,12 +11,12 @@ import numpy as np
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel, with_room
 from hingerank.kernels.rows import block_back, block_scores
 from hingerank.personal.losses import (
+    UserSpace,
     user_curvature,
     user_diagonal,
     user_loss,
     user_right,
     user_settle,
-    user_space,
     user_start,
 )
 
@@ -117,6 +117,17 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
     for p in range(n):
         s[p] -= taken * moved[p]
     return 0.0, user_loss(known, u, lo, n, s, z, space)
+
+
+def user_space(sizes: tuple[int, int, int]) -> UserSpace:
+    """Make work arrays for users of at most sizes = (rows, grades, comparisons)."""
+    n, grades, pairs = sizes
+    i32 = np.int32
+    return UserSpace(
+        np.empty(n, i32), np.empty(n), np.empty(n, np.int64), np.ones(n), np.empty((2, n), i32), np.empty((2, n), i32),
+        np.empty((2, n)), np.empty(n, i32), np.empty(n), np.empty(n), np.empty((2, grades + 1)),
+        np.empty((2, grades + 1)), np.empty(pairs), np.zeros(2),
+    )  # fmt: skip
 
 
 @with_room

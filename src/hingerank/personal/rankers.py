@@ -75,6 +75,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
     features_: FeatureMap | None = None
     pair_weight: str = "uniform"
     scale: str | None
+    C: Any
+    tol: float
 
     def fit(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
@@ -162,20 +164,21 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
         self.__dict__.pop("_index", None)  # belongs to an earlier fit
-        cold, bare = int((preferences.pairs == 0).sum()), _rows_without_features(X)
+        cold = int((preferences.pairs == 0).sum())
+        bare = X.shape[0] - int(np.count_nonzero(np.diff(X.indptr) if sp.issparse(X) else X.any(axis=1)))
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
         dropped = preferences.notes.get(REPEATED, 0)
         if dropped:
-            warnings.warn(
-                f"{dropped} ratings repeat an item of the same user: their mean counts",
-                stacklevel=3,
-            )
+            warnings.warn(f"{dropped} ratings repeat an item of the same user: their mean counts", stacklevel=3)
         if cold == len(preferences.users):
             warnings.warn(
                 "there are no preference pairs (every user gave all items the same rating), so no user prefers "
                 "any item: if these are clicks or purchases, use PersonalRankSVM.fit_clicks, which needs no ratings",
                 stacklevel=3,
             )
+        if self.C is not None:
+            positive("C", self.C)
+        positive("tol", self.tol)
         solution = self._learn(X, preferences, watched, **how)
         keep_account(self, solution)
         if solution.weak:
@@ -229,7 +232,12 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._rows(features)
-        self._check_rows(users, X.shape[0])
+        several = not isinstance(users, str | bytes) and np.ndim(users) == 1
+        if several and len(users) not in (1, X.shape[0]):  # the likely mistake is that all items were passed
+            raise DataError(
+                f"{len(users)} users but {X.shape[0]} rows of features: one score is given for each pair, so pass "
+                "X[items], a row for each user (or one user alone for all rows)"
+            )
         return self._scores(X, self._asked(users, unknown, X.shape[0]))
 
     def _asked(self, users: Any, unknown: str, n_rows: int | None = None) -> np.ndarray:
@@ -245,16 +253,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
         """Return the number of each user; rankers that can rank for unknown users return -1 for them."""
         return self._users().known(users, n_rows)
-
-    @staticmethod
-    def _check_rows(users: Any, n_rows: int) -> None:
-        """Raise an error unless there is a row for each user; the likely mistake is that all items were passed."""
-        several = not isinstance(users, str | bytes) and np.ndim(users) == 1
-        if several and len(users) not in (1, n_rows):
-            raise DataError(
-                f"{len(users)} users but {n_rows} rows of features: one score is given for each pair, so pass "
-                "X[items], a row for each user (or one user alone for all rows)"
-            )
 
     def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
         """Return rows of the candidates, best first for this user; equal scores keep their order.
@@ -440,15 +438,3 @@ def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int
             "of one of the two"
         )
     return both
-
-
-def check_C_and_tol(ranker: Any) -> None:
-    if ranker.C is not None:
-        positive("C", ranker.C)
-    positive("tol", ranker.tol)
-
-
-def _rows_without_features(X: Any) -> int:
-    if sp.issparse(X):
-        return int((np.diff(X.indptr) == 0).sum())
-    return int(X.shape[0] - np.count_nonzero(X.any(axis=1)))
