@@ -58,15 +58,18 @@ class SavedModel:
 
     A class declares the attributes that ``fit`` sets in ``_saved`` (those of its bases are added); they are checked
     against it when saved and when loaded. ``_check_together`` checks how they fit together, ``_derive`` computes what
-    follows from them. Constructor parameters that only steer training, such as a callback, are listed in
-    ``_training_only`` and stored as None. State of another form goes through ``_state`` and ``_restore``. Results that
-    follow from the attributes and are worth keeping within a process are a ``cached_property``; neither the file nor a
-    pickle contains them, nor what ``_here_only`` lists.
+    follows from them. Constructor parameters that only steer training, ``_training_only``, are stored as None. State of
+    another form goes through ``_state`` and ``_restore``. Results that follow from the attributes and are worth keeping
+    within a process are a ``cached_property``; neither the file nor a pickle contains them, nor what ``_here_only``
+    lists.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {}
-    _training_only: tuple[str, ...] = ()
     _here_only: tuple[str, ...] = ()
+
+    @property
+    def _training_only(self: Any) -> list[str]:
+        return [name for name in ("callback", "init", "validation") if name in self._get_param_names()]
 
     def __getstate__(self) -> Facts:
         left: Any = derived(type(self)) | {*self._here_only}

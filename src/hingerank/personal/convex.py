@@ -156,7 +156,6 @@ class ConvexPersonalRanker(PersonalRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(low=0, needed=False)}  # not in files of version 0.1
-    _training_only = ("callback",)
     C_: float
 
     def __init__(

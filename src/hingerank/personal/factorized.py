@@ -131,7 +131,6 @@ class PersonalRankSVM(FactorRanker):
     ([0, 2, 3, 1], [1, 3, 2, 0])
     """
 
-    _training_only = ("callback",)
     rank = RankParameter()
 
     def __init__(

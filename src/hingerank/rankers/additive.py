@@ -105,7 +105,6 @@ class AdditiveRankSVM(PairwiseRanker):
         "knot_weights_": Array("weights"),
         **_of_surfaces,
     }
-    _training_only = ("callback",)
     _farthest = PARTS
     path_parameters = ("C", "smoothness")
 

@@ -91,7 +91,6 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         "support_rows_": Array("support, columns", csr=True, needed=False),  # a precomputed kernel has none
         "dual_coef_": Array("support"),
     }
-    _training_only = ("callback",)
     _solvers = solvers_by_loss("newton", "smoothing", "dual")
 
     def __init__(
@@ -213,7 +212,6 @@ class MappedRanker(ScaledByDefault, PairwiseRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"gamma_": Number(above=0), "coef_": Array("components", least=1)}
-    _training_only = ("callback",)
     _farthest = PARTS
     _sees_spreads = True
     _of_map: tuple[str, ...]

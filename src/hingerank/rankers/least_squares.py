@@ -37,8 +37,6 @@ def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray
 class LeastSquaresRanker(RankSVM):
     """min over w of  ½‖w‖² + C · (a sum of squares), solved exactly: one matrix of d² numbers serves every C."""
 
-    _training_only = ("callback",)
-
     def _problem(self, source):
         by_rows = source.kind == MEMORY and self._is_squares(source)
         design, preferences = source.pose(self._design(source, by_rows))

@@ -66,7 +66,6 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {
         "objective_": Number(finite=False, needed=False), "rounds_": Of(dict, listed=True, needed=False),
     }  # fmt: skip
-    _training_only: tuple[str, ...] = ("callback", "init")
     _solvers: ClassVar[Mapping[str, list[str]]] = solvers_by_loss(*SOLVERS)
     init: ArrayLike | None = None  # where to start, in rankers without that parameter
     rounds: int | None = None  # in rankers without pair_weight="ndcg"

@@ -91,7 +91,6 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         "queries_": Ids("queries"),
         "offsets_": Array("queries+1", "i", low=0),
     }
-    _training_only = ("validation",)
     rank = RankParameter()
     _order = BaseRanker.rank
 
@@ -328,7 +327,6 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "coef_": Array("columns"), "factors_": Array("columns, rank"), "objective_": Number(finite=False),
     }  # fmt: skip
-    _training_only = ("callback",)
     _scaled_type = np.float64
     rank = RankParameter()
     _order = BaseRanker.rank

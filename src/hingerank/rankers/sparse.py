@@ -48,7 +48,6 @@ class SparseRanker(ProblemRanker, LinearRanker):
     """score(x) = ``coef_`` · x with most weights zero."""
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"objective_": Number(finite=False)}
-    _training_only = ("callback",)
     _farthest = MAPPED
     _times = USEFUL_L1
 
