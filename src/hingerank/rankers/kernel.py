@@ -32,19 +32,21 @@ WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
 IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual": kernel_dual}
 
 
-class ScaledByDefault:
+class ScaledByDefault(PairwiseRanker):
     """``scale="auto"``: columns are divided by their standard deviation if γ is computed from the data.
 
     A γ that is a number, and a kernel that is a function or has no γ, refer to unscaled rows.
     """
 
-    def _scaling(self: Any) -> str | None:
-        kernel = getattr(self, "kernel", "rbf")
-        as_it_is = callable(kernel) or kernel in WITHOUT_GAMMA or isinstance(self.gamma, Real)
+    kernel: Any = "rbf"  # in rankers without that parameter
+    gamma_: Any
+
+    def _scaling(self):
+        as_it_is = callable(self.kernel) or self.kernel in WITHOUT_GAMMA or isinstance(self.gamma, Real)
         return None if self.scale == "auto" and as_it_is else self.scale
 
 
-class KernelRankSVM(ScaledByDefault, PairwiseRanker):
+class KernelRankSVM(ScaledByDefault):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over rows of a_i κ(x_i, x).
 
     In coefficients: ½ aᵀKa + C · loss(Ka). Newton's method with conjugate gradients in the K-inner product: each of
@@ -119,13 +121,12 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
     def _problem(self, source):
         X, device = source.X, check_device(self.device)
         self._solver()  # checks the loss
-        gamma: Any = None if self._given else choose_gamma(self.gamma, X, source.weight)
-        self.gamma_ = gamma
         gram: GramMatrix
         if self._given:
-            gram = GivenGram(self._square(source))
+            self.gamma_, gram = None, GivenGram(self._square(source))
         else:
-            kernel = make_kernel(self.kernel, gamma, self.degree, self.coef0)
+            self.gamma_ = choose_gamma(self.gamma, X, source.weight)
+            kernel = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
             gram = Gram(kernel, X, memory_budget(self.memory_gb)) if device is None else TorchGram(kernel, X, device)
         return KernelProblem(gram, make_loss(self.loss), source.preferences)
 
@@ -204,7 +205,7 @@ class KernelRankSVM(ScaledByDefault, PairwiseRanker):
         return tags
 
 
-class MappedRanker(ScaledByDefault, PairwiseRanker):
+class MappedRanker(ScaledByDefault):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>)  for a feature map φ.
 
     A ranker defines ``_new_map()``, an unfitted FeatureMap, and ``_of_map``, the attributes of a fitted one that it

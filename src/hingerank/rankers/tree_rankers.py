@@ -420,21 +420,16 @@ class McRank(LightGBMRanker):
     def _contributions(self, X, blocks):
         """With φ_kj the contribution of feature j to F_k (see LightGBMRanker), the sum over k of φ_kj times the mean
         slope dscore/dF_k on the line from the mean F to F(x): these add up to the score's change."""
-        threads, count = asked_threads(self.n_jobs), self._n_sums
-        each = [
-            self._shares(np.array([model.contributions(X, threads) for model in self.models_[k : k + count]]))
-            for k in range(0, len(self.models_), count)
-        ]
-        parts = np.mean(each, axis=0)
-        return Contributions(parts[:, :-1], parts[:, -1], PATHS, True)
-
-    def _shares(self, parts: np.ndarray) -> np.ndarray:
-        """Of one bag, parts (sums, rows, features and the mean): (rows, features and the score of the mean)."""
-        start, gained = parts[:, :, -1], parts[:, :, :-1].sum(axis=2)
-        slope = np.zeros_like(start)
-        for place, weight in zip(*np.polynomial.legendre.leggauss(PLACES), strict=True):
-            slope += weight / 2 * self._slopes(start + (place + 1) / 2 * gained)
-        return np.column_stack([np.einsum("kr,krj->rj", slope, parts[:, :, :-1]), self._expected(start)])
+        threads, count, bags = asked_threads(self.n_jobs), self._n_sums, []
+        for k in range(0, len(self.models_), count):
+            found = np.array([model.contributions(X, threads) for model in self.models_[k : k + count]])
+            parts, start = found[:, :, :-1], found[:, :, -1]  # sums, rows and features; sums and rows
+            gained, slope = parts.sum(axis=2), np.zeros_like(start)
+            for place, weight in zip(*np.polynomial.legendre.leggauss(PLACES), strict=True):
+                slope += weight / 2 * self._slopes(start + (place + 1) / 2 * gained)
+            bags.append(np.column_stack([np.einsum("kr,krj->rj", slope, parts), self._expected(start)]))
+        mean = np.mean(bags, axis=0)
+        return Contributions(mean[:, :-1], mean[:, -1], PATHS, True)
 
     _body = BaseRanker._body  # no form has expected grades
     _form_kind = BaseRanker._form_kind
