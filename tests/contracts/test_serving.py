@@ -108,7 +108,7 @@ def test_so_do_settings_that_are_in_no_table(case):
 
 
 def test_every_kind_and_scaling_has_its_place_in_the_tables():
-    kinds = {*KINDS.values(), "zero-trees"}
+    kinds = {*KINDS.values(), "zero-trees", "surfaces"}
     assert set(WORDS) == set(FOLDED) == kinds
     scaled = {scaling_kind(name) for name in SCALERS} - {"none"}
     assert all({*f.scaled} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())

@@ -7,24 +7,25 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.export.forms import Affine, Curves, Form, Sum, Surfaces, Trees
+from hingerank.export.forms import Affine, Form, Shapes, Sum, Trees, with_surfaces
 from hingerank.export.sums import summed
+from hingerank.features.curves import Curves
 
 pytest.importorskip("lightgbm")
 LINE, SCALED = hr.RankSVM(C=0.1, scale="standard"), hr.RankSVM(C=0.1, scale="query-minmax")
 CURVES, TREES = hr.AdditiveRankSVM(n_knots=5, C=0.1), hr.LightGBMRanker(8, min_child_samples=3)
 BLENDS = {
     "line and trees": ([LINE, TREES], (Affine, Trees)),
-    "line, curves and trees": ([LINE, CURVES, TREES], (Curves, Trees)),
-    "curves of logarithms and trees": ([hr.AdditiveRankSVM(n_knots=4, C=0.1, scale="log"), TREES], (Curves, Trees)),
-    "line of quantiles and curves": ([hr.RankSVM(C=0.1, scale="quantile"), CURVES], (Affine, Curves)),
+    "line, curves and trees": ([LINE, CURVES, TREES], (Shapes, Trees)),
+    "curves of logarithms and trees": ([hr.AdditiveRankSVM(n_knots=4, C=0.1, scale="log"), TREES], (Shapes, Trees)),
+    "line of quantiles and curves": ([hr.RankSVM(C=0.1, scale="quantile"), CURVES], (Affine, Shapes)),
     "waves and trees": ([hr.FourierRankSVM(6, gamma=0.5, C=0.1), TREES], None),
     "kernels and a line": ([hr.NystroemRankSVM(6, gamma=0.5, C=0.1), LINE], None),
-    "surfaces and a line": ([hr.AdditiveRankSVM(n_knots=4, C=0.1, interactions=[(0, 1)]), LINE], (Surfaces,)),
-    "within queries": ([SCALED, hr.RankSVM(scale="query-standard"), CURVES], (Affine, Affine, Curves)),
+    "surfaces and a line": ([hr.AdditiveRankSVM(n_knots=4, C=0.1, interactions=[(0, 1)]), LINE], (Shapes,)),
+    "within queries": ([SCALED, hr.RankSVM(scale="query-standard"), CURVES], (Affine, Affine, Shapes)),
     "two of trees": ([TREES, hr.LightGBMRanker(3, min_child_samples=3)], (Trees,)),
     "two lines": ([LINE, hr.RankSVM(C=1e-3, scale="standard")], (Affine,)),
-    "line and curves": ([LINE, CURVES, hr.AdditiveRankSVM(n_knots=3, C=1.0)], (Curves,)),
+    "line and curves": ([LINE, CURVES, hr.AdditiveRankSVM(n_knots=3, C=1.0)], (Shapes,)),
 }
 TOOLS = {"c": shutil.which("cc"), "javascript": shutil.which("node"), "onnx": find_spec("onnxruntime")}
 
@@ -86,10 +87,14 @@ def test_a_sum_of_curves_and_lines_is_exact_beyond_all_knots():
     one = Curves(np.array([0.0, 1.0, 3.0, -1.0]), rng.normal(size=4), np.array([0, 3, 4]), rng.normal(size=2))
     two = Curves(np.array([0.5, 4.0, 0.0, 2.0]), rng.normal(size=4), np.array([0, 2, 4]), rng.normal(size=2))
     line = Affine(rng.normal(size=2), 0.7)
-    form = summed(["a", "b"], [(2.0, Form("ab", one)), (0.5, Form("ab", two)), (1.5, Form("ab", line))])
+
+    def curves(own):
+        return Form("ab", with_surfaces(own, []))
+
+    form = summed(["a", "b"], [(2.0, curves(one)), (0.5, curves(two)), (1.5, Form("ab", line))])
     X = rng.uniform(-9, 9, (200, 2))
     expected = 2 * one.scores(X) + 0.5 * two.scores(X) + 1.5 * (X @ line.weights + 0.7)
-    np.testing.assert_allclose(form.body.scores(X), expected, atol=1e-12)
+    np.testing.assert_allclose(form.body.curves.scores(X), expected, atol=1e-12)
 
 
 def test_lines_and_curves_are_one_additive_ranker(data, tmp_path):

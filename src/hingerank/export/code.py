@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.export.code_texts import JAVASCRIPT, PYTHON, C
-from hingerank.export.forms import Affine, CosineSum, Curves, ExportError, Form, KernelSum, Surfaces, Trees
+from hingerank.export.forms import Affine, CosineSum, ExportError, Form, KernelSum, Shapes, Trees
 from hingerank.export.scalings import Logs, Places, ScaledColumns
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
@@ -25,19 +24,20 @@ COUNTED = {"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}  # the table
 def tables_of(form: Form) -> tuple[str, Facts]:
     """The kind of loop of the model, and the numbers it runs over."""
     body = form.body
+    tables: Facts
     if isinstance(body, Affine):
         used = form.used()
         return "linear", {"OFFSET": float(body.offset), "FEATURE": used, "WEIGHT": body.weights[used]}
-    if isinstance(body, Surfaces):
-        curves = tables_of(replace(form, body=body.curves))[1] | {"PAIR": body.columns.ravel()}
-        return "surfaces", curves | {"BEGIN": body.begins.ravel(), "END": body.ends.ravel(), "WEIGHT": body.weights}
-    if isinstance(body, Curves):
+    if isinstance(body, Shapes):
         used = form.used()
-        parts = [body.of(j) for j in used]
-        start = np.cumsum([0, *(len(knots) for knots, _ in parts)])
+        parts = [body.curves.of(j) for j in used]
         knots, heights = (np.concatenate([part[k] for part in parts] or [np.empty(0)]) for k in (0, 1))
-        names = ("FEATURE", "START", "KNOT", "HEIGHT", "SLOPE")
-        return "curves", dict(zip(names, (used, start, knots, heights, body.slopes[used]), strict=True))
+        tables = {"FEATURE": used, "START": np.cumsum([0, *(len(knots) for knots, _ in parts)])}
+        tables |= {"KNOT": knots, "HEIGHT": heights, "SLOPE": body.curves.slopes[used]}
+        if form.kind == "surfaces":
+            tables |= {"PAIR": body.columns.ravel(), "BEGIN": body.begins.ravel(), "END": body.ends.ravel()}
+            tables["WEIGHT"] = body.weights
+        return form.kind, tables
     if isinstance(body, Trees):
         names = ("FEATURE", "NUMBER", "CHILD", "MISSING", "ROOT")
         columns = (body.feature, body.number, body.child, body.missing, body.roots)
@@ -45,7 +45,7 @@ def tables_of(form: Form) -> tuple[str, Facts]:
     if isinstance(body, CosineSum):
         return "waves", {"WEIGHT": body.weights, "PHASE": body.phases, "ROW": body.frequencies.ravel()}
     assert isinstance(body, KernelSum)
-    tables: Facts = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
+    tables = {"GAMMA": float(body.gamma), "WEIGHT": body.weights, "ROW": body.rows.ravel()}
     if body.kernel == "polynomial":
         tables |= {"DEGREE": int(body.degree), "COEF0": float(body.coef0)}
     return body.kernel, tables

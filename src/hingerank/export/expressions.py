@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from hingerank.export.forms import Affine, Curves, Form, Surfaces, Trees, goes_left
+from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING
+from hingerank.export.forms import Affine, Form, Shapes, Trees
 from hingerank.export.scalings import Words
+from hingerank.features.curves import Curves
 
 
 def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
@@ -14,11 +16,9 @@ def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
         return total([words.number(body.offset), *terms])
     if isinstance(body, Trees):
         return total([words.number(body.start), *(_tree(words, body, root, columns) for root in body.roots.tolist())])
-    assert isinstance(body, Curves | Surfaces)
-    curves = body.curves if isinstance(body, Surfaces) else body
-    shapes = [_curve(words, curves, j, x) for j, x in columns.items()]
-    products = _products(words, body, columns) if isinstance(body, Surfaces) else ()
-    return total([words.number(0.0), *shapes, *products])
+    assert isinstance(body, Shapes)
+    curves = [_curve(words, body.curves, j, x) for j, x in columns.items()]
+    return total([words.number(0.0), *curves, *_products(words, body, columns)])
 
 
 def total(terms: Sequence[str]) -> str:
@@ -41,7 +41,7 @@ def _curve(words: Words, body: Curves, column: int, x: str) -> str:
     return words.pieces(x, knots.tolist(), lines)
 
 
-def _products(words: Words, body: Surfaces, columns: dict[int, str]) -> Iterator[str]:
+def _products(words: Words, body: Shapes, columns: dict[int, str]) -> Iterator[str]:
     """Products of two ramps."""
     for k, weight in enumerate(body.weights):
         ramps = []
@@ -57,8 +57,7 @@ def _tree(words: Words, body: Trees, node: int, columns: dict[int, str]) -> str:
         return words.number(body.number[node])
     x, limit, first = columns[int(body.feature[node])], words.number(body.number[node]), int(body.child[node])
     left, right = _tree(words, body, first, columns), _tree(words, body, first + 1, columns)
-    missing_left, zero_left = goes_left(body, node)
-    zero = "" if zero_left is None else f" AND {x} <> 0"  # in SQL; no other format has trees that need it
-    if missing_left:
+    zero = f" AND {x} <> 0" if body.missing[node] & ZERO_IS_MISSING else ""  # in SQL; no other format has such trees
+    if body.missing[node] & MISSING_LEFT:
         return words.choose(f"{x} > {limit}{zero}", right, left)
     return words.choose(f"{x} <= {limit}{zero}", left, right)

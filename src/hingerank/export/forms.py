@@ -1,7 +1,7 @@
 """The plain forms that rankers pass to exports: the score as arrays, and how features are scaled before.
 
 A form is a sum of weights (`Affine`), of kernel functions (`KernelSum`), of cosines (`CosineSum`), of trees (`Trees`),
-of curves (`hingerank.features.curves.Curves`) or of curves and surfaces (`Surfaces`); or a sum of such forms (`Sum`).
+of curves and products of ramps (`Shapes`); or a sum of such forms (`Sum`).
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import Scaler
-from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING, Forest, first_children
+from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
 from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
 from hingerank.features.curves import Curves, SurfaceGrid
 from hingerank.features.fourier import FourierMap
@@ -69,11 +69,11 @@ class Trees(NamedTuple):
     start: float
 
 
-class Surfaces(NamedTuple):
+class Shapes(NamedTuple):
     """score(x) = curves(x) + sum over k of weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1]).
 
     A ramp rises linearly from 0 at begins to 1 at ends, and is constant outside. A bilinear surface is a sum of such
-    products and two curves.
+    products and two curves; without surfaces there are no products.
     """
 
     curves: Curves
@@ -98,10 +98,9 @@ class Sum(NamedTuple):
     parts: "tuple[Form, ...]"
 
 
-Body = Affine | KernelSum | CosineSum | Trees | Curves | Surfaces | Sum
+Body = Affine | KernelSum | CosineSum | Trees | Shapes | Sum
 KINDS = {
-    Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Curves: "curves", Surfaces: "surfaces",
-    Sum: "sum",
+    Affine: "linear", KernelSum: "mapped", CosineSum: "mapped", Trees: "trees", Shapes: "curves", Sum: "sum",
 }  # fmt: skip
 FOLDED: dict[str, tuple[str, ...]] = {  # kind of model -> kinds of scaling that can be folded into its numbers
     "linear": ("columns",), "mapped": ("columns",), "curves": ("columns",), "surfaces": ("columns",),
@@ -149,8 +148,9 @@ class Form:
     def kind(self) -> str:
         """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves", "surfaces" or "sum"."""
         body = self.body
-        zeros = isinstance(body, Trees) and (body.missing & ZERO_IS_MISSING).any()
-        return "zero-trees" if zeros else KINDS[type(body)]
+        if isinstance(body, Trees) and (body.missing & ZERO_IS_MISSING).any():
+            return "zero-trees"
+        return "surfaces" if isinstance(body, Shapes) and len(body.weights) else KINDS[type(body)]
 
     @property
     def parts(self) -> "list[Form]":
@@ -220,10 +220,9 @@ class Form:
             return np.array(self.features_used())
         if isinstance(body, Affine):
             return np.flatnonzero(body.weights)
-        if isinstance(body, Curves):
-            return np.flatnonzero((np.add.reduceat(np.abs(body.heights), body.starts[:-1]) > 0) | (body.slopes != 0))
-        if isinstance(body, Surfaces):
-            return np.union1d(replace(self, body=body.curves).used(), body.columns)
+        if isinstance(body, Shapes):
+            sizes = np.add.reduceat(np.abs(body.curves.heights), body.curves.starts[:-1])
+            return np.union1d(np.flatnonzero((sizes > 0) | (body.curves.slopes != 0)), body.columns)
         return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.width)
 
     def features_used(self) -> list[int]:
@@ -261,9 +260,9 @@ class Form:
                 spread = max(0.5 * np.ptp(near), float(np.abs(near).max()))
                 spread = spread if spread > SMALL * 2 else 1.0  # LightGBM puts thresholds that close to 0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
-        elif isinstance(body, Curves | Surfaces):
+        elif isinstance(body, Shapes):
             for column in range(self.width):
-                near = (body.curves if isinstance(body, Surfaces) else body).of(column)[0]
+                near = body.curves.of(column)[0]
                 spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, KernelSum):
@@ -303,27 +302,21 @@ def _folded(body: Body, centre: np.ndarray, width: np.ndarray) -> Body:
     if isinstance(body, CosineSum):
         frequencies = body.frequencies / width
         return body._replace(frequencies=frequencies, phases=body.phases - frequencies @ centre)
-    if isinstance(body, Curves):
-        return _folded_curves(body, centre, width)
-    assert isinstance(body, Surfaces)
+    assert isinstance(body, Shapes)
+    curves, column = body.curves, np.repeat(np.arange(len(width)), np.diff(body.curves.starts))
+    curves = curves._replace(knots=centre[column] + width[column] * curves.knots, slopes=curves.slopes / width)
     begins, ends = (centre[body.columns] + width[body.columns] * side for side in (body.begins, body.ends))
-    return body._replace(curves=_folded_curves(body.curves, centre, width), begins=begins, ends=ends)
+    return body._replace(curves=curves, begins=begins, ends=ends)
 
 
-def _folded_curves(curves: Curves, centre: np.ndarray, width: np.ndarray) -> Curves:
-    column = np.repeat(np.arange(len(width)), np.diff(curves.starts))
-    return curves._replace(knots=centre[column] + width[column] * curves.knots, slopes=curves.slopes / width)
-
-
-def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarray]]) -> Body:
+def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarray]]) -> Shapes:
     """Curves and bilinear surfaces as one form.
 
     Over a grid a surface is the sum of its height at the lowest knots, a curve along each axis there, which is added to
     the column's own curve (whose knots include the grid's), and products of ramps weighted by mixed differences.
     """
-    if not surfaces:
-        return curves
-    heights, columns, begins, ends, weights = curves.heights.copy(), [], [], [], []
+    heights = curves.heights.copy()
+    columns, begins, ends, weights = [np.empty((0, 2), int)], [np.empty((0, 2))], [np.empty((0, 2))], [np.empty(0)]
     for grid, own in surfaces:
         for column, knots, along in ((grid.first, grid.x, own[:, 0]), (grid.second, grid.y, own[0] - own[0, 0])):
             at = slice(curves.starts[column], curves.starts[column + 1])
@@ -335,26 +328,7 @@ def with_surfaces(curves: Curves, surfaces: Sequence[tuple[SurfaceGrid, np.ndarr
         ends.append(np.column_stack((grid.x[s + 1], grid.y[t + 1])))
         weights.append(rises[s, t])
     parts = (np.concatenate(each) for each in (columns, begins, ends, weights))
-    return Surfaces(curves._replace(heights=heights), *parts)
-
-
-def trees_of(models: Sequence[Forest]) -> Trees:
-    """The mean of tree ensembles as one ensemble, with thresholds for rows in double precision."""
-    parts: list[list[np.ndarray]] = []
-    start, nodes = 0.0, 0
-    for model in models:
-        sizes, feature, number, missing = (model.arrays[name] for name in ("sizes", "feature", "number", "missing"))
-        inner = feature >= 0
-        starts, children = first_children(sizes, inner)
-        share = 1.0 / (len(models) * (len(sizes) if model.average else 1))
-        start += model.start * share
-        number = np.where(inner, number, number * share)
-        if model.single:
-            number[inner] = largest_below(number[inner], lambda x: x.astype(np.float32))
-        parts.append([feature, number, np.where(inner, children + nodes, -1), missing, starts + nodes])
-        nodes += len(feature)
-    feature, number, child, missing, roots = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return Trees(feature, number, child, missing, roots, start)
+    return Shapes(curves._replace(heights=heights), *parts)
 
 
 def stumps(features: np.ndarray, thresholds: np.ndarray, steps: np.ndarray) -> Trees:
@@ -400,12 +374,6 @@ def largest_single(number: np.ndarray) -> np.ndarray:
         near = number.astype(np.float32)
     near = np.where(near.astype(np.float64) > number, np.nextafter(near, np.float32(-np.inf)), near)
     return np.clip(near, np.finfo(np.float32).min, np.finfo(np.float32).max)
-
-
-def goes_left(tree: Trees, node: int) -> tuple[bool, bool | None]:
-    """Whether missing values go left at a node, and whether zeros do, or None if the threshold decides."""
-    left = bool(tree.missing[node] & MISSING_LEFT)
-    return left, left if tree.missing[node] & ZERO_IS_MISSING else None
 
 
 def body_of_map(feature_map: object, weights: np.ndarray) -> Body:

@@ -15,7 +15,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from hingerank.arrays import Facts, Given
-from hingerank.export.forms import Affine, ExportError, Form, Trees, goes_left, largest_single
+from hingerank.export.forest import MISSING_LEFT
+from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_single
 from hingerank.export.scalings import ScaledColumns
 
 # these engines have features of their own and normalizers that scale them; they score in single precision, allow no
@@ -216,7 +217,7 @@ def solr_trees(form: Form, shift: float, missing: bool) -> list[Facts]:
     def node(k: int) -> Facts:
         if body.feature[k] < 0:
             return {"value": text(body.number[k])}
-        first, way = int(body.child[k]), "left" if goes_left(body, k)[0] else "right"
+        first, way = int(body.child[k]), "left" if body.missing[k] & MISSING_LEFT else "right"
         found = {"feature": form.names[body.feature[k]], "threshold": text(limit[k])}
         found |= {"missing": way} if missing else {}
         return found | {"left": node(first), "right": node(first + 1)}
@@ -238,7 +239,7 @@ def plugin_trees(form: Form, shift: float) -> list[Facts]:
             return {"nodeid": k - root, "leaf": single(body.number[k])}
         first = int(body.child[k])
         yes, no = first - root, first + 1 - root
-        missing = yes if goes_left(body, k)[0] else no
+        missing = yes if body.missing[k] & MISSING_LEFT else no
         found = {"nodeid": k - root, "split": form.names[body.feature[k]], "split_condition": float(limit[k])}
         found |= {"yes": yes, "no": no, "missing": missing}
         return found | {"children": [node(first, root), node(first + 1, root)]}
@@ -288,7 +289,7 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
 def missing_matters(body: Trees) -> bool:
     """Whether a missing value goes another way than a zero does, at any node."""
     inner = body.feature >= 0
-    return bool(((body.missing[inner] & 1 > 0) != (body.number[inner] >= 0)).any())
+    return bool(((body.missing[inner] & MISSING_LEFT > 0) != (body.number[inner] >= 0)).any())
 
 
 def before_slack(limit: np.ndarray) -> np.ndarray:

@@ -16,16 +16,16 @@ from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import (
     Affine,
     CosineSum,
-    Curves,
     ExportError,
     Filled,
     Form,
     KernelSum,
-    Surfaces,
+    Shapes,
     Trees,
     largest_single,
 )
 from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
+from hingerank.features.curves import Curves
 from hingerank.kernels.threads import threads_for
 
 OPSET, TREE_OPSET, IR_VERSION = 18, 5, 10
@@ -165,10 +165,9 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
     body = form.body
     if isinstance(body, Affine):
         return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
-    if isinstance(body, Curves):
-        return _curves(graph, body, x)
-    if isinstance(body, Surfaces):
-        return graph.add("Add", _curves(graph, body.curves, x), _products(graph, body, x))
+    if isinstance(body, Shapes):
+        curves = _curves(graph, body.curves, x)
+        return graph.add("Add", curves, _products(graph, body, x)) if len(body.weights) else curves
     if isinstance(body, CosineSum):
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
         quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine of doubles
@@ -210,7 +209,7 @@ def _curves(graph: Graph, body: Curves, x: str) -> str:
     return graph.add("Add", scores, graph.add("MatMul", place, rises))
 
 
-def _products(graph: Graph, body: Surfaces, x: str) -> str:
+def _products(graph: Graph, body: Shapes, x: str) -> str:
     """Sums of products of two ramps."""
     ramps = []
     for side in (0, 1):

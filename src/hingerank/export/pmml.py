@@ -11,8 +11,10 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.export.forms import Affine, Curves, ExportError, Form, Trees, goes_left
+from hingerank.export.forest import MISSING_LEFT
+from hingerank.export.forms import Affine, ExportError, Form, Shapes, Trees
 from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
+from hingerank.features.curves import Curves
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -84,7 +86,7 @@ class PmmlWords(Words):
 def _regression(form: Form, schema: str, names: Names) -> list[str]:
     """A sum of fields: features, scaled features, or curves of these."""
     body, scaling = form.body, form.scaling
-    assert isinstance(body, Affine | Curves)
+    assert isinstance(body, Affine | Shapes)
     weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
     fields, derived = _filled(form, list(weights), names)
     if isinstance(scaling, ScaledColumns | Logs | Places):
@@ -93,10 +95,10 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
             derived.append(
                 _derived(fields[j], scaling.written(PmmlWords(), j, f"<FieldRef field={quoteattr(field)}/>"))
             )
-    if isinstance(body, Curves):
+    if isinstance(body, Shapes):
         for j, field in fields.items():
             fields[j] = names.new(f"curve of {field}")
-            derived.append(_derived(fields[j], _curve(body, j, field)))
+            derived.append(_derived(fields[j], _curve(body.curves, j, field)))
     lines = [f" <RegressionModel functionName='regression'>{schema}"]
     lines += ["  <LocalTransformations>", *derived, "  </LocalTransformations>"] if derived else []
     lines += [f"  <RegressionTable intercept='{float(body.offset) if isinstance(body, Affine) else 0.0!r}'>"]
@@ -149,14 +151,14 @@ def _forest(form: Form, schema: str, given: str) -> list[str]:
 def _node(form: Form, body: Trees, k: int, predicate: str) -> str:
     if body.feature[k] < 0:
         return f"<Node id='{k}' score='{float(body.number[k])!r}'>{predicate}</Node>"
-    missing_left, _ = goes_left(body, k)
     first = int(body.child[k])
+    usual = first if body.missing[k] & MISSING_LEFT else first + 1
     field, limit = quoteattr(str(form.names[body.feature[k]])), float(body.number[k])
     left, right = (
         _node(form, body, node, f"<SimplePredicate field={field} operator='{test}' value='{limit!r}'/>")
         for node, test in ((first, "lessOrEqual"), (first + 1, "greaterThan"))
     )
-    return f"<Node id='{k}' defaultChild='{first + (not missing_left)}'>{predicate}{left}{right}</Node>"
+    return f"<Node id='{k}' defaultChild='{usual}'>{predicate}{left}{right}</Node>"
 
 
 def run_pmml(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:

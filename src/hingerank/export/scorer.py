@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from hingerank.arrays import Matrix, Ranker
 
 if TYPE_CHECKING:
-    from hingerank.export.forms import Curves, Form, KernelSum, Trees
+    from hingerank.export.forms import Form, KernelSum, Trees
+    from hingerank.features.curves import Curves
 
 ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
 ScoringStep = Callable[[np.ndarray], np.ndarray]  # transforms rows, or computes their scores, in double precision
@@ -93,7 +94,7 @@ def make_scorer(ranker: Ranker) -> Scorer:
 
 def _steps(form: "Form") -> list[ScoringStep]:
     """The steps applied to rows, one after another, up to their scores."""
-    from hingerank.export.forms import Affine, CosineSum, Curves, KernelSum, Surfaces, Trees
+    from hingerank.export.forms import Affine, CosineSum, KernelSum, Shapes, Trees
 
     steps: list[ScoringStep] = [] if form.filled is None else [_bound(filled, *form.filled)]
     if form.scaling is not None:
@@ -107,11 +108,10 @@ def _steps(form: "Form") -> list[ScoringStep]:
         return [*steps, _bound(cosine_waves, body.frequencies.T, body.phases, body.weights)]
     if isinstance(body, KernelSum):
         return [*steps, _kernel_sum(body)]
-    if isinstance(body, Curves):
-        return [*steps, CurveLookup(body)]
-    if isinstance(body, Surfaces):
-        widths = body.ends - body.begins
-        return [*steps, _bound(with_ramps, CurveLookup(body.curves), body.columns, body.begins, widths, body.weights)]
+    if isinstance(body, Shapes):
+        curves, widths = CurveLookup(body.curves), body.ends - body.begins
+        products = (body.columns, body.begins, widths, body.weights)
+        return [*steps, _bound(with_ramps, curves, *products) if len(body.weights) else curves]
     assert isinstance(body, Trees)
     return [*steps, TreeWalk(body)]
 

@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.export.forest import Forest, first_children
 from hingerank.export.forms import (
     Affine,
     Body,
     CosineSum,
-    Curves,
     Filled,
     Form,
     KernelSum,
     Outline,
+    Shapes,
     Sum,
-    Surfaces,
     Trees,
-)  # fmt: skip
+    largest_below,
+)
 from hingerank.export.scalings import Scaling
+from hingerank.features.curves import Curves
 
 SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that occurs
 
@@ -53,7 +55,7 @@ def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
 def joins(first: Form, second: Form) -> bool:
     """Whether two forms become one: both trees, or both linear, curves or surfaces, with columns filled and scaled in
     the same way."""
-    kinds = [(Trees,), (Affine, Curves, Surfaces)]
+    kinds = [(Trees,), (Affine, Shapes)]
     alike = any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds)
     return alike and _same(first.scaling, second.scaling) and _same(first.filled, second.filled)
 
@@ -89,18 +91,13 @@ def multiplied(body: Body, a: float) -> Body:
     """The body with a times the scores of this one."""
     if isinstance(body, Affine):
         return Affine(a * body.weights, a * body.offset)
-    if isinstance(body, Curves):
-        return _higher(body, a)
-    if isinstance(body, Surfaces):
-        return body._replace(curves=_higher(body.curves, a), weights=a * body.weights)
+    if isinstance(body, Shapes):
+        curves = body.curves._replace(heights=a * body.curves.heights, slopes=a * body.curves.slopes)
+        return body._replace(curves=curves, weights=a * body.weights)
     if isinstance(body, Trees):
         return body._replace(number=np.where(body.feature < 0, a * body.number, body.number), start=a * body.start)
     assert isinstance(body, KernelSum | CosineSum)
     return body._replace(weights=a * body.weights)
-
-
-def _higher(curves: Curves, a: float) -> Curves:
-    return curves._replace(heights=a * curves.heights, slopes=a * curves.slopes)
 
 
 def merged(bodies: Sequence[Body]) -> Body:
@@ -108,20 +105,14 @@ def merged(bodies: Sequence[Body]) -> Body:
     if len(bodies) == 1:
         return bodies[0]
     if isinstance(bodies[0], Trees):
-        return _ensemble([body for body in bodies if isinstance(body, Trees)])
+        return ensemble([body for body in bodies if isinstance(body, Trees)])
     lines = [body for body in bodies if isinstance(body, Affine)]
-    surfaces = [body for body in bodies if isinstance(body, Surfaces)]
-    curves = [
-        body.curves if isinstance(body, Surfaces) else body for body in bodies if isinstance(body, Curves | Surfaces)
-    ]
+    shapes = [body for body in bodies if isinstance(body, Shapes)]
     line = Affine(sum(body.weights for body in lines) + np.zeros(1), float(sum(body.offset for body in lines)))
-    if not curves:
+    if not shapes:
         return line
-    shapes = added_curves(curves, line)
-    if not surfaces:
-        return shapes
-    names = ("columns", "begins", "ends", "weights")
-    return Surfaces(shapes, *(np.concatenate([getattr(body, name) for body in surfaces]) for name in names))
+    products = (np.concatenate(each) for each in zip(*(body[1:] for body in shapes), strict=True))
+    return Shapes(added_curves([body.curves for body in shapes], line), *products)
 
 
 def added_curves(curves: Sequence[Curves], line: Affine) -> Curves:
@@ -136,7 +127,8 @@ def added_curves(curves: Sequence[Curves], line: Affine) -> Curves:
     return Curves(np.concatenate(knots), np.concatenate(heights), starts, slopes)
 
 
-def _ensemble(bodies: Sequence[Trees]) -> Trees:
+def ensemble(bodies: Sequence[Trees]) -> Trees:
+    """All trees of some ensembles as one."""
     before = np.cumsum([0, *(len(body.feature) for body in bodies)])[:-1]
     moved = [
         body._replace(child=np.where(body.child >= 0, body.child + first, -1), roots=body.roots + first)
@@ -145,3 +137,18 @@ def _ensemble(bodies: Sequence[Trees]) -> Trees:
     names = ("feature", "number", "child", "missing", "roots")
     parts = {name: np.concatenate([getattr(body, name) for body in moved]) for name in names}
     return Trees(**parts, start=float(sum(body.start for body in bodies)))
+
+
+def trees_of(models: Sequence[Forest]) -> Trees:
+    """The mean of tree ensembles as one ensemble, with thresholds for rows in double precision."""
+    found = []
+    for model in models:
+        sizes, feature, number, missing = (model.arrays[name] for name in ("sizes", "feature", "number", "missing"))
+        inner = feature >= 0
+        roots, children = first_children(sizes, inner)
+        share = 1.0 / (len(models) * (len(sizes) if model.average else 1))
+        number = np.where(inner, number, number * share)
+        if model.single:
+            number[inner] = largest_below(number[inner], lambda x: x.astype(np.float32))
+        found.append(Trees(feature, number, np.where(inner, children, -1), missing, roots, model.start * share))
+    return ensemble(found)

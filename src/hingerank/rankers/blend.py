@@ -21,7 +21,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Array, Attribute, Of
-from hingerank.features.curves import place_knots
+from hingerank.features.curves import Curves, place_knots
 from hingerank.metrics import parse_measure
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
@@ -315,13 +315,13 @@ class Blend(BaseRanker):
         X : rows used to weigh and centre the curves, usually the training rows of the blend
         qid : a query id per row, unless X brings them
         """
-        from hingerank.export.forms import Affine, Curves
+        from hingerank.export.forms import Affine
         from hingerank.export.sums import added_curves
 
         check_is_fitted(self)
         form = self._form()
         plain = form.scaling is None and form.filled is None
-        if not plain or not isinstance(form.body, Affine | Curves):
+        if not plain or form.kind not in ("linear", "curves"):
             raise ValueError(
                 "this blend is not one sum of curves: its members must be linear or additive without interactions, of "
                 "features that are not scaled or scaled by columns, without missing values"
@@ -331,7 +331,7 @@ class Blend(BaseRanker):
         rows = rows.copied("additive") if isinstance(rows, RowsView) else rows
         placed = place_knots(rows, 2)
         flat = Curves(placed.values, np.zeros(len(placed.values)), placed.starts, np.zeros(rows.shape[1]))
-        body = added_curves([flat], form.body) if isinstance(form.body, Affine) else form.body
+        body = added_curves([flat], form.body) if isinstance(form.body, Affine) else form.body.curves
         blocks = blocks_from_qid(qid, rows.shape[0])
         rows = blocks.gather(rows)  # as a ShapeSample has them: rows of a query together
         look = ShapeSample(np.arange(rows.shape[0]), rows, np.ones(rows.shape[0]), blocks.numbers)

@@ -19,7 +19,7 @@ from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qi
 from hingerank.data.checks import whole
 from hingerank.export.attributes import Attribute, Of
 from hingerank.export.forest import Forest
-from hingerank.export.forms import trees_of
+from hingerank.export.sums import trees_of
 from hingerank.kernels.threads import asked_threads, import_sleeping
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, take_over
