@@ -13,7 +13,6 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,17 +69,9 @@ class Forest:
             )
         self.arrays, self.n_features = dict(arrays), n_features
         self.start, self.average, self.single = start, average, single
-        feature, missing = arrays["feature"], arrays["missing"]
-        inner = feature >= 0
-        starts, children = first_children(arrays["sizes"], inner)
-        self._used, column = np.unique(feature[inner], return_inverse=True)
-        self._at_zero = np.zeros(len(self._used))
-        self._at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
-        columns = np.zeros(len(feature), np.uint32)
-        columns[inner] = column
-        number = np.array(arrays["number"])  # a writable copy: numba would compile the kernel again for a read-only one
-        children = np.where(inner, children, 0).astype(np.uint32)
-        self._tables = (starts.astype(np.uint32), columns, number, children, (missing & MISSING_LEFT) > 0)
+        starts, children = first_children(arrays["sizes"], arrays["feature"] >= 0)
+        about = (arrays["feature"], arrays["number"], children, arrays["missing"])
+        self._used, self._at_zero, self._tables = walk_tables(starts, *about)
 
     def to_state(self) -> Facts:
         """Arrays and plain values from which `from_state` makes the same forest."""
@@ -107,7 +98,12 @@ class Forest:
         scores = np.full(X.shape[0], self.start)
         step = min(1024, max(1, SHARD // max(1, len(self._used))))
         shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]
-        run_shards(partial(self._add, X, scores), shards, threads)
+
+        def add(shard: slice) -> None:
+            room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
+            add_trees(self._values(X[shard]), *self._tables, self.single, *room, scores[shard])
+
+        run_shards(add, shards, threads)
         if self.average:
             scores /= len(self.arrays["sizes"])
         return scores.astype(np.float32) if self.single else scores
@@ -126,15 +122,14 @@ class Forest:
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
         paths, found = self._paths(), np.zeros((X.shape[0], len(self._used) + 1))
+        ratios = self._ratios(paths[3])
         deepest = int(np.diff(paths[0]).max())
         if deepest > DEEPEST:
             raise ValueError(f"a tree is {deepest} levels deep; explanations need at most {DEEPEST} levels")
 
         def some(shard: slice) -> None:
             room = np.empty((4, deepest + 2))
-            path_contributions(
-                self._values(X[shard]), *paths, *self._tables[1:], self._ratios(paths), room, found[shard]
-            )
+            path_contributions(self._values(X[shard]), *paths, *self._tables[1:], ratios, room, found[shard])
 
         run_shards(some, [slice(lo, lo + 64) for lo in range(0, len(found), 64)], threads)
         out = np.zeros((X.shape[0], self.n_features + 1))
@@ -153,9 +148,9 @@ class Forest:
         list_paths(starts, sizes, child, parent, ends, place)
         return ends, place, leaf, parent
 
-    def _ratios(self, paths: tuple[np.ndarray, ...]) -> np.ndarray:
+    def _ratios(self, parent: np.ndarray) -> np.ndarray:
         """The fraction of the training rows at each node's parent that went to it; a half where none were counted."""
-        cover, parent = self.arrays["cover"].astype(np.float64), paths[3]
+        cover = self.arrays["cover"].astype(np.float64)
         both = np.zeros(len(cover))
         below = np.setdiff1d(np.arange(len(cover)), self._tables[0])  # all but the roots
         np.add.at(both, parent[below], cover[below])
@@ -169,11 +164,6 @@ class Forest:
         values = np.empty((X.shape[0], len(self._used)))
         used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
         return values
-
-    def _add(self, X: Matrix, scores: np.ndarray, shard: slice) -> None:
-        """Add the trees to the scores of some rows."""
-        room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
-        add_trees(self._values(X[shard]), *self._tables, self.single, *room, scores[shard])
 
 
 def check_arrays(arrays: Given, n_features: int) -> None:
@@ -213,6 +203,21 @@ def first_children(sizes: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np
     starts = np.cumsum(sizes) - sizes
     before = np.cumsum(inner) - inner
     return starts, np.repeat(starts - 2 * before[starts], sizes) + 2 * before + 1
+
+
+def walk_tables(
+    roots: np.ndarray, feature: np.ndarray, number: np.ndarray, child: np.ndarray, missing: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """The columns that trees use, what 0 becomes in each, and the nodes as kernels take them."""
+    inner = feature >= 0
+    used, column = np.unique(feature[inner], return_inverse=True)
+    at_zero = np.zeros(len(used))
+    at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
+    columns = np.zeros(len(feature), np.uint32)
+    columns[inner] = column
+    number = np.array(number)  # a writable copy: numba would compile the kernel again for a read-only one
+    child = np.where(inner, child, 0).astype(np.uint32)
+    return used, at_zero, (roots.astype(np.uint32), columns, number, child, (missing & MISSING_LEFT) > 0)
 
 
 def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

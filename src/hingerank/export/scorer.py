@@ -263,20 +263,11 @@ class TreeWalk:
     """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py)."""
 
     def __init__(self, body: "Trees") -> None:
-        from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
+        from hingerank.export.forest import SMALL, walk_tables
 
-        inner = body.feature >= 0
-        self.start, self.used = float(body.start), np.unique(body.feature[inner])
-        column = np.searchsorted(self.used, body.feature[inner])
-        zeros = (body.missing[inner] & ZERO_IS_MISSING) > 0
-        self.at_zero = np.zeros(len(self.used))
-        self.at_zero[column[zeros]] = np.nan
-        self.small = SMALL if zeros.any() else 0.0
-        columns = np.zeros(len(inner), np.uint32)
-        columns[inner] = column
-        child = np.where(inner, body.child, 0).astype(np.uint32)
-        left = (body.missing & MISSING_LEFT) > 0
-        self.tables = (body.roots.astype(np.uint32), columns, np.array(body.number), child, left)
+        about = (body.roots, body.feature, body.number, body.child, body.missing)
+        self.used, self.at_zero, self.tables = walk_tables(*about)
+        self.start, self.small = float(body.start), SMALL if np.isnan(self.at_zero).any() else 0.0
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         from hingerank.kernels.trees import ROWS, add_trees, used_values
