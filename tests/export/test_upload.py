@@ -402,6 +402,13 @@ def test_where_there_is_no_upload_to(ranker):
         hr.upload(ranker, "solr", "http://localhost:9200/solr/x", nothing=1)
 
 
+def test_a_model_that_the_engine_cannot_hold_is_refused_before_any_call(engine):
+    curves = hr.AdditiveRankSVM(n_knots=4).fit(DATA)
+    with pytest.raises(hr.ExportError, match=f"{engine.to} cannot carry curves such as this AdditiveRankSVM"):
+        send(engine, curves)
+    assert engine.calls == []
+
+
 def test_the_command_line_uploads(engine, ranker, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     ranker.save("model/")

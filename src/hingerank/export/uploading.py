@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +16,7 @@ from hingerank.data.feature_logs import LoggedQuery, logged_queries
 from hingerank.data.files import PathLike
 from hingerank.export.engines import ENGINES, Call, Client, Engine, ScoredRow, Undo
 from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
-from hingerank.export.formats import ALIASES
+from hingerank.export.formats import ALIASES, refusal
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import entries_of, own_list, shift_for
 from hingerank.registry import did_you_mean
@@ -86,6 +86,8 @@ def upload(
     if own is not None:
         raise ExportError("features is an engine's list, which upload reads from the engine: give a mapping of names")
     form = ranker._form()
+    if why := refusal(to, [part.outline for part in form.parts], type(ranker).__name__):
+        raise ExportError(why)
     if options["shift"] == "auto":
         seen = features_of([row for each in logged for row in each.rows.values()], renamed(form, mapping))
         options["shift"] = shift_for(form, scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None)
@@ -97,19 +99,17 @@ def upload(
     there = engine.model(name)
     if there is not None and not replace:
         raise ExportError(f"{to} already has a model {name!r}: give another name, or pass replace=True")
-    scored = EngineCheck(ranker, form, logged, params or {}, int(rows), float(options["shift"]))
+    replaces = there is not None or (dry_run and replace)
+    first = f"{name}_trial" if replaces else name
     sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
         if defined:
             sent.append((engine.define(defined, before), f"definitions of {', '.join(d['name'] for d in defined)}"))
-        if there is None and not (dry_run and replace):
-            put(engine, sent, model, name)
-            check = scored.check(engine, name)
-        else:
-            trial = f"{name}_trial"
-            put(engine, sent, engine.renamed(model, trial), trial)
-            check = scored.check(engine, trial)
-            engine.drop(trial)
+        put(engine, sent, engine.renamed(model, first), first)
+        shift = float(options["shift"])
+        check = check_scores(engine, first, ranker, form, logged, params or {}, int(rows), shift)
+        if replaces:
+            engine.drop(first)
             sent.pop()
             engine.drop(name)
             if there is not None:
@@ -161,84 +161,68 @@ def alike(sent: Any, found: Any) -> bool:
         return False
 
 
-class EngineCheck(NamedTuple):
-    """Compares an engine's scores with the ranker's, for each row with the features that the engine gives it.
+def check_scores(
+    engine: Engine, name: str, ranker: Ranker, form: Form, logged: list[LoggedQuery], given: Mapping[str, str],
+    most: int, shift: float,
+) -> Facts | None:  # fmt: skip
+    """How an engine's scores differ from the ranker's, for each row with the features that the engine gives it; an
+    ExportError if that is not rounding. Rows are those of queries of a log, up to `most` each."""
+    queries: list[LoggedQuery | None] = [*logged] or [None]
+    try:
+        found = [engine.score(name, query, given, most) for query in queries]
+    except ExportError as error:
+        outside = "if features need external values, such as the words of a query, give them by params"
+        raise ExportError(f"{error} ({outside}, as in params={{'text': 'lamp'}})") from None
+    if engine.client.dry:
+        return None
+    rows = [row for each in found for row in each]
+    if not rows:
+        raise ExportError("the engine found no document to score: give one of its logs, as in log='log.jsonl'")
+    X = features_of([row.features for row in rows], form)
+    qid = np.repeat(np.arange(len(found)), [len(each) for each in found])
+    expected, scores = scores_by(ranker, X, qid) + shift, np.array([row.score for row in rows])
+    result = {"consumer": "the engine", **compare(expected, scores, qid)}
+    away = np.abs(scores - expected)
+    wrong = away > SINGLE_LIMIT * np.ptp(expected) + 1e-5 * np.abs(expected).max()
+    if wrong.any():
+        k = int(away.argmax())
+        raise ExportError(
+            f"the engine scores {int(wrong.sum())} of {len(rows)} rows differently from the ranker: "
+            f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
+        )
+    empty = [form.names[j] for j in form.features_used() if not X[:, j].any()]
+    if empty:
+        warnings.warn(
+            f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these the features that the "
+            "model was trained on?",
+            stacklevel=3,
+        )
+    if result["negative_scores"]:
+        warnings.warn(
+            f"{result['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
+            f"adds a constant to all scores (here shift={shift - result['least_score']:.6g} is enough)",
+            stacklevel=3,
+        )
+    if logged:
+        result["changed_since_log"] = _changed(logged, found, [form.names[j] for j in form.features_used()])
+    return result
 
-    Rows are those of queries of a log, up to a number each; `given` are external values of features.
-    """
 
-    ranker: Ranker
-    form: Form
-    logged: list[LoggedQuery]
-    given: Mapping[str, str]
-    rows: int
-    shift: float
-
-    def check(self, engine: Engine, name: str) -> Facts | None:
-        """Differences from the ranker's scores; an ExportError if they are not rounding."""
-        queries: list[LoggedQuery | None] = [*self.logged] or [None]
-        try:
-            found = [engine.score(name, logged, self.given, self.rows) for logged in queries]
-        except ExportError as error:
-            outside = "if features need external values, such as the words of a query, give them by params"
-            raise ExportError(f"{error} ({outside}, as in params={{'text': 'lamp'}})") from None
-        if engine.client.dry:
-            return None
-        rows = [row for each in found for row in each]
-        if not rows:
-            raise ExportError("the engine found no document to score: give one of its logs, as in log='log.jsonl'")
-        X = features_of([row.features for row in rows], self.form)
-        qid = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        expected, scores = (scores_by(self.ranker, X, qid) + self.shift, np.array([row.score for row in rows]))
-        result = {"consumer": "the engine", **compare(expected, scores, qid)}
-        self._refuse(rows, expected, scores)
-        self._warn(X, result)
-        if self.logged:
-            result["changed_since_log"] = self._changed(found)
-        return result
-
-    def _refuse(self, rows: list[ScoredRow], expected: np.ndarray, scores: np.ndarray) -> None:
-        limit = SINGLE_LIMIT * np.ptp(expected) + 1e-5 * np.abs(expected).max()
-        away = np.abs(scores - expected)
-        if (away > limit).any():
-            k = int(away.argmax())
-            raise ExportError(
-                f"the engine scores {int((away > limit).sum())} of {len(rows)} rows differently from the ranker: "
-                f"document {rows[k].document!r} gets {scores[k]:.6g}, not {expected[k]:.6g}"
-            )
-
-    def _warn(self, X: np.ndarray, result: Given) -> None:
-        empty = [self.form.names[j] for j in self.form.features_used() if not X[:, j].any()]
-        if empty:
-            warnings.warn(
-                f"{', '.join(empty)}: 0 in the engine for all {len(X)} rows scored: are these the features that the "
-                "model was trained on?",
-                stacklevel=4,
-            )
-        if result["negative_scores"]:
-            warnings.warn(
-                f"{result['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
-                f"adds a constant to all scores (here shift={self.shift - result['least_score']:.6g} is enough)",
-                stacklevel=4,
-            )
-
-    def _changed(self, found: list[list[ScoredRow]]) -> int:
-        """The number of rows whose features differ from the log; a warning names the features."""
-        names, rows = set[str](), 0
-        for logged, each in zip(self.logged, found, strict=True):
-            for row in each:
-                then = logged.rows.get(row.document)
-                if then is not None:
-                    used = (self.form.names[j] for j in self.form.features_used())
-                    other = {n for n in used if not isclose(then.get(n, 0.0), row.features.get(n, 0.0), rel_tol=1e-4)}
-                    names, rows = names | other, rows + bool(other)
-        if rows:
-            warnings.warn(
-                f"{rows} rows have other values of {', '.join(sorted(names))} in the engine than in the log: has the "
-                "index or the definition changed since?",
-                stacklevel=5,
-            )
-        return rows
+def _changed(logged: list[LoggedQuery], found: list[list[ScoredRow]], used: list[str]) -> int:
+    """The number of rows whose features differ from the log; a warning names the features."""
+    names, rows = set[str](), 0
+    for query, each in zip(logged, found, strict=True):
+        for row in each:
+            then = query.rows.get(row.document, row.features)
+            other = {n for n in used if not isclose(then.get(n, 0.0), row.features.get(n, 0.0), rel_tol=1e-4)}
+            names, rows = names | other, rows + bool(other)
+    if rows:
+        warnings.warn(
+            f"{rows} rows have other values of {', '.join(sorted(names))} in the engine than in the log: has the "
+            "index or the definition changed since?",
+            stacklevel=4,
+        )
+    return rows
 
 
 def features_of(rows: list[dict[str, float]], form: Form) -> np.ndarray:
