@@ -84,29 +84,22 @@ def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Given
     return [*(listed or []), *(n for n in used_names(form) if n not in (listed or []))]
 
 
-def to_define(used: Sequence[str], about: Given, define: bool, keys: Sequence[str]) -> list[str]:
-    """The features to write definitions of: with `define` those missing from the engine's own list, else none.
-
-    Parameters
-    ----------
-    used : names of the features that the model uses
-    about : "features", the mapping of names, and "listed", the engine's own features or None
-    define : whether definitions are wanted
-    keys : of the mapping's entries that are definitions
-    """
+def to_define(used: Sequence[str], about: Given, define: bool, keys: Sequence[str]) -> dict[str, Facts]:
+    """The features to write definitions of, and the entries `keys` of the mapping for each: with `define` those that
+    the engine's own list, about["listed"], lacks, else none."""
     mapping, listed = by_engine_name(about["features"]), about["listed"]
+    given = {n: {key: entry[key] for key in keys if key in entry} for n, entry in mapping.items()}
     lacking = [n for n in used if listed is None or n not in listed]
     if define:
-        return lacking
-    given = [n for n, entry in mapping.items() if any(key in entry for key in keys)]
-    if given:
-        raise ExportError(f"the mapping defines {given[0]!r}: pass define=True to write definitions of the features")
+        return {n: given.get(n, {}) for n in lacking}
+    if own := [n for n, entry in given.items() if entry]:
+        raise ExportError(f"the mapping defines {own[0]!r}: pass define=True to write definitions of the features")
     if listed is not None and lacking:
         raise ExportError(
             f"the engine's list of features lacks {', '.join(lacking)}, which the model uses (it has "
             f"{', '.join(listed) or 'none'}): map the names to the engine's, or pass define=True to define these"
         )
-    return []
+    return {}
 
 
 def write_solr(
@@ -115,11 +108,10 @@ def write_solr(
 ) -> list[str]:  # fmt: skip
     """model.json and, with `define`, features.json, for schema/model-store and schema/feature-store."""
     used = used_names(form)
-    mapping = by_engine_name(about["features"])
     features = [
         {"store": store, "name": n, "class": "org.apache.solr.ltr.feature.FieldValueFeature", "params": {"field": n}}
-        | {key: value for key, value in mapping.get(n, {}).items() if key in ("class", "params")}
-        for n in to_define(used, about, define, ("class", "params"))
+        | given
+        for n, given in to_define(used, about, define, ("class", "params")).items()
     ]
     model: Facts = {"class": LINEAR, "name": name, "store": store}
     if isinstance(form.body, Trees):
@@ -142,20 +134,16 @@ def write_plugin(
     define: bool = False,
 ) -> list[str]:  # fmt: skip
     """model.json and, with `define`, featureset.json: bodies of _ltr/_featureset/SET/_createmodel and of the set."""
-    used = used_names(form)
-    mapping = by_engine_name(about["features"])
     features = []
-    for n in to_define(used, about, define, ("params", "template_language", "template")):
+    wanted = to_define(used_names(form), about, define, ("params", "template_language", "template"))
+    for n, given in wanted.items():
         value = {"field_value_factor": {"field": n, "missing": 0}, "query": {"match_all": {}}, "boost_mode": "replace"}
         plain = {"name": n, "params": [], "template_language": "mustache", "template": {"function_score": value}}
-        given = mapping.get(n, {})
         if "{{" in n and "template" not in given:
             raise ExportError(
                 f"the feature {n!r} contains '{{{{', which a template replaces: rename it, or give its template"
             )
-        features.append(
-            plain | {key: given[key] for key in ("params", "template_language", "template") if key in given}
-        )
+        features.append(plain | given)
     model: Facts = {"type": "model/linear"}
     if ranklib:
         model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift, about["set"])}
