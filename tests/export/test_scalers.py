@@ -13,7 +13,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.data.scaling import SCALERS
-from hingerank.export import code, formats
+from hingerank.export import code
 from hingerank.export.exporting import written
 from hingerank.export.formats import FORMATS
 from hingerank.export.forms import KINDS, largest_below
@@ -66,7 +66,7 @@ def scores_of(ranker, to, folder, **options):
     for path, content in zip(files, contents, strict=True):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     files[0].with_suffix(".examples.json").write_text(json.dumps({"statement": FORMATS[to].options}))
-    consumer = formats.first_present(FORMATS[to].consumers, to)
+    consumer = next(each for each in FORMATS[to].consumers if each.present())
     return consumer.run(files, form, BEYOND, QUERY), ranker.predict(BEYOND, QUERY)
 
 
@@ -212,7 +212,8 @@ def test_zeros_that_are_missing_are_zeros_after_scaling(tmp_path, to, scale):
     params = {"zero_as_missing": True, "use_missing": True}
     ranker = fitted(hr.LightGBMRanker(scale=scale, n_estimators=6, num_leaves=6, min_child_samples=2, params=params))
     done = ranker.export(tmp_path / "model.x", to)
-    found = formats.first_present(FORMATS[to].consumers, to).run(done.files[:-1], ranker._form(), holes, QUERY)
+    consumer = next(each for each in FORMATS[to].consumers if each.present())
+    found = consumer.run(done.files[:-1], ranker._form(), holes, QUERY)
     assert np.abs(found - ranker.predict(holes)).max() < 1e-12
     with pytest.raises(hr.ExportError, match="sql"):
         ranker.export(tmp_path / "p", "pmml")

@@ -79,45 +79,26 @@ def known_options(to: str, given: Given) -> Facts:
     unknown = set(given) - set(usual)
     if unknown:
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; its options: {', '.join(usual) or 'none'}")
-    return {**usual, **{name: _option(name, value, usual[name]) for name, value in given.items()}}
-
-
-def _option(name: str, value: Any, usual: object) -> object:
-    """The value of an option, if it is of the type of the usual one."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if isinstance(usual, str):
-        if value == "" or not (number or isinstance(value, str)):
-            raise ExportError(f"{name} must be a text that is not empty, not {value!r}")
-        return str(value)
-    if usual is None or isinstance(usual, bool):
-        if value is not usual and not isinstance(value, bool):
-            raise ExportError(f"{name} must be True or False, not {value!r}")
-    elif isinstance(usual, int) and not (number and int(value) == value):
-        raise ExportError(f"{name} must be a whole number, not {value!r}")
-    elif value != "auto" and not (number and np.isfinite(value)):
-        raise ExportError(f"{name} must be a finite number, or 'auto', not {value!r}")
-    return value
+    for name, value in given.items():
+        number, own = isinstance(value, int | float | np.number) and not isinstance(value, bool), usual[name]
+        if isinstance(own, str):
+            fits, what = value != "" and (number or isinstance(value, str)), "a text that is not empty"
+        elif own is None or isinstance(own, bool):
+            fits, what = value is own or isinstance(value, bool), "True or False"
+        elif isinstance(own, int) and not (number and int(value) == value):
+            fits, what = False, "a whole number"
+        else:
+            fits, what = value == "auto" or (number and np.isfinite(value)), "a finite number, or 'auto'"
+        if not fits:
+            raise ExportError(f"{name} must be {what}, not {value!r}")
+    return {**usual, **{name: str(v) if isinstance(usual[name], str) else v for name, v in given.items()}}
 
 
 def written(
-    form: Form,
-    to: str,
-    ranker: str,
-    features: Given,
-    options: Given,
-    listed: Sequence[str] | None = None,
+    form: Form, to: str, ranker: str, features: Given, options: Given, listed: Sequence[str] | None = None
 ) -> tuple[Form, list[str], list[str | bytes]]:
-    """The form with the other program's names, notes about it, and the content of each file of the format.
-
-    Parameters
-    ----------
-    form : of the ranker
-    to : the format
-    ranker : its class's name
-    features : the mapping of names
-    options : all options of the format
-    listed : names of the features that the engine already has, if known
-    """
+    """The form with the other program's names, notes about it, and the content of each file of the format; listed: the
+    features that the engine already has, if known."""
     form.refuse_infinities()
     plain_form = form.folded()
     if why := refusal(to, [part.outline for part in form.parts], ranker):
@@ -171,7 +152,12 @@ def export_vectors(
                 with open(draft, "wb") as stream:
                     np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
             else:
-                _write_table(draft, own_ids, vectors)
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                flat = pa.array(np.ascontiguousarray(vectors).ravel())
+                lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+                pq.write_table(pa.table({"id": pa.array(own_ids), "vector": lists}), draft)
     text = {"about": type(ranker).__name__, "score": "inner product"} | {name: own for name, (own, _) in named.items()}
     files.append(folder / "ids.json")
     with draft_of(files[-1]) as draft:
@@ -179,30 +165,20 @@ def export_vectors(
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
 
 
-def _write_table(path: Path, ids: list[object], vectors: np.ndarray) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    flat = pa.array(np.ascontiguousarray(vectors).ravel())
-    lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-    pq.write_table(pa.table({"id": pa.array(ids), "vector": lists}), path)
-
-
 def renamed(form: Form, features: Given) -> Form:
     """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
     unknown = set(features) - {str(name) for name in form.names}
     if unknown:
         raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which the model has no feature for")
-    given = {name: value.get("name", name) if isinstance(value, Mapping) else value for name, value in features.items()}
-    for name, value in given.items():
-        if not isinstance(value, str | int):
-            raise ExportError(f"the mapping calls {name!r} {value!r}: give a text")
-    for name, value in features.items():
-        if isinstance(value, Mapping) and (more := set(value) - set(ENTRIES)):
+    given = {name: value if isinstance(value, Mapping) else {"name": value} for name, value in features.items()}
+    for name, entry in given.items():
+        if not isinstance(entry.get("name", name), str | int):
+            raise ExportError(f"the mapping calls {name!r} {entry['name']!r}: give a text")
+        if more := set(entry) - set(ENTRIES):
             raise ExportError(
                 f"the mapping of {name!r} has {', '.join(sorted(more))}; it may have {', '.join(ENTRIES)}"
             )
-    names = [str(given.get(str(name), name)) for name in form.names]
+    names = [str(given.get(str(name), {}).get("name", name)) for name in form.names]
     for place, name in enumerate(names):
         if name in names[:place]:
             raise ExportError(f"two features have the same name in the other program, {name!r}: names must differ")
@@ -225,26 +201,19 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model does not handle missing values: it was trained with 0 for absent features, so give 0.")
-    within = [part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries)]
+    within = dict.fromkeys(part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries))
     if within:
-        how = ", ".join(dict.fromkeys(within))
-        notes.append(f"Features are scaled within each query ({how}): score all its rows together.")
+        notes.append(f"Features are scaled within each query ({', '.join(within)}): score all its rows together.")
     return notes
 
 
 def example_rows(ranker: Ranker, form: Form, data: RankingData | None) -> Facts:
     """A few rows with the ranker's scores: from the data if there are some, else made up."""
-    if data is None:
-        X, _, qid = sample_rows(form)
-    else:
-        X, _, qid = rows_of(data)
-        whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
-        X, qid = X[whole], qid[whole]
-    scores = scores_by(ranker, X, qid)
-    rows = [[None if v != v else v for v in row] for row in X.tolist()]
-    return {
-        "features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist(),
-    }  # fmt: skip
+    X, _, qid = sample_rows(form) if data is None else rows_of(data)
+    whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
+    X, qid = X[whole], qid[whole]
+    scores, rows = scores_by(ranker, X, qid), [[None if v != v else v for v in row] for row in X.tolist()]
+    return {"features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist()}
 
 
 def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
@@ -308,14 +277,10 @@ def refuse_differences(
     expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str,
     ids: np.ndarray,
 ) -> None:  # fmt: skip
-    """Raise an ExportError if scores differ from the ranker's by more than one constant per query.
+    """Raise an ExportError if scores of the export differ from the ranker's by more than one constant per query.
 
-    Parameters
-    ----------
-    expected, rounded : the ranker's scores of the rows, and of the rows rounded as an engine in single precision does
-    scores, qid : of the export, and the queries as numbers
-    single : whether the export computes in single precision, or the ranker itself does
-    who, ids : the program that scored the rows, and the queries' names
+    rounded: the ranker's scores of rows rounded as an engine in single precision does; single: whether the export
+    computes in that; who, ids: the program that scored the rows, and the queries' names.
     """
     with np.errstate(over="ignore"):
         rough = single or bool((expected.astype(np.float32) == expected).all())

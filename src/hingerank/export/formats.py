@@ -39,15 +39,6 @@ class Consumer(NamedTuple):
     run: Callable[[list[Path], Form, np.ndarray, np.ndarray], np.ndarray]
 
 
-def first_present(consumers: tuple[Consumer, ...], to: str) -> Consumer:
-    """The first that is installed."""
-    for consumer in consumers:
-        if consumer.present():
-            return consumer
-    wanted = " or ".join(consumer.name for consumer in consumers)
-    raise ExportError(f"nothing here can run an export to {to!r}: install {wanted}")
-
-
 def run_first(
     consumers: tuple[Consumer, ...], to: str, files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray
 ) -> tuple[Consumer, np.ndarray]:
@@ -59,8 +50,10 @@ def run_first(
                 return consumer, consumer.run(files, form, X, qid)
             except Exception as error:  # programs raise errors of any kind
                 failed.append(f"{consumer.name} says {error}")
-    first_present(consumers, to)
-    raise ExportError(f"the export was not written because it does not run: {'; '.join(failed)}")
+    if failed:
+        raise ExportError(f"the export was not written because it does not run: {'; '.join(failed)}")
+    wanted = " or ".join(consumer.name for consumer in consumers)
+    raise ExportError(f"nothing here can run an export to {to!r}: install {wanted}")
 
 
 class Format(NamedTuple):

@@ -54,7 +54,10 @@ def write_vespa(
     head = [f"# {about['ranker']} by hingerank {about['version']}", *(f"# {n}" for n in about["notes"])]
     head += [f"rank-profile {name} {{"]
     if needs_onnx(form):  # which also fills missing values
-        lines = [*head, *functions, *_by_onnx(form, terms, name, phase)]
+        rows = f"tensor<float>(d0[1],d1[{form.n_features}]):[[{', '.join(terms.values())}]]"
+        graph = ["file: files/model.onnx", "input features: ranker_features", "output scores: scores"]
+        lines = [*head, *functions, f"    onnx-model {name} {{", *(f"        {line}" for line in graph), "    }"]
+        lines += [*_function("ranker_features", rows), *_phase(phase, f"sum(onnx({name}).scores)")]
         return ["\n".join(lines), write_onnx(form, about, "float")]
     scores = []
     for number, part in enumerate(form.parts, 1):
@@ -133,13 +136,6 @@ def _by_query(form: Form, terms: dict[int, str], rerank: int) -> list[str]:
     functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
     sums = total([f"{WORDS.number(weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
     return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
-
-
-def _by_onnx(form: Form, terms: dict[int, str], name: str, phase: str) -> list[str]:
-    rows = f"tensor<float>(d0[1],d1[{form.n_features}]):[[{', '.join(terms.values())}]]"
-    lines = ["file: files/model.onnx", "input features: ranker_features", "output scores: scores"]
-    lines = [f"    onnx-model {name} {{", *(f"        {line}" for line in lines), "    }"]
-    return [*lines, *_function("ranker_features", rows), *_phase(phase, f"sum(onnx({name}).scores)")]
 
 
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
