@@ -302,22 +302,15 @@ def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
     if unknown:
         raise ValueError(f"{name} has no parameter {', '.join(sorted(unknown))}: another version of scikit-learn?")
     made = kind(**params)
-    if name in kinds:
-        return _fitted_map(made, state)
+    if kind in MAPS and state:
+        values, _ = take_attributes(name, MAPS[kind], state)
+        made.gamma_ = values["gamma_"]
+        if kind is FourierMap:
+            return made.place(values["frequencies_"], values["phases_"])
+        made.mixing_ = values["mixing_"]
+        return made.place(values["landmarks_"])
     for key, item in state.items():
         if not re.fullmatch(r"_?[a-zA-Z]\w*", key) or hasattr(kind, key):
             raise ValueError(f"{key!r} is not a fitted attribute of {name}")
         setattr(made, key, item)
     return made
-
-
-def _fitted_map(made: Any, state: Facts) -> FeatureMap:
-    """A map of kernels with its stored attributes, if it was fitted."""
-    if not state:
-        return made
-    values, _ = take_attributes(type(made).__name__, MAPS[type(made)], state)
-    made.gamma_ = values["gamma_"]
-    if isinstance(made, NystroemMap):
-        made.mixing_ = values["mixing_"]
-        return made.place(values["landmarks_"])
-    return made.place(values["frequencies_"], values["phases_"])

@@ -301,21 +301,21 @@ def _lightgbm_forests(text: str, n_features: int, n_classes: int, objectives: tu
     if objective[0] not in objectives or "sqrt" in objective:
         raise ValueError(_not_a_sum(" ".join(objective), objectives))
     parts = [_lightgbm_tree(number, tree) for number, (tree, _, _) in enumerate(closed)]
-    return [_lightgbm_forest(parts[k::n_classes], n_features, average) for k in range(n_classes)]
-
-
-def _lightgbm_forest(parts: list[list[np.ndarray]], n_features: int, average: bool) -> Forest:
-    counts = np.array([len(part[0]) for part in parts])
-    left, right, feature, kind, number, *about = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order, sizes = level_order(counts, left, right)
-    if (sizes != counts).any():
-        raise ValueError("a tree of the LightGBM model has nodes that its root does not reach")
-    inner = feature >= 0
-    if ((kind < 0) | (kind > 10) | (kind % 2 > 0)).any():
-        raise ValueError("a tree of the LightGBM model has splits that are not thresholds")
-    to_left = np.where(kind < 4, number >= 0, kind & 2 > 0)
-    missing = np.where(inner, MISSING_LEFT * to_left + ZERO_IS_MISSING * (kind & 4 > 0), 0)
-    return _forest(order, sizes, feature, number, missing, about, n_features, average=average, single=False)
+    forests = []
+    for k in range(n_classes):
+        own = parts[k::n_classes]
+        counts = np.array([len(part[0]) for part in own])
+        left, right, feature, kind, number, *about = (np.concatenate(columns) for columns in zip(*own, strict=True))
+        order, sizes = level_order(counts, left, right)
+        if (sizes != counts).any():
+            raise ValueError("a tree of the LightGBM model has nodes that its root does not reach")
+        if ((kind < 0) | (kind > 10) | (kind % 2 > 0)).any():
+            raise ValueError("a tree of the LightGBM model has splits that are not thresholds")
+        to_left = np.where(kind < 4, number >= 0, kind & 2 > 0)
+        missing = np.where(feature >= 0, MISSING_LEFT * to_left + ZERO_IS_MISSING * (kind & 4 > 0), 0)
+        made = _forest(order, sizes, feature, number, missing, about, n_features, average=average, single=False)
+        forests.append(made)
+    return forests
 
 
 def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:

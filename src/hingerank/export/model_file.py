@@ -186,10 +186,8 @@ def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
     if isinstance(value, dict) and any(type(key) is int for key in value):
         if not all(type(key) in (int, str) for key in value):
             raise ModelFileError(f"{place} is a dict with keys other than strings and whole numbers")
-        return {
-            _TAG: "mapping",
-            "items": [[key, encode(item, arrays, f"{place}.{key}")] for key, item in value.items()],
-        }
+        items = [[key, encode(item, arrays, f"{place}.{key}")] for key, item in value.items()]
+        return {_TAG: "mapping", "items": items}
     if isinstance(value, dict):
         return _encode_dict(value, arrays, place)
     if isinstance(value, np.ndarray):
@@ -198,7 +196,22 @@ def encode(value: Any, arrays: dict[str, np.ndarray], place: str) -> Any:
         value, names = value.tocsr(), ("data", "indices", "indptr")
         parts = {name: _encode_array(getattr(value, name), arrays, f"{place}.{name}") for name in names}
         return {_TAG: "csr", "shape": list(value.shape), **parts}
-    return _encode_object(value, arrays, place)
+    if isinstance(value, Certificate):
+        return {_TAG: "certificate", "entries": _encode_dict(value.to_dict(), arrays, place)}
+    if isinstance(value, SavedModel):
+        return {_TAG: "ranker", **encode_ranker(value, arrays, f"{place}.")}
+    if isinstance(value, MissingValues | Scaler):
+        kind = "missing" if isinstance(value, MissingValues) else "scaler"
+        return {_TAG: kind, "state": encode(value.to_state(), arrays, place)}
+    if listed(value):
+        return {_TAG: "transformer", **encode_transformer(value, lambda v, at: encode(v, arrays, at), place)}
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        why = "a random generator, which a model file cannot hold: use a whole number as seed"
+    elif callable(value):
+        why = f"{value!r}: a model file contains no code, so a ranker with a function in it cannot be saved"
+    else:
+        why = f"a {type(value).__name__}, which a model file cannot hold"
+    raise ModelFileError(f"{place} is {why}")
 
 
 def _encode_dict(value: dict, arrays: dict[str, np.ndarray], place: str) -> Facts:
@@ -224,28 +237,6 @@ def _check_finite(value: np.ndarray, place: str) -> np.ndarray:
     if not np.isfinite(value).all():
         raise ModelFileError(f"{place} contains numbers that are not finite: this model cannot score anything")
     return value
-
-
-def _encode_object(value: object, arrays: dict[str, np.ndarray], place: str) -> Facts:
-    if isinstance(value, Certificate):
-        return {_TAG: "certificate", "entries": _encode_dict(value.to_dict(), arrays, place)}
-    if isinstance(value, SavedModel):
-        return {_TAG: "ranker", **encode_ranker(value, arrays, f"{place}.")}
-    if isinstance(value, MissingValues):
-        return {_TAG: "missing", "state": encode(value.to_state(), arrays, place)}
-    if isinstance(value, Scaler):
-        return {_TAG: "scaler", "state": encode(value.to_state(), arrays, place)}
-    if listed(value):
-        return {_TAG: "transformer", **encode_transformer(value, lambda v, at: encode(v, arrays, at), place)}
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        raise ModelFileError(
-            f"{place} is a random generator, which a model file cannot hold: use a whole number as seed"
-        )
-    if callable(value):
-        raise ModelFileError(
-            f"{place} is {value!r}: a model file contains no code, so a ranker with a function in it cannot be saved"
-        )
-    raise ModelFileError(f"{place} is a {type(value).__name__}, which a model file cannot hold")
 
 
 def encode_ranker(ranker: Ranker, arrays: dict[str, np.ndarray], prefix: str = "") -> Facts:
@@ -320,15 +311,14 @@ def decode_ranker(entry: Facts, arrays: dict[str, np.ndarray]) -> Any:
         )
     ranker = cls(**params)
     if entry["state"] is not None:
-        ranker._restore({name: _decode_attribute(name, item, arrays) for name, item in entry["state"].items()})
+        state: Facts = {}
+        for name, item in entry["state"].items():
+            try:
+                state[name] = decode(item, arrays)
+            except Exception as error:  # a forged value can raise anything
+                raise ModelFileError(f"{name}: {error}") from error
+        ranker._restore(state)
     return ranker
-
-
-def _decode_attribute(name: str, value: object, arrays: dict[str, np.ndarray]) -> object:
-    try:
-        return decode(value, arrays)
-    except Exception as error:  # a forged value can raise anything
-        raise ModelFileError(f"{name}: {error}") from error
 
 
 FORMAT = "hingerank-model"
@@ -360,7 +350,10 @@ def save(ranker: Ranker, path: PathLike, metadata: Given | None = None) -> str:
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"metadata must be plain JSON values: {error}") from error
     content = safetensors.numpy.save(arrays, {"hingerank": text, "sha256": _digest(text, arrays)})
-    target = _target(path)
+    target = Path(path)
+    if os.fspath(path).endswith(("/", os.sep)) or target.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+        target = target / FILE_NAME
     with draft_of(target) as draft:
         draft.write_bytes(content)
     return str(target)
@@ -434,15 +427,6 @@ def _digest(text: str, arrays: dict[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
-
-
-def _target(path: PathLike) -> Path:
-    """The file to write; a folder is created if needed."""
-    text = os.fspath(path)
-    if text.endswith(("/", os.sep)) or os.path.isdir(text):
-        os.makedirs(text, exist_ok=True)
-        return Path(text) / FILE_NAME
-    return Path(text)
 
 
 def _source(path: PathLike) -> Path:
