@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.distributed import parted_data
 from hingerank.distributed import parts as parts_module
-from hingerank.distributed import problem as parts_problem
 
 RANKERS = {
     "RankSVM": {},
@@ -91,7 +91,7 @@ def test_samples_of_parts_start_a_fit(tmp_path, monkeypatch):
     hr.write(made, tmp_path / "data" / "")
     whole, spread = hr.RankSVM(tol=1e-8).fit(made), hr.distributed.read(tmp_path / "data", parts=3)
     fetched = hr.RankSVM(tol=1e-8).fit(spread)
-    monkeypatch.setattr(parts_problem, "SAMPLE_BYTES", 0)
+    monkeypatch.setattr(parted_data, "SAMPLE_BYTES", 0)
     asked = hr.RankSVM(tol=1e-8).fit(spread)
     assert fetched.objective_ == pytest.approx(whole.objective_, rel=1e-8)
     assert asked.objective_ == pytest.approx(whole.objective_, rel=1e-8)

@@ -1,10 +1,17 @@
-"""`PartedData`: data in parts, for rankers, `tune` and users."""
+"""`PartedData`: data in parts, for rankers, `tune` and users; and problems over them.
+
+Loss, gradient and Hessian are sums over queries, and therefore sums over parts. For a solver it is an ordinary problem.
+Every evaluation asks all parts once and adds their results in part order. The bits of a fit therefore depend neither on
+where the parts are nor on the number of workers.
+"""
 
 import hashlib
+import pickle
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -12,16 +19,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from hingerank.arrays import Facts, Matrix, Ranker
-from hingerank.data.blocks import fingerprint
-from hingerank.data.describe import BlockFigures, merge_figures
+from hingerank.data.blocks import evenly
+from hingerank.data.describe import merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, figures_of
 from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
     Answers,
     Lease,
-    LoadedPart,
     Part,
     PartFacts,
     Question,
@@ -31,9 +36,29 @@ from hingerank.distributed.parts import (
     joined_weights,
     stacked,
 )
-from hingerank.distributed.problem import PartsSource
+from hingerank.distributed.questions import (
+    STRIDES,
+    PartProblem,
+    SampledRows,
+    Unknown,
+    ids_of,
+    look_at,
+    measures_of,
+    on_posed,
+    queries_of,
+    rows_of,
+    scores_of,
+    see_part,
+)
+from hingerank.features.curves import SAMPLED_ROWS
+from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import QueryPreferences
-from hingerank.rankers.sources import RowsInParts
+from hingerank.problem.least_squares import Sums
+from hingerank.problem.problem import Design, Pass, Point, add_up
+from hingerank.rankers.shapes import ShapeSample
+from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, RowsInParts, SeenRows, Source
+
+SAMPLE_BYTES = 1 << 28  # largest sample of queries that is fetched and solved in the solver's process
 
 
 class PartedData(RowsInParts):
@@ -142,7 +167,7 @@ class PartedData(RowsInParts):
         found = self.ask(rows_of, max(1, -(-self.n_rows // most)), self.weights)
         return stacked([X for X, _ in found]), joined_weights([weight for _, weight in found])
 
-    def source(self, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None) -> PartsSource:
+    def source(self, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None) -> "PartsSource":
         return PartsSource(self, ranker, prefer)
 
     def predict(self, ranker: Ranker) -> np.ndarray:
@@ -164,65 +189,151 @@ class PartedData(RowsInParts):
         return PartedData(some, self.runner, leases=[Lease(self.runner, some), *self.leases])
 
 
-# Questions: functions of a loaded part.
-
-
-def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
-    """The query id and the document id of each row."""
-    return part.data.qid, part.data.docid
-
-
-def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
-    """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
-
-    A value that is not finite is a DataError that names the part.
-    """
-    view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
-    weight = None if weights is None else weights.of(part)
-    if weight is not None:
-        kept = np.flatnonzero(weight)
-        view, weight = view.take(kept), weight[kept]
-    try:
-        return figures_of(view, weight, part.data.feature_names), digest_of(part)
-    except DataError as error:
-        raise DataError(f"{part.part.path}: {error}") from None
-
-
-def digest_of(part: LoadedPart) -> bytes:
-    """A hash of evenly spaced rows of a part."""
-    data = part.data
-    if data.blocks.order is None:
-        return bytes.fromhex(fingerprint(data.X, data.y, data.blocks)["sha256_of_sample"])
-    rows = data.blocks.order[: min(256, data.n_rows)]
-    return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()
-
-
-def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
-    """Every stride-th row of a part, except those of weight 0, and their weights."""
-    rows = np.arange(0, part.data.n_rows, stride)
-    if weights is None:
-        return part.data.X[rows], None
-    weight = weights.of(part)
-    rows = rows[weight[rows] > 0]
-    return part.data.X[rows], weight[rows]
-
-
-def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
-    """A fitted ranker's scores of a part's rows."""
-    return np.asarray(ranker.predict(part.data), np.float64)
-
-
-def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
-    """The measures of every query in a part, for each of the rankers."""
-    from hingerank.metrics import evaluate  # a fit needs no measures
-
-    data = part.data
-    return [evaluate(data, ranker.predict(data), measures=measures, per_query=True) for ranker in rankers]
-
-
 def lightened(ranker: Ranker) -> Ranker:
     """A copy of a fitted ranker without the attributes that only fitting needs."""
     light = copy(ranker)
     vars(light).update(dict.fromkeys(ranker._training_only))
     vars(light).pop("trace_", None)
     return light
+
+
+def unfitted(ranker: Ranker) -> Ranker:
+    """A new ranker with the same parameters, except those that only the solver's process needs."""
+    return type(ranker)(**ranker.get_params(deep=False) | dict.fromkeys(ranker._training_only))
+
+
+class PartsSource(Source):
+    """The rows of data in parts, scaled by a ranker's scaler. The parts make their own preferences."""
+
+    kind = PARTS
+
+    def __init__(self, data: PartedData, ranker: Ranker, prefer: Callable[..., QueryPreferences] | None = None):
+        self.data, self.scaler, self.prefer = data, ranker.scaler_, prefer or unfitted(ranker)._preferences
+        self.n_features, self.sparse = data.n_features, data.sparse
+
+    def pose(self, make):
+        queries = PartsQueries(self.data, PartProblem(make, self.scaler, self.prefer, self.data.weights))
+        return PartsDesign(queries), queries
+
+    def sample(self):
+        if self.scaler is not None and self.scaler.per_query:
+            raise ValueError(
+                f"scale={self.scaler.name!r} works within queries, but a feature map is fitted on rows of many "
+                "parts: scale by columns (standard, deviation, ...)"
+            )
+        rows, weight = self.data.weighted_sample(ROWS_FOR_A_MAP)
+        return rows if self.scaler is None else self.scaler.transform(rows), weight
+
+    def see(self):
+        """The same sample that a fit on one machine would use: every n-th row, and the rows of every n-th query."""
+        data = self.data
+        kept = [facts.n_rows for facts in data.facts]
+        if data.weights is not None:
+            borders = np.concatenate(([0], np.cumsum(kept)))
+            kept = [int((data.weights.values[a:b] > 0).sum()) for a, b in pairwise(borders)]
+        n = sum(kept)
+        rows, queries = (np.concatenate(([0], np.cumsum(k))) for k in (kept, [len(facts.ids) for facts in data.facts]))
+        starts = {part.key: (int(row), int(query)) for part, row, query in zip(data.parts, rows, queries)}
+        wanted = np.arange(n) if n <= SAMPLED_ROWS else np.asarray(evenly(n, SAMPLED_ROWS))
+        stride = -(-n // SAMPLED_ROWS)
+        found: list[SampledRows] = data.ask(see_part, self.scaler, data.weights, starts, wanted, stride)
+        low, high, _, spread, _, _ = merge_figures([part.figures for part in found])
+        weight, query_weight, query = (
+            np.concatenate(column) for column in zip(*((part.weight, part.query_weight, part.query) for part in found))
+        )
+        sampled = ShapeSample(np.empty(0, int), stacked([part.queries for part in found]), query_weight, query)
+        return SeenRows(stacked([part.X for part in found]), weight, np.where(high > low, spread, 1.0), sampled)
+
+    def sums(self, design, preferences):
+        return Sums.added(preferences.ask("sums"))
+
+
+class PartsQueries:
+    """What problems need from preferences, as sums over parts. `width` is the number of the problem's weights."""
+
+    pairs_differ, item_weight, query_weight = False, None, None
+
+    def __init__(self, data: PartedData, make: PartProblem):
+        self.data, self.make, self.token = data, make, uuid4().hex
+        self.n_items, self.n_queries = data.n_rows, data.n_queries
+        found = self.ask("sizes")
+        self.width, self.n_pairs = found[0][2], sum(pairs for pairs, _, _ in found)
+        self._weights = {k: float(sum(weight[k] for _, weight, _ in found)) for k in STRIDES}
+
+    def ask(self, name: str, *arguments: object) -> Answers:
+        """Call a method of each `PosedPart`, which is made now if necessary."""
+        return self.data.ask(on_posed, self.token, self.make, name, *arguments)
+
+    def ask_again(self, name: str, *arguments: object) -> Answers:
+        """`ask` without sending how problems are made, unless a worker has restarted."""
+        found = self.data.ask(on_posed, self.token, None, name, *arguments)
+        return self.ask(name, *arguments) if any(isinstance(part, Unknown) for part in found) else found
+
+    @property
+    def total_weight(self) -> float:
+        return self.weight_of(1)
+
+    def weight_of(self, stride: int) -> float:
+        """The sum of the weights of the pairs of every stride-th query of every part."""
+        if stride not in self._weights:
+            self._weights[stride] = float(sum(self.ask("weight_of", stride)))
+        return self._weights[stride]
+
+
+class PartsDesign(Design):
+    """The rows of data in parts. Each part has its own design."""
+
+    def __init__(self, queries: PartsQueries):
+        self.shape = (queries.n_items, queries.width)
+        self.numbers = queries.n_items * queries.width
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        raise ValueError("scores of data in parts are not collected in one place: use sweep")
+
+    def back(self, z: np.ndarray) -> np.ndarray:
+        raise ValueError("rows of data in parts are not collected in one place: use sweep")
+
+    def sweep(self, loss: Loss, preferences: Any) -> Pass:
+        """The sum over parts."""
+        return PartsPass(preferences, loss)
+
+
+class PartsPass(Pass):
+    """The sum of the parts' passes. `latest` are the weights evaluated last, from which a fit can be resumed."""
+
+    def __init__(self, queries: PartsQueries, loss: Loss, stride: int = 1):
+        self.queries, self.loss = queries, loss
+        self.about = hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest(), loss, stride
+        swept = isinstance(loss, WindowLoss)  # evaluated query by query, so that a part can leave some out
+        self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
+        self.latest: np.ndarray | None = None
+
+    def _bytes(self, stride: int) -> int:
+        """The number of bytes of a sample of the rows."""
+        data = self.queries.data
+        return data.n_rows * data.n_features * data.dtype.itemsize // stride
+
+    def at(self, w: np.ndarray) -> Point:
+        found = self.queries.ask_again("at", self.about, w)
+        moments = [part[2] for part in found]
+        self.latest = w
+        return Point(
+            w,
+            float(sum(part[0] for part in found)),
+            add_up([part[1].copy() for part in found]),
+            lambda v: add_up([part.copy() for part in self.queries.ask_again("curvature", self.about, w, v)]),
+            None if any(m is None for m in moments) else add_up([m.copy() for m in moments]),
+        )
+
+    def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
+        return add_up([part.copy() for part in self.queries.ask_again("hessian", self.about, w, stride)])
+
+    def every(self, stride: int) -> Pass:
+        """The loss of every stride-th query of every part. A small sample is fetched, a large one is not."""
+        if self._bytes(stride) > SAMPLE_BYTES:
+            return PartsPass(self.queries, self.loss, stride)
+        make = self.queries.make
+        found = self.queries.data.ask(queries_of, stride, make.weights)
+        rows = RankingData.concatenate([part for part, _ in found], join_queries=True)
+        design, preferences = make(rows, joined_weights([weight for _, weight in found]))
+        return design.sweep(self.loss, preferences)

@@ -63,10 +63,14 @@ class Part:
         """All paths that the part is read from."""
         return [self.path, *(other.path for other, _ in self.more)]
 
-    def load(self) -> Any:
-        """Read the rows: RankingData."""
+    def read(self) -> Any:
+        """All rows of the path: RankingData."""
         from hingerank.data.read_write import read  # fits of arrays need no reader
 
+        return read(self.path, **dict(self.options))
+
+    def load(self) -> Any:
+        """The rows of the part."""
         if self.fold is not None:  # before the grades: a part with other grades has folds too
             data = held(replace(self, fold=None)).data
             k, folds, chosen = self.fold
@@ -78,7 +82,7 @@ class Part:
         if self.grades is not None:
             return replace(held(self.grades[0]).data, y=self.grades[1])
         try:
-            data = read(self.path, **dict(self.options))
+            data = self.read()
         except OSError as error:
             raise DataError(f"{self.path}: the file of a part is missing or cannot be read ({error})") from None
         if self.rows is not None:
@@ -179,24 +183,14 @@ def answers(question: Question, parts: Sequence[Part], arguments: Arguments) -> 
 
 
 class Runner:
-    """Calls questions for parts, and releases parts that are no longer needed."""
+    """Calls questions for parts in this process, and releases parts that are no longer needed."""
 
     def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         """The results in part order."""
-        raise NotImplementedError
-
-    def forget(self, parts: Sequence[Part]) -> None:
-        """Release the parts where they are loaded. This can be called at any time and does not wait."""
-        raise NotImplementedError
-
-
-class InThisProcess(Runner):
-    """Calls questions in this process, one part after the other."""
-
-    def run(self, question: Question, parts: Sequence[Part], arguments: Arguments) -> Answers:
         return answers(question, parts, arguments)
 
     def forget(self, parts: Sequence[Part]) -> None:
+        """Release the parts where they are loaded. This can be called at any time and does not wait."""
         forget(parts)
 
 

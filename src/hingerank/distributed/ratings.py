@@ -6,19 +6,21 @@ parts are. Steps that change a part are recorded: a worker that restarts loads i
 with the same bits.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError, PathLike
+from hingerank.distributed.parted_data import unfitted
 from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
-from hingerank.distributed.problem import Unknown, new_token, unfitted
-from hingerank.distributed.reading import listed, runner_of
+from hingerank.distributed.questions import Unknown
+from hingerank.distributed.reading import listed, runner_of, spanning_ids
 from hingerank.kernels.threads import serial_blas
 from hingerank.personal.alternating import (
     LocalUsers,
@@ -41,11 +43,8 @@ ROWS_FOR_PRIOR = 300_000  # number of ratings, by evenly spaced users, from whic
 class RatingsPart(Part):
     """Ratings of whole users, as the path of a file that `read_ratings` can read."""
 
-    def load(self) -> Ratings:
-        try:
-            return read_ratings(self.path, **dict(self.options))
-        except OSError as error:
-            raise DataError(f"{self.path}: the file of a part is missing or cannot be read ({error})") from None
+    def read(self) -> Ratings:
+        return read_ratings(self.path, **dict(self.options))
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class RatingParts:
 
     def preferences(self, ranker: Ranker, n_items: int) -> "PartedPreferences":
         """The users' preferences in the form that the ranker needs."""
-        return PartedPreferences(self, PartRatings(unfitted(ranker), n_items, self.item_ids))
+        return PartedPreferences(self, (unfitted(ranker), n_items, self.item_ids))
 
 
 def read_rating_parts(
@@ -116,15 +115,13 @@ def read_rating_parts(
     lease, found = Lease(runner, parts), runner.run(_users_of, parts, ())
     parts = [replace(part, content=content) for part, (*_, content) in zip(parts, found)]
     users = np.concatenate([ids for ids, *_ in found])
-    seen: dict[Hashable, int] = {}
-    for k, (ids, *_) in enumerate(found):
-        for user in ids.tolist():
-            if seen.setdefault(user, k) != k:
-                raise DataError(
-                    f"user {user!r} is in several parts ({parts[seen[user]].path}, {parts[k].path}); a part must have "
-                    "all ratings of its users: sort the ratings by user before splitting, or give the users of every "
-                    "file new ids"
-                )
+    if spread := spanning_ids([ids for ids, *_ in found]):
+        user, (first, other, *_) = next(iter(spread.items()))
+        raise DataError(
+            f"user {user!r} is in several parts ({parts[first].path}, {parts[other].path}); a part must have "
+            "all ratings of its users: sort the ratings by user before splitting, or give the users of every "
+            "file new ids"
+        )
     ids = None if item_ids is None else np.array(item_ids)
     return RatingParts(parts, runner, users, sum(n for _, n, _ in found), ids, lease)
 
@@ -134,35 +131,24 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
     return number_ids(rated.users, len(rated), "users")[0], len(rated), part.content
 
 
-@dataclass(frozen=True)
-class PartRatings:
-    """Makes a part's preferences from its ratings. It is sent to the part."""
-
-    ranker: Ranker
-    n_items: int
-    item_ids: np.ndarray | None
-
-    def __call__(self, part: LoadedPart) -> "UsersOfPart":
-        rated: Any = part.data
-        try:
-            items = rated.item_ids[rated.items]
-            if self.item_ids is not None:
-                items = number_items(items, self.item_ids)[1]
-            return UsersOfPart(self.ranker._from_ratings(rated.users, items, rated.ratings, self.n_items), rated, items)
-        except DataError as error:
-            raise error.at(part.part.path) from None
-
-
 class UsersOfPart:
-    """A part's users. Its methods and those of `users` (`OF_FIT`) are the steps that it can execute.
+    """A part's users and their preferences, made from its ratings in the form that a ranker needs.
 
-    `steps` counts those that changed it so far.
+    Its methods and those of `users` (`OF_FIT`) are the steps that it can execute. `steps` counts those that changed it
+    so far.
     """
 
     users: LocalUsers
 
-    def __init__(self, preferences: UserPreferences, rated: Ratings, items: np.ndarray):
-        self.preferences, self.rated, self.items, self.steps = preferences, rated, items, 0
+    def __init__(self, part: LoadedPart, ranker: Ranker, n_items: int, item_ids: np.ndarray | None):
+        self.rated, self.steps = part.data, 0
+        try:
+            items = self.rated.item_ids[self.rated.items]
+            self.items = items if item_ids is None else number_items(items, item_ids)[1]
+            given = self.rated.users, self.items, self.rated.ratings
+            self.preferences: UserPreferences = ranker._from_ratings(*given, n_items)
+        except DataError as error:
+            raise error.at(part.part.path) from None
 
     def facts(self) -> tuple[np.ndarray, np.ndarray, dict[str, int], np.ndarray]:
         p = self.preferences
@@ -204,8 +190,8 @@ Step = tuple[str, tuple[Any, ...]]
 class PartedPreferences:
     """The preferences of users in parts: what a fit needs of `UserPreferences`, and steps for all parts."""
 
-    def __init__(self, data: RatingParts, meeting: PartRatings):
-        self.data, self.meeting, self.token, self.done = data, meeting, new_token(), list[Step]()
+    def __init__(self, data: RatingParts, about: tuple[Any, ...]):
+        self.data, self.about, self.token, self.done = data, about, uuid4().hex, list[Step]()
         found = self.tell("facts")
         self.users = np.concatenate([users for users, _, _, _ in found])
         self.pairs = np.concatenate([pairs for _, pairs, _, _ in found])
@@ -224,7 +210,7 @@ class PartedPreferences:
         found = run(_take, parts, (self.token, len(self.done), step))
         lost = [k for k, answer in enumerate(found) if isinstance(answer, Unknown)]
         if lost:
-            again = run(_take_all, [parts[k] for k in lost], (self.token, self.meeting, self.done, step))
+            again = run(_take_all, [parts[k] for k in lost], (self.token, self.about, self.done, step))
             for k, answer in zip(lost, again):
                 found[k] = answer
         if name in CHANGES:
@@ -298,10 +284,10 @@ def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
     return _do(users, step)
 
 
-def _take_all(part: LoadedPart, token: str, meeting: PartRatings, done: list[Step], step: Step) -> object:
-    """Start again, repeat all steps so far, and execute one more."""
+def _take_all(part: LoadedPart, token: str, about: tuple[Any, ...], done: list[Step], step: Step) -> object:
+    """Start again, repeat all steps so far, and execute one more; about: the arguments of `UsersOfPart`."""
     part.made.pop(token, None)
-    users = part.keep(token, lambda: meeting(part))
+    users = part.keep(token, lambda: UsersOfPart(part, *about))
     for before in done:
         _do(users, before)
     return _do(users, step)

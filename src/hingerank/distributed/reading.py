@@ -19,7 +19,6 @@ from hingerank.distributed.parted_data import PartedData
 from hingerank.distributed.parts import (
     Answers,
     Arguments,
-    InThisProcess,
     Lease,
     LoadedPart,
     Part,
@@ -94,7 +93,7 @@ def read(
         raise DataError("there are no parts to learn from: name files or folders")
     leases = [Lease(runner, found)]
     facts: list[PartFacts] = runner.run(facts_of, found, ())
-    spread = _spanning(facts)
+    spread = spanning_ids([part.ids for part in facts])
     if spread:
         if spanning == "error":
             query, places = next(iter(spread.items()))
@@ -127,7 +126,7 @@ def evaluate(
 def runner_of(client: object) -> Runner:
     """The runner for a Dask client, for any object with a method run, or for this process (None)."""
     if client is None:
-        return InThisProcess()
+        return Runner()
     dask = sys.modules.get("distributed")  # imported already if there is a client
     if dask is not None and isinstance(client, dask.Client):
         from hingerank.distributed.dask_runner import DaskRunner
@@ -185,12 +184,12 @@ def _cut(path: str, parts: int | None) -> Iterable[tuple[int, int] | None]:
     return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
-def _spanning(facts: Sequence[PartFacts]) -> dict[Hashable, list[int]]:
-    """Query ids that are in several parts, and the numbers of these parts."""
+def spanning_ids(ids: Sequence[np.ndarray]) -> dict[Hashable, list[int]]:
+    """The ids that are in several parts, of which each has these, and the numbers of these parts."""
     seen: dict[Hashable, int] = {}
     found: dict[Hashable, list[int]] = {}
-    for k, part in enumerate(facts):
-        for query in part.ids.tolist():
+    for k, own in enumerate(ids):
+        for query in own.tolist():
             first = seen.setdefault(query, k)
             if first != k:
                 found.setdefault(query, [first]).append(k)

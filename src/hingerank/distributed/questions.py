@@ -1,0 +1,222 @@
+"""Questions: what is computed from a loaded part, in the process that holds it."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hingerank.arrays import Matrix, Ranker
+from hingerank.data.blocks import fingerprint, kept_rows
+from hingerank.data.describe import BlockFigures
+from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView, figures_of, is_mapped
+from hingerank.data.scaling import Scaler
+from hingerank.distributed.parts import LoadedPart, RowWeights
+from hingerank.losses import Loss
+from hingerank.preferences import QueryPreferences
+from hingerank.problem.least_squares import Sums
+from hingerank.problem.problem import Design, Pass, Point
+from hingerank.rankers.base import TrainingRows
+from hingerank.rankers.inputs import gather_rows
+
+STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # strides of the samples that solvers use
+
+
+def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
+    """The query id and the document id of each row."""
+    return part.data.qid, part.data.docid
+
+
+def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
+    """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
+
+    A value that is not finite is a DataError that names the part.
+    """
+    view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
+    weight = None if weights is None else weights.of(part)
+    if weight is not None:
+        kept = np.flatnonzero(weight)
+        view, weight = view.take(kept), weight[kept]
+    try:
+        return figures_of(view, weight, part.data.feature_names), digest_of(part)
+    except DataError as error:
+        raise DataError(f"{part.part.path}: {error}") from None
+
+
+def digest_of(part: LoadedPart) -> bytes:
+    """A hash of evenly spaced rows of a part."""
+    data = part.data
+    if data.blocks.order is None:
+        return bytes.fromhex(fingerprint(data.X, data.y, data.blocks)["sha256_of_sample"])
+    rows = data.blocks.order[: min(256, data.n_rows)]
+    return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()
+
+
+def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
+    """Every stride-th row of a part, except those of weight 0, and their weights."""
+    rows = np.arange(0, part.data.n_rows, stride)
+    if weights is None:
+        return part.data.X[rows], None
+    weight = weights.of(part)
+    rows = rows[weight[rows] > 0]
+    return part.data.X[rows], weight[rows]
+
+
+def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
+    """A fitted ranker's scores of a part's rows."""
+    return np.asarray(ranker.predict(part.data), np.float64)
+
+
+def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
+    """The measures of every query in a part, for each of the rankers."""
+    from hingerank.metrics import evaluate  # a fit needs no measures
+
+    data = part.data
+    return [evaluate(data, ranker.predict(data), measures=measures, per_query=True) for ranker in rankers]
+
+
+def scaled_rows(data: RankingData, weight: np.ndarray | None, scaler: Scaler | None) -> TrainingRows:
+    """The scaled rows of a part in block order, without those of weight 0."""
+    taken, blocks = kept_rows(data.blocks, weight)
+    y = np.ascontiguousarray(gather_rows(data.y, taken), np.float64)
+    if is_mapped(data.X):
+        view = data.X if isinstance(data.X, RowsView) else RowsView(data.X)
+        view = view if taken is None else view.take(taken)
+        X: Matrix = view if scaler is None else view.scaled(scaler, blocks.offsets)
+    else:
+        X = gather_rows(data.X, taken)
+        X = X if scaler is None else scaler.scale_rows(X, blocks.numbers)
+    return TrainingRows(X, y, blocks, None if weight is None else gather_rows(weight, taken))
+
+
+class SampledRows(NamedTuple):
+    """A sample of scaled rows: evenly spaced rows with weights, whole queries with weights, and column statistics."""
+
+    X: Matrix
+    weight: np.ndarray
+    queries: Matrix
+    query_weight: np.ndarray
+    query: np.ndarray
+    figures: BlockFigures
+
+
+def see_part(
+    part: LoadedPart,
+    scaler: Scaler | None,
+    weights: RowWeights | None,
+    starts: dict[str, tuple[int, int]],
+    wanted: np.ndarray,
+    stride: int,
+) -> SampledRows:
+    """One part's rows of a sample. `starts` has the indices of each part's first row and query among all."""
+    X, _, blocks, weight = scaled_rows(part.data, None if weights is None else weights.of(part), scaler)
+    first_row, first_query = starts[part.part.key]
+    m = np.ones(X.shape[0]) if weight is None else weight
+    here = wanted[np.searchsorted(wanted, first_row) : np.searchsorted(wanted, first_row + len(m))] - first_row
+    numbers = first_query + np.arange(len(blocks.sizes))
+    rows = np.flatnonzero(np.repeat(numbers % stride == 0, blocks.sizes))
+    view = X if isinstance(X, RowsView) else RowsView(X)
+    return SampledRows(
+        X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], figures_of(view, weight)
+    )
+
+
+def queries_of(
+    part: LoadedPart, stride: int, weights: RowWeights | None = None
+) -> tuple[RankingData, np.ndarray | None]:
+    """Every stride-th query of a part, and the weights of its rows."""
+    data = part.data
+    rows = data.blocks.scatter(data.blocks.numbers % stride == 0).nonzero()[0]
+    weight = None if weights is None else weights.of(part)[rows]
+    return RankingData(data.X[rows], data.y[rows], data.qid[rows], None, data.feature_names), weight
+
+
+# The problem of a part.
+
+
+@dataclass(frozen=True)
+class PartProblem:
+    """Makes a design and preferences from the scaled rows of a part. It is pickled and sent to the part.
+
+    `weights` are those of the rows of all parts, or None.
+    """
+
+    make: Callable[[Matrix], Design]
+    scaler: Scaler | None
+    prefer: Callable[..., QueryPreferences]
+    weights: RowWeights | None
+
+    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, QueryPreferences]:
+        rows = scaled_rows(data, weight, self.scaler)
+        return self.make(rows.X), self.prefer(rows.y, rows.blocks, rows.weight)
+
+
+class Unknown:
+    """The result of a part that has not received the problem yet, or has lost it."""
+
+
+About = tuple[str, Loss, int]  # the key of a loss, the loss, and the stride of the queries
+
+
+class PosedPart:
+    """A part's design and preferences, the pass of the loss used last, and the point evaluated last."""
+
+    def __init__(self, design: Design, preferences: QueryPreferences):
+        self.design, self.preferences = design, preferences
+        self.key, self.passes = "", dict[int, Pass]()
+        self.point: tuple[int, np.ndarray, Point] | None = None
+
+    def sizes(self) -> tuple[int, dict[int, float], int]:
+        """The number of pairs, the weights of the samples, and the number of the problem's weights."""
+        weight = self.preferences.weight_per_query
+        weights = {stride: float(weight[::stride].sum()) for stride in STRIDES}
+        return self.preferences.n_pairs, weights, self.design.shape[1]
+
+    def weight_of(self, stride: int) -> float:
+        return self.preferences.weight_of(stride)
+
+    def sums(self) -> Sums:
+        """The sums over the part's rows that regression needs."""
+        return Sums.of(self.design, self.preferences)
+
+    def at(self, about: About, w: np.ndarray) -> tuple[float, np.ndarray, np.ndarray | None]:
+        here = self._point(about, w)
+        return here.value, here.gradient, here.moments
+
+    def curvature(self, about: About, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return self._point(about, w).curvature(v)
+
+    def hessian(self, about: About, w: np.ndarray, often: int) -> np.ndarray:
+        passed = self._pass(about)
+        if self.point is not None and np.array_equal(self.point[1], w):
+            w = self.point[1]  # this array object, by which the pass recognises its last point
+        return passed.hessian(w, often)
+
+    def _pass(self, about: About) -> Pass:
+        key, loss, stride = about
+        if key != self.key:
+            before = self.passes.get(1)
+            whole = None if before is None else before.with_loss(loss)
+            whole = self.design.sweep(loss, self.preferences) if whole is None else whole
+            self.key, self.passes, self.point = key, {1: whole}, None
+        if stride not in self.passes:
+            self.passes[stride] = self.passes[1].every(stride)
+        return self.passes[stride]
+
+    def _point(self, about: About, w: np.ndarray) -> Point:
+        passed, stride = self._pass(about), about[2]
+        if self.point is None or self.point[0] != stride or not np.array_equal(self.point[1], w):
+            self.point = stride, w, passed.at(w)
+        return self.point[2]
+
+
+def on_posed(part: LoadedPart, token: str, make: PartProblem | None, name: str, *arguments: Any) -> object:
+    """Call a method of the part's problem; `Unknown` if the part does not have the problem and `make` is None."""
+    if make is None:
+        posed = part.made.get(token)
+        return Unknown() if posed is None else getattr(posed, name)(*arguments)
+    weight = None if make.weights is None else make.weights.of(part)
+    return getattr(part.keep(token, lambda: PosedPart(*make(part.data, weight))), name)(*arguments)
