@@ -138,13 +138,17 @@ class QueryStandardScaler(Scaler):
 
 
 class ColumnScaler(Scaler):
-    """x'_j = (x_j − centre_j)/width_j with `centre_` and `width_` learned from training rows by scikit-learn."""
+    """x'_j = (x_j − centre_j)/width_j with `centre_` and `width_` learned from training rows."""
 
     _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
     @property
     def factor(self) -> np.ndarray:
         return 1 / self.width_
+
+    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
+        figures = column_figures(X) if weight is None else _weighted_figures(X, weight)
+        self._learn_figures(figures, X)
 
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
@@ -182,10 +186,6 @@ class StandardScaler(ColumnScaler):
 
     name = "standard"
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        mean, self.width_ = _moments(X, weight)
-        self.centre_ = np.zeros(X.shape[1]) if sp.issparse(X) else mean
-
     def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
         mean, spread = figures[2:4]
         self.width_ = np.where(spread > 0, spread, 1.0)
@@ -221,12 +221,8 @@ class DeviationScaler(ColumnScaler):
 
     name = "deviation"
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        self.width_, self.centre_ = _deviation(X, weight), np.zeros(X.shape[1])
-
     def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        spread = figures[3]
-        self.width_, self.centre_ = _to_seven_digits(np.where(spread > 0, spread, 1.0)), np.zeros(len(spread))
+        self.width_, self.centre_ = _widths(figures[3]), np.zeros(sample.shape[1])
 
 
 class LogScaler(Scaler):
@@ -250,7 +246,7 @@ class LogScaler(Scaler):
             logs: Matrix = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
         else:
             logs = signed_log(sample)
-        self.width_ = _deviation(logs, None)
+        self.width_ = _widths(column_figures(logs)[3])
 
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
@@ -339,25 +335,19 @@ def scaler_from_state(state: State) -> Scaler:
     return scaler
 
 
-def _deviation(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """The sd of each column, or 1 if it is 0. It has seven digits, so that weight 2 and a repeated row are the same."""
-    return _to_seven_digits(_moments(X, weight)[1])
+def _widths(spread: np.ndarray) -> np.ndarray:
+    """The sds, or 1 where one is 0. They have seven digits, so that weight 2 and a repeated row are the same."""
+    return np.array([float(f"{value:.7g}") for value in np.where(spread > 0, spread, 1.0)])
 
 
-def _to_seven_digits(values: np.ndarray) -> np.ndarray:
-    return np.array([float(f"{value:.7g}") for value in values])
-
-
-def _moments(X: Matrix, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and sd of each column, with 1 instead of an sd of 0. With weights scikit-learn computes them."""
-    if weight is None:
-        _, _, mean, spread, _, _ = column_figures(X)
-        return mean, np.where(spread > 0, spread, 1.0)
+def _weighted_figures(X: Matrix, weight: np.ndarray) -> Figures:
+    """Of `column_figures` only the means (0 for CSR) and sds, of weighted rows."""
     from sklearn.preprocessing import StandardScaler as Learner
 
     learner = Learner(with_mean=not sp.issparse(X)).fit(X, sample_weight=weight)
-    mean = np.zeros(X.shape[1]) if sp.issparse(X) else learner.mean_.astype(np.float64)
-    return mean, learner.scale_.astype(np.float64)
+    nothing = np.zeros(X.shape[1])
+    mean = nothing if sp.issparse(X) else learner.mean_.astype(np.float64)
+    return nothing, nothing, mean, learner.scale_.astype(np.float64), 0, 0
 
 
 def signed_log(x: np.ndarray) -> np.ndarray:
