@@ -40,9 +40,11 @@ class QueryBlocks:
 
     def __post_init__(self) -> None:
         check_offsets(self.offsets, len(self.ids))
-        order = self.order
-        if order is not None and (order.dtype.kind != "i" or order.shape != (self.n_rows,) or not _is_order(order)):
-            raise DataError(f"order must hold each row number from 0 to {self.n_rows - 1} once")
+        n, order = self.n_rows, self.order
+        if order is not None:
+            fits = order.dtype.kind == "i" and order.shape == (n,) and (n == 0 or 0 <= order.min() <= order.max() < n)
+            if not fits or (np.bincount(order, minlength=n) != 1).any():
+                raise DataError(f"order must hold each row number from 0 to {n - 1} once")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,15 +87,6 @@ def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int |
         end = "the number of rows" if n_rows is None else f"{n_rows}, the number of rows"
         raise DataError(f"offsets must rise from 0 to {end}, found {borders[:3].tolist()} … {borders[-3:].tolist()}")
     return np.ascontiguousarray(borders, np.int64)
-
-
-def _is_order(rows: np.ndarray) -> bool:
-    """Whether the array holds each row number below its length once."""
-    if len(rows) and (rows.min() < 0 or rows.max() >= len(rows)):
-        return False
-    seen = np.zeros(len(rows), bool)
-    seen[rows] = True
-    return bool(seen.all())
 
 
 def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
@@ -286,7 +279,14 @@ def check_matrix(X: Matrix, missing: str = "error", names: Sequence[str] | None 
     """
     if missing not in MISSING:
         raise DataError(f"missing is {missing!r}, expected one of {', '.join(map(repr, MISSING))}")
-    matrix = _csr(X) if sp.issparse(X) else _dense(X)
+    matrix = plain_csr(X) if sp.issparse(X) else _plain_numbers(X, "X", "is not a table of numbers")
+    if matrix.ndim != 2:
+        hint = "; pass a single feature as X[:, None]" if matrix.ndim == 1 else ""
+        raise DataError(f"X has shape {matrix.shape}, expected two dimensions: rows × features{hint}")
+    if matrix.dtype.kind not in "biuf":
+        raise DataError(f"X has type {matrix.dtype}, expected real numbers")
+    kind = np.float32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else np.float64
+    matrix = matrix.astype(kind, copy=False) if sp.issparse(matrix) else np.ascontiguousarray(matrix, kind)
     values: Any = matrix.data if sp.issparse(matrix) else matrix
     if all_finite(values):
         return matrix
@@ -322,18 +322,6 @@ def check_unmasked(values: ArrayLike, name: str) -> None:
         raise DataError(f"{name} is a masked array with {count} masked values: fill them, or leave out their rows")
 
 
-def _dense(X: Matrix) -> np.ndarray:
-    check_unmasked(X, "X")
-    try:
-        array = _plain_numbers(X)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"X is not a table of numbers: {error}") from None
-    if array.ndim != 2:
-        hint = "; pass a single feature as X[:, None]" if array.ndim == 1 else ""
-        raise DataError(f"X has shape {array.shape}, expected two dimensions: rows × features{hint}")
-    return np.ascontiguousarray(array, _float_type(array.dtype))
-
-
 def check_spelling(array: np.ndarray) -> None:
     """Raise a ValueError about the first text that is not a number in plain digits. Python's 1_0 is refused too."""
     odd = (text for text in array.ravel().tolist() if isinstance(text, str) and decimal(text.strip()) is None)
@@ -342,37 +330,25 @@ def check_spelling(array: np.ndarray) -> None:
         raise ValueError(f"found {wrong[:40]!r}")
 
 
-def _plain_numbers(values: ArrayLike) -> np.ndarray:
-    """Values as an array, text and objects as float64."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "OUS":
-        return array
-    check_spelling(array)
-    return array.astype(np.float64)
+def _plain_numbers(values: ArrayLike, name: str, wrong: str) -> np.ndarray:
+    """Values as an array, text and objects as float64; the error says that `name` is `wrong`."""
+    check_unmasked(values, name)
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "OUS":
+            return array
+        check_spelling(array)
+        return array.astype(np.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"{name} {wrong}: {error}") from None
 
 
 def real_numbers(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as float64, of any shape. A value that is not a real number is a DataError."""
-    check_unmasked(values, name)
-    try:
-        array = _plain_numbers(values)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(f"{name} must hold numbers: {error}") from None
+    array = _plain_numbers(values, name, "must hold numbers")
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name} has type {array.dtype}, expected real numbers")
     return array.astype(np.float64, copy=False)
-
-
-def _csr(X: Matrix) -> sp.csr_matrix:
-    matrix = plain_csr(X)
-    return matrix.astype(_float_type(matrix.dtype), copy=False)
-
-
-def _float_type(dtype: np.dtype) -> np.dtype:
-    if dtype.kind not in "biuf":
-        raise DataError(f"X has type {dtype}, expected real numbers")
-    small = dtype.kind == "f" and dtype.itemsize <= 4
-    return np.dtype(np.float32 if small else np.float64)
 
 
 def all_finite(values: np.ndarray) -> bool:
