@@ -4,7 +4,6 @@ Contract tests run over it, and a model file can name nothing else. Classes are 
 """
 
 from collections.abc import Iterable, Mapping
-from difflib import SequenceMatcher
 from importlib import import_module
 from typing import Any
 
@@ -143,6 +142,8 @@ def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] |
     >>> did_you_mean("listnett", ["listnet", "rank-svm"]), did_you_mean("x", ["listnet"])
     ("; did you mean 'listnet'?", '')
     """
+    from difflib import SequenceMatcher
+
     by_case = {name.lower(): (canonical or {}).get(name, name) for name in known}
     alike = {name: SequenceMatcher(None, name, str(word).lower()).ratio() for name in by_case}
     enough = max(0.6, max(alike.values(), default=0.0) - 0.05)
