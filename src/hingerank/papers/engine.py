@@ -40,12 +40,10 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -258,12 +256,6 @@ class PaperTable:
     def cited(self) -> str:
         """Authors and year."""
         return self.paper.partition(",")[0]
-
-
-def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
-    """The tables of these papers, by name, from the files of `figures/`."""
-    folder = files(__package__) / "figures"
-    return make_tables([tomllib.loads((folder / f"{paper}.toml").read_text("utf-8")) for paper in papers])
 
 
 def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:

@@ -242,13 +242,13 @@ def _refits(
 
 def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
     """Ranks of the multipliers of single queries, under three rankers and after one epoch; rows: "query 49"."""
-    train = _first_fold(section, place)
-    queries = _optimal(train).queries
+    train, optimal, early = _multipliers(section, place)
+    queries = optimal.queries
     found: dict[str, dict[object, int]] = {
         "rows": {q.query: q.size for q in queries},
         "pairs": {q.query: q.n_pairs for q in queries},
         "RSVM": {q.query: q.rank for q in queries},
-        "RSVM, one epoch": {q.query: q.rank for q in _after_one_epoch(train).queries},
+        "RSVM, one epoch": {q.query: q.rank for q in early.queries},
     }
     printed = {"solver": "paper", "learning_rate": 0.001}  # the smallest of the paper's η
     for title, ranker in (
@@ -267,8 +267,7 @@ def multiplier_ranks(section: Section, place: Place) -> dict[str, Ours]:
 
 def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
     """Queries by the tenth of their dimensions with 90 % and all of the energy, at the optimum and before."""
-    train = _first_fold(section, place)
-    optimal, early = _optimal(train), _after_one_epoch(train)
+    _, optimal, early = _multipliers(section, place)
     rows = {"90% of the energy": (optimal, 0.9), "100% of the energy": (optimal, 1.0),
             "90%, after one epoch": (early, 0.9), "100%, after one epoch": (early, 1.0)}  # fmt: skip
     return {
@@ -277,25 +276,19 @@ def multiplier_histograms(section: Section, place: Place) -> dict[str, Ours]:
     }
 
 
-def _first_fold(section: Section, place: Place) -> RankingData:
-    return read_set(section.study.data, place.find(section.study.data), section.study.folds)[0].train
-
-
-def _optimal(train: RankingData) -> Interactions:
-    return interactions(hingerank.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train))
-
-
-def _after_one_epoch(train: RankingData, C: float = 1.0) -> Interactions:
-    """The interactions of multipliers after one epoch of dual coordinate descent from zero: far from optimal."""
+def _multipliers(section: Section, place: Place) -> tuple[RankingData, Interactions, Interactions]:
+    """The first fold; its multipliers at the optimum, and after one epoch of dual coordinate descent from zero."""
     from hingerank.kernels.descent import dual_epoch, pair_norms
 
-    ranker = hingerank.RankSVM(C=C, loss="hinge", solver="dual").fit(train)  # only for its list of pairs
+    train = read_set(section.study.data, place.find(section.study.data), section.study.folds)[0].train
+    optimal = interactions(hingerank.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train))
+    ranker = hingerank.RankSVM(C=1.0, loss="hinge", solver="dual").fit(train)  # only for its list of pairs
     rows, (winner, loser) = (train.X,), np.ascontiguousarray(ranker.pairs_.T)
     a, w = np.zeros(len(winner)), np.zeros(train.X.shape[1])
     order = np.random.default_rng(0).permutation(len(a))
-    dual_epoch(rows, winner, loser, np.full(len(a), C), pair_norms(rows, winner, loser), 1.0, order, a, w)
+    dual_epoch(rows, winner, loser, np.ones(len(a)), pair_norms(rows, winner, loser), 1.0, order, a, w)
     ranker.multipliers_ = a
-    return interactions(ranker)
+    return train, optimal, interactions(ranker)
 
 
 def training_times(section: Section, place: Place) -> dict[str, Ours]:

@@ -11,6 +11,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from hingerank.arrays import Facts
 from hingerank.data.files import plain, write_whole
 from hingerank.lab.run_folder import versions
@@ -120,14 +122,19 @@ class Outcome:
                     if figure.difference is not None:
                         yield section, figure
 
+    def sides(self, own: bool | None = None) -> np.ndarray:
+        """How many figures are above, within and below print; own: only the paper's own methods, or its baselines."""
+        found = np.zeros(3, int)
+        for section, figure in self.differences():
+            if own is None or self.table.is_own(figure.row, figure.column) == own:
+                apart, close = figure.difference or 0, section.close * (1 + 1e-9)
+                found[0 if apart > close else 2 if apart < -close else 1] += 1
+        return found
+
     def counts(self, own: bool | None = None) -> tuple[int, int]:
-        """(Figures that agree, all figures); own: only the paper's own methods (True) or its baselines (False)."""
-        found = [
-            abs(figure.difference or 0) <= section.close * (1 + 1e-9)
-            for section, figure in self.differences()
-            if own is None or self.table.is_own(figure.row, figure.column) == own
-        ]
-        return sum(found), len(found)
+        """(Figures that agree, all figures); own as in `sides`."""
+        found = self.sides(own)
+        return int(found[1]), int(found.sum())
 
     def agreement(self) -> str:
         """How many figures agree: "7 of 8 figures of its own methods and 5 of 20 figures of its baselines equal"."""

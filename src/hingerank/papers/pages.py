@@ -22,6 +22,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from hingerank.data.files import DataError, write_whole
 from hingerank.papers.outcome import Outcome, figure_text
 from hingerank.papers.sets import KNOWN
@@ -235,10 +237,12 @@ def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
     rows, parts = [], []
     for paper, table in papers.items():
         own = [outcome for outcome in outcomes if outcome.table.paper == paper]
-        rows.append([table.cited, *_sides(own, True), *_sides(own, False)])
+        sides = [np.sum([outcome.sides(of) for outcome in own], axis=0) for of in (True, False)]
+        rows.append([table.cited, *(str(n) if found.any() else "–" for found in sides for n in found.tolist())])
         parts += [f"## {table.cited}", "", f"{paper}.", "", f"**What came out.** {table.came_out}", ""]
         findings = [
-            f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. {_first_sentence(o.table.finding)}"
+            f"- [{o.table.name}](reproductions.md#{o.table.name}): {o.agreement()}. "
+            + re.split(r"(?<=\.) ", o.table.finding, maxsplit=1)[0]  # its first sentence
             for o in own
             if o.counts()[1]
         ]
@@ -246,24 +250,3 @@ def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
     header = ["paper", "own methods: above", "within", "below", "baselines: above", "within", "below"]
     text = [SUMMARY + "\n".join(markdown_lines(header, rows)), "", *parts]
     write_whole(path, ("\n".join(text).rstrip() + "\n").encode())
-
-
-def _sides(outcomes: Sequence[Outcome], own: bool) -> list[str]:
-    """How many figures are above, within and below print."""
-    counts = [0, 0, 0]
-    for outcome in outcomes:
-        for section, figure in outcome.differences():
-            if outcome.table.is_own(figure.row, figure.column) == own and figure.difference is not None:
-                close = section.close * (1 + 1e-9)
-                counts[0 if figure.difference > close else 2 if figure.difference < -close else 1] += 1
-    return [str(count) if sum(counts) else "–" for count in counts]
-
-
-def _first_sentence(text: str) -> str:
-    """The text up to the first full stop that ends a sentence.
-
-    >>> _first_sentence("It is .01 higher. That is all.")
-    'It is .01 higher.'
-    """
-    head, stop, _ = text.partition(". ")
-    return head + stop.strip()
