@@ -27,7 +27,7 @@ from hingerank.arrays import Facts
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
-from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run
+from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run, judged_topics
 from hingerank.metrics.measure import squeeze
 
 
@@ -236,11 +236,7 @@ def evaluate_diversity(
     measures = [measures] if isinstance(measures, str | DiversityMeasure) else measures
     parsed = [parse_diversity_measure(measure, alpha, beta) for measure in measures]
     judged, ranked = as_qrels(qrels), as_run(run)
-    topics = [topic for topic in ranked if topic in judged]
-    if not topics:
-        raise DataError(
-            f"no topic of the run has judgments: the run has {some(ranked)}, the judgments are for {some(judged)}"
-        )
+    topics = judged_topics(ranked, judged)
     values: dict[str, dict[str, float]] = {measure.name: {} for measure in parsed}
     for topic in topics:
         for measure, value in zip(parsed, _topic_values(judged[topic], ranked[topic].docids, parsed)):
@@ -284,9 +280,3 @@ def order_values(query: DiverseQuery, order: ArrayLike, measures: Iterable[objec
         return [measure(query.judgments, order) for measure in parsed]
     docids = [str(docid) for docid in query.docids[np.asarray(order, np.int64)]]
     return _topic_values(query.judged, [*docids, *query.rest], parsed)
-
-
-def some(topics: Iterable[str]) -> str:
-    """Return the first few topics, for an error message."""
-    names = list(topics)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"

@@ -203,6 +203,18 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
     return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
 
 
+def judged_topics(run: Mapping[str, object], judged: Mapping[str, object]) -> list[str]:
+    """The topics of a run that have judgments; a DataError if none has."""
+    found = [topic for topic in run if topic in judged]
+    if not found:
+        some = []
+        for names in (list(run), list(judged)):
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            some.append(", ".join(names[:5]) + more or "none")
+        raise DataError(f"no topic of the run has judgments: the run has {some[0]}, the judgments are for {some[1]}")
+    return found
+
+
 def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
     """Write a run (see `as_run`) as `topic Q0 document rank score tag`, ranks from 1; the whole file or nothing.
 

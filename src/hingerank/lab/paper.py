@@ -11,7 +11,7 @@ import numpy as np
 from hingerank.arrays import Facts, Given
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.diversity.trec import RankedList, write_run
-from hingerank.lab.leaderboard import Leaderboard, latex_number, latex_row, latex_text, leaderboard
+from hingerank.lab.leaderboard import latex_number, latex_row, latex_text, leaderboard
 from hingerank.lab.methods import home_of
 from hingerank.lab.results import Results, load_arrays, rows_file
 from hingerank.lab.run_folder import file_name
@@ -44,11 +44,7 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
                 cells.append(f"{line.p:.4f}" if line.p >= 1e-4 else "$<$.0001")
             rows.append(latex_row(cells))
         rows += [r"\addlinespace"] if board is not boards[-1] else []
-    begin = [r"% \usepackage{booktabs,longtable,amssymb}", r"\begin{longtable}{lrrrr}"]
-    return "\n".join([*begin, rf"\caption{{{_caption(results, boards[0])}}} \\", *rows, r"\end{longtable}", ""])
-
-
-def _caption(results: Results, board: Leaderboard) -> str:
+    board = boards[0]
     queries = len(results.per_query(board.baseline, board.measure))
     words = [
         f"Means over {queries} test queries, the best in bold; settings chosen on validation queries by "
@@ -61,7 +57,9 @@ def _caption(results: Results, board: Leaderboard) -> str:
         lost = "; ".join(f"{line.method}: {line.absent}" for line in board.lines if line.missing)
         words.append(rf"$\dagger$: no result on some folds, so not compared ({latex_text(lost)}).")
     seeds = max(len(results.seeds(method)) for method in results.methods)
-    return " ".join([*words, f"Methods with randomness: mean of {seeds} fits." if seeds > 1 else ""]).strip()
+    words += [f"Methods with randomness: mean of {seeds} fits."] if seeds > 1 else []
+    begin = [r"% \usepackage{booktabs,longtable,amssymb}", r"\begin{longtable}{lrrrr}"]
+    return "\n".join([*begin, rf"\caption{{{' '.join(words)}}} \\", *rows, r"\end{longtable}", ""])
 
 
 # TREC runs.

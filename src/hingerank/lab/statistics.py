@@ -118,37 +118,26 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
     most = max(FEWEST_ROUNDS, min(MOST_ROUNDS, MOST_FLIPS // n)) if rounds is None else rounds
     step, done = max(1, min(FEWEST_ROUNDS, 50_000_000 // n)), 0
     as_extreme, left = np.zeros(columns, int), np.arange(columns)
-    sums = _byte_sums(D)
+    padded = np.zeros((-(-n // 8) * 8, columns))
+    padded[:n] = D
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
+    # of every eight rows of D the sums of all their subsets, by column: (groups, columns, 256)
+    sums = np.einsum("bi,gic->gcb", bits, padded.reshape(-1, 8, columns), optimize=True)
     while done < most and len(left):
         count = min(step, most - done)
         drawn = np.frombuffer(rng.bytes(count * len(sums)), np.uint8).reshape(count, len(sums))
-        flipped_total = total[left, None] - 2.0 * _look_up(sums, np.ascontiguousarray(drawn.T), left)
-        as_extreme[left] += (np.abs(flipped_total) >= reach[left, None]).sum(axis=1)
+        flipped = np.zeros((len(left), count))  # sums of the flipped differences
+        for table, pattern in zip(sums, np.ascontiguousarray(drawn.T)):
+            index = pattern.astype(np.intp)
+            for row, column in enumerate(left):
+                flipped[row] += table[column].take(index)
+        as_extreme[left] += (np.abs(total[left, None] - 2.0 * flipped) >= reach[left, None]).sum(axis=1)
         done += count
         p[left] = (as_extreme[left] + 1) / (done + 1)
         error[left] = np.sqrt(p[left] * (1 - p[left]) / done)
         if rounds is None and done >= FEWEST_ROUNDS:
             left = left[error[left] > PRECISION * p[left]]
     return p, error
-
-
-def _byte_sums(D: np.ndarray) -> np.ndarray:
-    """Of every eight rows of D the sums of all their subsets, by column: (groups, columns, 256)."""
-    n, columns = D.shape
-    padded = np.zeros((-(-n // 8) * 8, columns))
-    padded[:n] = D
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(float)
-    return np.einsum("bi,gic->gcb", bits, padded.reshape(-1, 8, columns), optimize=True)
-
-
-def _look_up(sums: np.ndarray, flipped: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The sum of the flipped differences in every round, by column: (columns left, rounds)."""
-    found = np.zeros((len(left), flipped.shape[1]))
-    for table, pattern in zip(sums, flipped):
-        index = pattern.astype(np.intp)
-        for row, column in enumerate(left):
-            found[row] += table[column].take(index)
-    return found
 
 
 def paired_tests(test: str, pairs: Sequence[Pair], rounds: int | None = None, seed: int = 0) -> list[TestResult]:

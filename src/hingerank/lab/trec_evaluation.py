@@ -12,8 +12,7 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import DataError, PathLike, kind_to_read
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
-from hingerank.diversity.measures import some
-from hingerank.diversity.trec import Run, RunLike, as_run, read_fields
+from hingerank.diversity.trec import Run, RunLike, as_run, judged_topics, read_fields
 from hingerank.metrics import MEASURES, Measure
 from hingerank.metrics.evaluator import by_falling_docid, check_measurable, mean_over_queries, parse_measures
 from hingerank.metrics.kinds import RankedLists
@@ -115,11 +114,7 @@ def evaluate_run(
         raise ValueError(f"{next(iter(own))} is a function of rows: it measures data (hingerank.evaluate), not runs")
     judged = as_grades(qrels)
     ranked = {topic: documents for topic, documents in as_run(run, "trec").items() if len(documents)}
-    topics = [topic for topic in ranked if topic in judged]
-    if not topics:
-        raise DataError(
-            f"no topic of the run has judgments: the run has {some(ranked)}, the judgments are for {some(judged)}"
-        )
+    topics = judged_topics(ranked, judged)
     lists = _lists(judged, ranked, topics, wanted)
     values = {name: MEASURES[measure.kind].values(lists, measure) for name, measure in wanted.items()}
     lacking = [topic for topic in judged if topic not in ranked] if complete else []
