@@ -176,7 +176,8 @@ class SVMDiv(DiverseRanker):
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         check_n_features(query, self.coef_)
-        return self._coverage(query).select(query.X @ self.coef_ / top, self.word_coef_, top)[0]
+        no_loss = np.zeros((query.n, 0)), np.zeros(0)
+        return self._coverage(query).select(query.X @ self.coef_ / top, self.word_coef_, top, *no_loss)[0]
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)
@@ -206,13 +207,12 @@ class Coverage:
         self.sizes = np.maximum(1, np.bincount(self.bands, minlength=len(levels) * (len(shares) + 1)))
 
     def select(
-        self, s: np.ndarray, w: np.ndarray, top: int, J: np.ndarray | None = None, need: np.ndarray | None = None
+        self, s: np.ndarray, w: np.ndarray, top: int, J: np.ndarray, need: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Greedily maximise s_i + value of newly covered words - loss avoided; returns the order and the covered words.
 
-        J (candidates × subtopics) and need (weights of the subtopics) describe the loss; without them there is none.
+        J (candidates × subtopics) and need (weights of the subtopics) describe the loss.
         """
-        J, need = (np.zeros((len(s), 0)), np.zeros(0)) if J is None or need is None else (J, need)
         covered = np.zeros(len(self.bands), np.bool_)
         lists = (self.items.indptr, self.items.indices, self.postings.indptr, self.postings.indices)
         return coverage_order(s, (w / self.sizes)[self.bands], *lists, J, need, top, covered), covered

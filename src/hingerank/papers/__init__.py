@@ -1,17 +1,11 @@
 """Tables of the papers, computed again: `TABLES` by name, from the files of `figures/`, for `hingerank reproduce`."""
 
-import tomllib
-from importlib.resources import files
-
-from hingerank.papers.engine import Ours, PaperTable, Place, Section, default_data, make_tables, on_set
+from hingerank.papers.engine import Ours, PaperTable, Place, Section, default_data, on_set, read_tables
 from hingerank.papers.outcome import Outcome, load_outcome, reproduce, reproduce_rows
 from hingerank.registry import did_you_mean
 
 PAPERS = ("xu2019", "chen2017", "lai2013", "cheng2018", "xu2015")  # files of figures/, in the order of the page
-FIGURES = files(__package__) / "figures"
-TABLES: dict[str, PaperTable] = make_tables(
-    [tomllib.loads((FIGURES / f"{paper}.toml").read_text("utf-8")) for paper in PAPERS]
-)
+TABLES: dict[str, PaperTable] = read_tables(PAPERS)
 
 __all__ = [
     "TABLES",

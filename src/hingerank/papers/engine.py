@@ -40,10 +40,12 @@ import json
 import math
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +260,12 @@ class PaperTable:
         return self.paper.partition(",")[0]
 
 
+def read_tables(papers: Iterable[str]) -> dict[str, PaperTable]:
+    """The tables of these papers, by name, from the files of `figures/`."""
+    folder = files(__package__) / "figures"
+    return make_tables([tomllib.loads((folder / f"{paper}.toml").read_text("utf-8")) for paper in papers])
+
+
 def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:
     """The tables of parsed files, by name."""
     studies: dict[str, TableStudy] = {}
@@ -265,24 +273,15 @@ def make_tables(papers: Sequence[Given]) -> dict[str, PaperTable]:
         for run, study in words.get("studies", {}).items():
             methods = _recipes(words.get("methods", {}) | study.get("methods", {}))
             studies[run] = _for_set(TableStudy(run, **study | {"methods": methods}))
-    return {
-        table["name"]: PaperTable(
-            table["name"],
-            words["paper"],
-            _prose(table["title"]),
-            _prose(table["setup"]),
-            [_section(section, studies, _recipes(words.get("methods", {}))) for section in table["sections"]],
-            _prose(table.get("finding", "")),
-            table.get("own", words.get("own", ())),
-            _prose(table.get("baselines", words.get("baselines", ""))),
-            table.get("fast", False),
-            {rows: _prose(why) for rows, why in table.get("edges", {}).items()},
-            _prose(words.get("came_out", "")),
-            _prose(words.get("believe", "")),
-        )
-        for words in papers
-        for table in words["tables"]
-    }
+    tables = {}
+    for words in papers:
+        of_paper = {key: value for key, value in words.items() if key not in ("methods", "studies", "tables")}
+        methods = _recipes(words.get("methods", {}))
+        for table in words["tables"]:
+            entries = {key: _prose(value) for key, value in {**of_paper, **table}.items() if key != "sections"}
+            sections = [_section(section, studies, methods) for section in table["sections"]]
+            tables[table["name"]] = PaperTable(**entries, sections=sections)
+    return tables
 
 
 def _section(words: Given, studies: Mapping[str, TableStudy], methods: Mapping[str, Recipe]) -> Section:
@@ -357,8 +356,11 @@ def make_recipe(ranker: str, search: Given | None = None, **others: Any) -> Reci
     return Recipe(ranker, values, **others)
 
 
-def _prose(text: str) -> str:
-    return " ".join(text.split())
+def _prose(entry: Any) -> Any:
+    """An entry of a file whose texts, also those in a table, are without line breaks."""
+    if isinstance(entry, dict):
+        return {key: _prose(value) for key, value in entry.items()}
+    return " ".join(entry.split()) if isinstance(entry, str) else entry
 
 
 def default_data() -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Frame, Ranker
+from hingerank.notebook import new_figure
 
 WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 
@@ -76,9 +77,7 @@ class Interactions:
 
     def plot(self, path: str | Path, fractions: tuple[float, ...] = (0.9, 1.0)) -> None:
         """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(4.5 * len(fractions), 3.2), layout="constrained")
+        figure = new_figure(4.5 * len(fractions), 3.2)
         labels = [f"{10 * k}–{10 * k + 10}" for k in range(10)]
         for k, fraction in enumerate(fractions):
             axis = figure.add_subplot(1, len(fractions), k + 1)
