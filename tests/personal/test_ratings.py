@@ -18,7 +18,7 @@ from hingerank.personal.item_features import (
     join_features,
     word_features,
 )
-from hingerank.personal.rating_sets import open_ratings, read_movielens, words_of_title
+from hingerank.personal.rating_sets import open_ratings, plain_titles, read_movielens
 from hingerank.personal.ratings import (
     ratings_from,
     read_ratings,
@@ -175,7 +175,7 @@ class TestMovieLens:
         (tmp_path / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,5,4.5,978300760\n")
         made = read_movielens(tmp_path)
         assert made.titles[0] == "Heat, The (1995)" and made.genres == [("Action",), ()]
-        assert made.ratings.tolist() == [4.5] and words_of_title(made.titles[0]) == "The Heat"
+        assert made.ratings.tolist() == [4.5] and plain_titles(made.titles)[0] == "The Heat"
 
     def test_unusual_characters_end_no_line(self, tmp_path):
         """U+0085 and U+2028 count as line ends for str.splitlines only."""

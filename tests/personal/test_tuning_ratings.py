@@ -69,17 +69,20 @@ def test_ratings_read_from_files_have_features(data):
 
 @pytest.mark.parametrize("hold_out", ["ratings", "items"])
 def test_parts_are_disjoint_and_cover(data, hold_out):
-    told = data.users, data.items, data.ratings
+    told = {"users": data.users, "items": data.items, "ratings": data.ratings}
     parts = rating_parts(told, 3, hold_out, 0)
-    judged = [{(u, i) for u, i in zip(*judge[:2])} for _, judge in parts]
+    of = [[set(zip(part["users"].tolist(), part["items"].tolist())) for part in fold] for fold in parts]
+    judged = [judge for _, judge in of]
     assert not judged[0] & judged[1] and len(set.union(*judged)) == len(data)
-    for learn, judge in parts:
-        assert not {(u, i) for u, i in zip(*learn[:2])} & {(u, i) for u, i in zip(*judge[:2])}
-        assert set(judge[0]) <= set(learn[0])
+    for (learn, judge), (learnt, asked) in zip(parts, of):
+        assert not learnt & asked
+        assert set(judge["users"]) <= set(learn["users"])
         if hold_out == "items":
-            assert not set(learn[1]) & set(judge[1])
+            assert not set(learn["items"]) & set(judge["items"])
     for bad in ({"hold_out": "users"}, {"folds": 1}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             rating_parts(told, **({"folds": 3, "hold_out": hold_out} | bad), seed=0)
     with pytest.raises(DataError, match="fewer folds"):
-        rating_parts(([1, 2], np.array([0, 1]), np.array([3, 4])), 2, "ratings", 0)
+        rating_parts(
+            {"users": np.array([1, 2]), "items": np.array([0, 1]), "ratings": np.array([3, 4])}, 2, "ratings", 0
+        )

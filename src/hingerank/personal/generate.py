@@ -121,7 +121,12 @@ def make_personal(
     >>> bool((truth.scores(data.users, features[data.winners]) > truth.scores(data.users, features[data.losers])).all())
     True
     """
-    _check_sizes(n_users, n_items, n_features, rank, noise)
+    least = {"n_users": (n_users, 1), "n_items": (n_items, 2), "n_features": (n_features, 1), "rank": (rank, 1)}
+    for name, (value, bound) in least.items():
+        if value < bound:
+            raise DataError(f"{name} is {value}, expected at least {bound}")
+    if noise < 0:
+        raise DataError(f"noise is {noise}, expected a standard deviation of at least 0")
     if kind not in ("pairs", "ratings"):
         raise DataError(f"kind is {kind!r}, expected 'pairs' or 'ratings'")
     model, choices, errors = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
@@ -129,23 +134,21 @@ def make_personal(
     features = _item_features(n_items, n_features, sparse_density, np.dtype(dtype), model)
     counts = _counts(per_user, n_users, n_items if kind == "ratings" else None, choices)
     users = np.repeat(np.arange(n_users), counts)
+
+    def noisy(items: np.ndarray) -> np.ndarray:
+        scores = truth.item_scores(users, items, features)
+        return scores + noise * scores.std() * errors.standard_normal(len(scores)) if noise else scores
+
     if kind == "pairs":
-        winners, losers = _compare(truth, features, users, noise, choices, errors)
+        one = choices.integers(0, n_items, len(users))
+        other = (one + choices.integers(1, n_items, len(users))) % n_items  # another item
+        first, second = noisy(one), noisy(other)
+        winners, losers = np.where(first > second, one, other), np.where(first > second, other, one)
         return PersonalData(features, users, winners=winners, losers=losers, truth=truth)
     items = np.concatenate([choices.choice(n_items, count, replace=False) for count in counts])
-    scores = _noisy(truth.item_scores(users, items, features), noise, errors)
-    shares = grade_fractions(n_grades, skew)
+    scores, shares = noisy(items), grade_fractions(n_grades, skew)
     ratings = 1.0 + np.searchsorted(np.quantile(scores, np.cumsum(shares)[:-1]), scores, side="right")
     return PersonalData(features, users, items=items, ratings=ratings, truth=truth)
-
-
-def _check_sizes(n_users: int, n_items: int, n_features: int, rank: int, noise: float) -> None:
-    least = {"n_users": (n_users, 1), "n_items": (n_items, 2), "n_features": (n_features, 1), "rank": (rank, 1)}
-    for name, (value, bound) in least.items():
-        if value < bound:
-            raise DataError(f"{name} is {value}, expected at least {bound}")
-    if noise < 0:
-        raise DataError(f"noise is {noise}, expected a standard deviation of at least 0")
 
 
 def _counts(per_user: Any, n_users: int, most_allowed: int | None, rng: np.random.Generator) -> np.ndarray:
@@ -165,23 +168,3 @@ def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: 
     places = bernoulli_places(n * d, density, rng)
     values = rng.standard_normal(len(places), dtype=dtype)
     return sp.csr_matrix((values, places % d, np.searchsorted(places, np.arange(n + 1) * d)), shape=(n, d))
-
-
-def _noisy(scores: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    return scores + noise * scores.std() * rng.standard_normal(len(scores)) if noise else scores
-
-
-def _compare(
-    truth: PersonalTruth,
-    features: Any,
-    users: np.ndarray,
-    noise: float,
-    choices: np.random.Generator,
-    errors: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    n_items = features.shape[0]
-    one = choices.integers(0, n_items, len(users))
-    other = (one + choices.integers(1, n_items, len(users))) % n_items  # another item
-    first = _noisy(truth.item_scores(users, one, features), noise, errors)
-    second = _noisy(truth.item_scores(users, other, features), noise, errors)
-    return np.where(first > second, one, other), np.where(first > second, other, one)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
@@ -18,7 +17,7 @@ from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage, Staged, resolved
 
-Columns = tuple[Any, ...]  # users, items, ratings, and weights if there are any
+Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sample_weight if there are weights
 WAYS = ("ratings", "items")
 
 
@@ -54,38 +53,40 @@ class RatingFolds:
         self.of_lists = parse_list_measure(measure)
         if self.of_lists is None:
             parse_measure(measure)
-        self.relevant = float(np.median(rated[2]))
+        self.relevant = float(np.median(rated["ratings"]))
         if sample_weight is not None:
-            rated = counting(rated[0], rated[1], rated[2], sample_weight)
+            kept = counting(rated["users"], rated["items"], rated["ratings"], sample_weight)
+            rated = dict(zip((*rated, "sample_weight"), kept))
         if validation is None:
             self.parts, self.everything = rating_parts(rated, folds, hold_out, seed), rated
             return
         other, held = _columns(validation)
         if sample_weight is not None:
-            held = (*held, np.ones(len(held[2])))
+            held["sample_weight"] = np.ones(len(held["users"]))
         if other.shape[1] != self.X.shape[1]:
             raise DataError(
                 f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}: use the same"
             )
-        if not _are_equal(other, self.X):
+        if other is not self.X and (other.shape != self.X.shape or (other != self.X).nonzero()[0].size):
             raise DataError(
                 "validation has other item features than the data, but its items are rows of them too: give both the "
                 "same ones, as parts of one set of ratings have (ratings.take)"
             )
         self.parts = [(rated, _known(rated, held))]
-        self.everything = tuple(np.concatenate(both) for both in zip(rated, held))
+        self.everything = {name: np.concatenate([rated[name], held[name]]) for name in rated}
 
     def __len__(self) -> int:
         return len(self.parts)
 
     def search(self, ranker: Any, given: Stage, widen: bool = True) -> Staged:
         """Return the settings worth trying, around the default C of the ranker on the first fold."""
-        stages, start = resolved(ranker, given, natural=lambda: ranker.natural_C(self.X, *self.parts[0][0][:3]))
+        first = {name: column for name, column in self.parts[0][0].items() if name != "sample_weight"}
+        stages, start = resolved(ranker, given, natural=lambda: ranker.natural_C(self.X, **first))
         return Staged(stages, start, widen)
 
     def fit(self, ranker: Any) -> Any:
         """Fit the ranker to all ratings and return it."""
-        return ranker.fit(self.X, *self.everything[:3], **_weighing(self.everything))
+        return ranker.fit(self.X, **self.everything)
 
     def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """Yield the value of every setting on fold k."""
@@ -100,28 +101,16 @@ class RatingFolds:
     def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
         if "prior" in ranker.get_params(deep=False):
             ranker.set_params(prior=0.0)  # no users are added here, so the prior need not be learnt
-        users, items, ratings = judge[:3]
+        users, items, ratings = judge["users"], judge["items"], judge["ratings"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ranker.fit(self.X, *learn[:3], **_weighing(learn))
+            ranker.fit(self.X, **learn)
             if self.of_lists is not None:
-                name, top = self.of_lists
-                found = evaluate_top(ranker, self.X, judge[:3], learn[:2], top=top, relevant=self.relevant)
+                (name, top), seen = self.of_lists, (learn["users"], learn["items"])
+                found = evaluate_top(ranker, self.X, (users, items, ratings), seen, top=top, relevant=self.relevant)
                 return found.means[name]
             scores = ranker.predict(users, self.X[items])
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
-
-
-def _are_equal(X: Any, Y: Any) -> bool:
-    if X is Y or X.shape != Y.shape:
-        return X is Y
-    apart = X != Y
-    return (apart.nnz if sp.issparse(apart) else np.count_nonzero(apart)) == 0
-
-
-def _weighing(rated: Columns) -> dict[str, Any]:
-    """Return the argument of `fit` for the fourth column, if there is one."""
-    return {"sample_weight": rated[3]} if len(rated) > 3 else {}
 
 
 def _columns(data: Any) -> tuple[Any, Columns]:
@@ -130,7 +119,7 @@ def _columns(data: Any) -> tuple[Any, Columns]:
             "personal rankers are tuned on ratings with features of their items: "
             "hr.read_ratings(path).with_features(X, names)"
         )
-    return data.item_features, (data.users, np.asarray(data.items), np.asarray(data.ratings))
+    return data.item_features, {name: np.asarray(getattr(data, name)) for name in ("users", "items", "ratings")}
 
 
 def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[tuple[Columns, Columns]]:
@@ -141,9 +130,8 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
     if hold_out not in WAYS:
         raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
     check_count(folds)
-    users, items = rated[:2]
-    _, code = number_ids(users, len(items), "users")
-    rng = np.random.default_rng(seed)
+    items, rng = rated["items"], np.random.default_rng(seed)
+    _, code = number_ids(rated["users"], len(items), "users")
     if hold_out == "items":
         order = rng.permutation(np.unique(items))
         part_of = np.zeros(int(items.max()) + 1, np.int64)
@@ -153,14 +141,14 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
         part = dealt(code, folds, rng)
     found = []
     for k in range(folds):
-        learn, judge = (tuple(np.asarray(c)[rows] for c in rated) for rows in (part != k, part == k))
+        learn, judge = ({name: column[rows] for name, column in rated.items()} for rows in (part != k, part == k))
         found.append((learn, _known(learn, judge)))
     return found
 
 
 def _known(learn: Columns, judge: Columns) -> Columns:
     """Return the ratings to judge by whose users also have ratings to learn from."""
-    rows = are_known(judge[0], learn[0])
+    rows = are_known(judge["users"], learn["users"])
     if not rows.any():
         raise DataError("no user has ratings both to learn from and to judge by: give fewer folds")
-    return tuple(np.asarray(column)[rows] for column in judge)
+    return {name: column[rows] for name, column in judge.items()}

@@ -16,7 +16,7 @@ from hingerank.data.checks import whole_decimal
 from hingerank.data.files import COMPRESSIONS, TABLES, DataError, endings
 from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, read_ratings
-from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows
+from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows, text_of
 
 NO_GENRES = "(no genres listed)"
 
@@ -31,14 +31,34 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
     folder : folder with the files of an edition
     part : file with some of the ratings of the 100k edition, such as "u1.base" or "ua.test"
     """
-    folder = Path(folder)
-    found = _files(folder, part)
-    if found is not None:
-        return _read(*found)
-    raise DataError(
-        f"{folder}: no MovieLens files here; expected {part or 'u.data'} and u.item (100k), ratings.dat and movies.dat "
-        "(1M, 10M), ratings.csv and movies.csv (20M, 25M, latest), or user_ratedmovies.dat and movies.dat (HetRec 2011)"
-    )
+    found = _files(Path(folder), part)
+    if found is None:
+        raise DataError(
+            f"{Path(folder)}: no MovieLens files here; expected {part or 'u.data'} and u.item (100k), ratings.dat and "
+            "movies.dat (1M, 10M), ratings.csv and movies.csv (20M, 25M, latest), or user_ratedmovies.dat and "
+            "movies.dat (HetRec 2011)"
+        )
+    ratings, movies, delimiter = found
+    rows = read_rows(movies, delimiter)[1 if delimiter in (",", "\t") else 0 :]
+    listed = _listed_genres(movies) if delimiter == "\t" else {}
+    item_ids, titles, genres = [], [], []
+    for line, row in rows:
+        number = whole_decimal(row[0].strip())
+        kinds: tuple[str, ...] | None = None
+        if delimiter == "\t":
+            kinds = listed.get(row[0].strip(), ()) if len(row) > 1 else None
+        elif delimiter == "|":
+            kinds = _genres_100k(row)
+        elif len(row) > 2:
+            kinds = () if row[2] == NO_GENRES else tuple(name for name in row[2].split("|") if name)
+        if number is None or kinds is None:
+            raise DataError(f"{movies}, line {line}: expected id, title and genres by {delimiter!r}, found {row}")
+        item_ids.append(number)
+        titles.append(row[1])
+        genres.append(kinds)
+    time = None if delimiter == "\t" or "no_timestamp" in ratings.name else "timestamp"
+    read = read_ratings(ratings, time=time, item_ids=np.array(item_ids, np.int64))
+    return replace(read, titles=np.array(titles, object), genres=genres)
 
 
 def is_movielens(folder: Any) -> bool:
@@ -60,29 +80,6 @@ def _files(folder: Path, part: str | None = None) -> tuple[Path, Path, str] | No
         if found is not None and described is not None:
             return found, described, delimiter
     return None
-
-
-def _read(ratings: Path, movies: Path, delimiter: str) -> Ratings:
-    rows = read_rows(movies, delimiter)
-    if delimiter in (",", "\t"):
-        rows = rows[1:]
-    listed = _listed_genres(movies) if delimiter == "\t" else {}
-    item_ids, titles, genres = [], [], []
-    for line, row in rows:
-        number = whole_decimal(row[0].strip())
-        kinds: tuple[str, ...] | None = None
-        if delimiter == "\t":
-            kinds = listed.get(row[0].strip(), ()) if len(row) > 1 else None
-        elif len(row) > 2:
-            kinds = _genres_100k(row) if delimiter == "|" else _genres(row[2])
-        if number is None or kinds is None:
-            raise DataError(f"{movies}, line {line}: expected id, title and genres by {delimiter!r}, found {row}")
-        item_ids.append(number)
-        titles.append(row[1])
-        genres.append(kinds)
-    time = None if delimiter == "\t" or "no_timestamp" in ratings.name else "timestamp"
-    read = read_ratings(ratings, time=time, item_ids=np.array(item_ids, np.int64))
-    return replace(read, titles=np.array(titles, object), genres=genres)
 
 
 def _listed_genres(movies: Path) -> dict[str, tuple[str, ...]]:
@@ -112,23 +109,15 @@ def _genres_100k(row: list[str]) -> tuple[str, ...] | None:
     return tuple(name for name, flag in zip(GENRES_100K, flags) if flag == "1")
 
 
-def _genres(text: str) -> tuple[str, ...]:
-    return () if text == NO_GENRES else tuple(name for name in text.split("|") if name)
-
-
 def _find(folder: Path, name: str) -> Path | None:
     return next((path for packed in ("", *COMPRESSIONS) if (path := folder / (name + packed)).is_file()), None)
 
 
-def words_of_title(title: str) -> str:
-    """Return a title without its year: "Matrix, The (1999)" becomes "The Matrix"."""
-    plain = re.sub(r"\s*\(\d{4}(-\d{4})?\)\s*$", "", title)
-    return re.sub(r"^(.*), (The|A|An|Les?|La|Il|El|Der|Die|Das|Los|Las)(\s*\(.*\))?$", r"\2 \1\3", plain)
-
-
 def plain_titles(titles: Iterable[str]) -> list[str]:
-    """Return `words_of_title` of each title."""
-    return [words_of_title(title) for title in titles]
+    """Return titles without their years: "Matrix, The (1999)" becomes "The Matrix"."""
+    plain = [re.sub(r"\s*\(\d{4}(-\d{4})?\)\s*$", "", title) for title in titles]
+    article = r"^(.*), (The|A|An|Les?|La|Il|El|Der|Die|Das|Los|Las)(\s*\(.*\))?$"
+    return [re.sub(article, r"\2 \1\3", title) for title in plain]
 
 
 def open_ratings(
@@ -204,7 +193,7 @@ def _text_table(path: Path, delimiter: str | None) -> tuple[Any, str]:
     """Return the columns of a text as a table, and the name of the id column; without names they are numbered."""
     import pyarrow as pa
 
-    between = delimiter or guess_delimiter(path)
+    between = delimiter or guess_delimiter(text_of(path))
     first = next(iter(read_rows(path, between)), (1, [""]))[1]
     columns = read_columns(path, list(range(len(first))), between)
     names = [f"column {place + 1}" for place in range(len(first))]

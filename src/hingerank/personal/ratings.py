@@ -102,8 +102,28 @@ def ratings_from(
     values = check_ratings(ratings, len(ratings)).astype(np.float64)
     users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
     ids, numbers = number_items(items, item_ids)
-    when = None if times is None else check_times(times, len(values))
-    return without_repeats(Ratings(users, numbers, values, ids, times=when), duplicates)
+    rated = Ratings(users, numbers, values, ids, times=None if times is None else check_times(times, len(values)))
+    if duplicates not in ("mean", "last", "error"):
+        raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
+    if len(rated) == 0:
+        return rated
+    _, code = number_ids(users, len(rated), "users")
+    key, number, count = np.unique(code.astype(np.int64) * len(ids) + numbers, return_inverse=True, return_counts=True)
+    if len(key) == len(rated):
+        return rated
+    if duplicates == "error":
+        row = int(np.flatnonzero(count[number] > 1)[0])
+        user, item = users[row : row + 1].tolist()[0], ids[numbers[row : row + 1]].tolist()[0]
+        raise DataError(f"user {user!r} rated item {item!r} {count[number[row]]} times (first at row {row}): keep one")
+    order = np.arange(len(rated)) if rated.times is None else np.argsort(rated.times, kind="stable")
+    last = np.empty(len(key), np.int64)
+    last[number[order]] = order
+    rows = np.sort(last)
+    if duplicates == "last":
+        return rated.take(rows)
+    extra = len(rated) - len(key)
+    warnings.warn(f"{extra} ratings repeat an item of the same user: their mean counts", stacklevel=2)
+    return replace(rated.take(rows), ratings=(np.bincount(number, values) / count)[number[rows]])
 
 
 def check_times(times: Any, n_rows: int) -> np.ndarray:
@@ -121,34 +141,6 @@ def check_times(times: Any, n_rows: int) -> np.ndarray:
     if bad.any():
         raise DataError(f"times[{int(np.flatnonzero(bad)[0])}] is {when[bad][0]}: leave out ratings without a time")
     return when
-
-
-def without_repeats(rated: Ratings, duplicates: str) -> Ratings:
-    """Keep one rating of an item by a user; see `ratings_from`."""
-    if duplicates not in ("mean", "last", "error"):
-        raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
-    if len(rated) == 0:
-        return rated
-    _, code = number_ids(rated.users, len(rated), "users")
-    key, number = np.unique(code.astype(np.int64) * rated.n_items + rated.items, return_inverse=True)
-    extra = len(rated) - len(key)
-    if extra == 0:
-        return rated
-    order = np.arange(len(rated)) if rated.times is None else np.argsort(rated.times, kind="stable")
-    last = np.empty(len(key), np.int64)
-    last[number[order]] = order
-    rows = np.sort(last)
-    if duplicates == "error":
-        count = np.bincount(number)
-        row = int(np.flatnonzero(count[number] > 1)[0])
-        user, item = rated.users[row : row + 1].tolist()[0], rated.item_ids[rated.items[row : row + 1]].tolist()[0]
-        raise DataError(f"user {user!r} rated item {item!r} {count[number[row]]} times (first at row {row}): keep one")
-    kept = rated.take(rows)
-    if duplicates == "mean":
-        warnings.warn(f"{extra} ratings repeat an item of the same user: their mean counts", stacklevel=3)
-        mean = np.bincount(number, rated.ratings) / np.bincount(number)
-        kept = replace(kept, ratings=mean[number[rows]])
-    return kept
 
 
 def read_ratings(

@@ -44,7 +44,7 @@ def read_columns(
     first = text.partition("\n")[0]
     if not first.strip():
         raise DataError(f"{path}: the first line is empty, expected {len(columns)} columns")
-    delimiter = delimiter or _between(first)
+    delimiter = delimiter or guess_delimiter(first)
     head = [field.strip().strip('"') for field in next(split_lines(path, first, delimiter), (1, [""]))[1]]
     places, skip = _places(path, columns, head)
     if skip and not text.partition("\n")[2].strip():
@@ -67,13 +67,10 @@ def read_columns(
     return [_whole(column) for column in table.T]
 
 
-def guess_delimiter(path: Path) -> str:
-    """Guess the separator of the columns of a text file."""
-    return _between(text_of(path).partition("\n")[0])
-
-
-def _between(line: str) -> str:
-    return next((d for d in DELIMITERS if d in line), " ")
+def guess_delimiter(text: str) -> str:
+    """Guess the separator of the columns of a text from its first line."""
+    first = text.partition("\n")[0]
+    return next((delimiter for delimiter in DELIMITERS if delimiter in first), " ")
 
 
 def _places(path: Path, columns: Sequence[str | int], head: list[str]) -> tuple[list[int], int]:
