@@ -27,7 +27,7 @@ from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import parse_measure
 from hingerank.metrics.evaluator import check_measurable, finite_numbers, query_values
-from hingerank.metrics.places import parse_place_measure
+from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
@@ -198,7 +198,7 @@ class QueryFolds:
     """
 
     around: Centre = None  # of clicks: the weights that fits stay near
-    one_by_one = False  # whether settings are never fitted along a path
+    places: PlaceMeasure | None = None  # of clicks: the measure
 
     def __init__(
         self, data: object, measure: str, validation: object = None, folds: int = 5, seed: int = 0,
@@ -208,14 +208,11 @@ class QueryFolds:
         if not isinstance(data, kind) or not (validation is None or isinstance(validation, kind)):
             raise ValueError("tune takes RankingData: hingerank.read(path), or RankingData.from_arrays(X, y, qid)")
         self.data, self.measure, self.tol_factor, self.keep_scores = data, measure, tol_factor, keep_scores
-        self._read_measure(data if validation is None else validation)
-        self.parts, self.everything = _cut(data, validation, folds, seed)
-
-    def _read_measure(self, judged: RowsLike) -> None:
-        """Parse the measure, and refuse grades for which it is not defined."""
-        self._wanted = {self.measure: parse_measure(self.measure)}
+        self._wanted = {} if self.places is not None else {measure: parse_measure(measure)}
+        judged = data if validation is None else validation
         if isinstance(judged, RankingData):
             check_measurable(self._wanted, finite_numbers(judged.y, "y"), lambda row: f"at row {row}")
+        self.parts, self.everything = _cut(data, validation, folds, seed)
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -241,7 +238,7 @@ class QueryFolds:
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
         train, held = (take() for take in self.parts[k])
-        known, paths = ranker.get_params(deep=False), () if self.one_by_one else paths_of(ranker)
+        known, paths = ranker.get_params(deep=False), paths_of(ranker) if self.places is None else ()
         # rows are scaled once for all fits with the same scale, unless the ranker must do that itself: rows on workers,
         # in a mapped file or filled before scaling, and classes that change how rows are scaled
         scaled = self.around is None and isinstance(train, RankingData) and not is_mapped(train.X)
@@ -254,7 +251,7 @@ class QueryFolds:
             by_scale.setdefault(scale, []).append(setting)
         for scale, group in by_scale.items():
             began, here, there = time.perf_counter(), train, held
-            if scaled:
+            if scaled and scale is not None:
                 try:
                     scaler = make_scaler(scale).fit(train.X)
                     here = replace(train, X=scaler.transform(train.X, train.qid))
@@ -399,7 +396,7 @@ class ClickFolds(QueryFolds):
     propensities, correction, clip, around : as in `fit_clicks`
     """
 
-    one_by_one = True
+    places: PlaceMeasure
 
     def __init__(
         self,
@@ -421,12 +418,9 @@ class ClickFolds(QueryFolds):
         for each in given:
             refuse_parts(each, "settings are chosen")
         rows = [replace(p.data, y=click_weights(p, propensities, correction, clip), docid=None) for p in given]
+        self.places, self.around = parse_place_measure(measure), around
         super().__init__(rows[0], measure, rows[1] if len(rows) > 1 else None, folds, seed, keep_scores=keep_scores)
-        self.around = around
         self.shown = dict(zip(given[-1].data.blocks.ids.tolist(), np.asarray(given[-1].lists).tolist()))
-
-    def _read_measure(self, judged: RowsLike) -> None:
-        self.places = parse_place_measure(self.measure)
 
     def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
         """The same; grids of a C that multiplies a sum over clicks are scaled to the weight of the pairs here.
@@ -449,11 +443,11 @@ class ClickFolds(QueryFolds):
 
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
-        blocks, judged = there.blocks, []
+        blocks, judged, places = there.blocks, [], self.places
         per_list = self.lists_of(there).mean() or 1.0
         for scores in path_scores(fitted, there):
-            worth = self.places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
-            judged.append((self.places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / per_list, scores))
+            worth = places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
+            judged.append((places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / per_list, scores))
         return judged
 
     def lists_of(self, held: RowsLike) -> np.ndarray:

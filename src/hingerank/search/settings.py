@@ -321,6 +321,11 @@ def follow(proposals: Proposals, value_all: Callable[[list[Setting]], list[float
             batch = None
 
 
+def combinations(space: Stage) -> list[Setting]:
+    """Every combination of the listed values."""
+    return [dict(zip(space, values)) for values in itertools.product(*space.values())]
+
+
 @dataclass(frozen=True)
 class Grid(Search):
     """Every combination of the listed values; an empty grid has the one setting {}.
@@ -341,7 +346,7 @@ class Grid(Search):
         return len(self.settings())
 
     def settings(self) -> list[Setting]:
-        return [dict(zip(self.space, values)) for values in itertools.product(*self.space.values())]
+        return combinations(self.space)
 
     def propose(self, seed: int) -> Proposals:
         yield self.settings()
@@ -386,7 +391,7 @@ class Staged(Search):
     @property
     def first(self) -> list[Setting]:
         """The settings of the first stage."""
-        return [{**self.start, **setting} for setting in Grid(self.stages[0]).settings()]
+        return [{**self.start, **setting} for setting in combinations(self.stages[0])]
 
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
         return (self.choosing or best_setting)(tried)
@@ -402,7 +407,7 @@ class Staged(Search):
                     grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
                 elif not isinstance(values, After) or best[name] == values.best:
                     grid[name] = values
-            batch = [{**best, **setting} for setting in Grid(grid).settings()]
+            batch = [{**best, **setting} for setting in combinations(grid)]
             open_names = [name for name, values in grid.items() if len(values) > 1] if self.widen else []
             for growth in range(MOST_WIDENINGS + 1):
                 done = [setting for setting, _ in tried]
