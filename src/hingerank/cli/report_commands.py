@@ -152,4 +152,4 @@ def cite(
         others += found[1]
     unknown = [f"% {method}: not a ranker of this library, cite its paper yourself" for method in others]
     papers = bibtex(rankers)
-    answer(json, {"rankers": rankers, "without_paper": others, "bibtex": papers}, *unknown, *papers.splitlines())
+    answer(json, {"rankers": rankers, "without_paper": others, "bibtex": papers}, *unknown, papers.removesuffix("\n"))
