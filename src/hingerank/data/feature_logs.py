@@ -3,7 +3,6 @@
 Solr logs them as [features], the plugins of Elasticsearch and OpenSearch as _ltrlog.
 """
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hingerank.arrays import Facts, Given
-from hingerank.data.checks import decimal, real
+from hingerank.data.checks import decimal, real, warn
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import BrokenRecord, json_records, split_lines, whole_text
@@ -129,11 +128,8 @@ def _left_out(
     lost["rows logged before with other values"] = changed
     words = [f"{len(k):,} {what} (such as {', '.join(map(repr, k[:NAMED]))})" for what, k in lost.items() if k]
     if words:
-        warnings.warn(
-            f"{path}: {len(grades):,} {noun} and {len(rows):,} logged rows make {len(kept):,} rows; left out are "
-            + ", ".join(words),
-            stacklevel=3,
-        )
+        made = f"{len(grades):,} {noun} and {len(rows):,} logged rows make {len(kept):,} rows"
+        warn(f"{path}: {made}; left out are {', '.join(words)}")
     return notes
 
 

@@ -1,7 +1,6 @@
 """Reading LETOR/SVMlight text: rows ``label [qid:id] index:value … [# comment]``, and the small files beside them."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from tempfile import gettempdir
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hingerank.data.checks import OneQueryWarning, decimal, warn_one_query
+from hingerank.data.checks import OneQueryWarning, decimal, warn, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
 from hingerank.data.ranking_data import RankingData
@@ -98,7 +97,7 @@ def read_parts(
     """`read_text` for several files. Returns the data and the number of rows of each file."""
     sources, asked = [TextSource(each) for each in paths], Options(**options)
     table, comments, rows = _parse(sources, asked, progress)
-    rule = _choose_rule(asked, comments, table.qid_style, sources, rows, query)
+    rule = _choose_rule(table, comments, sources, rows, query)
     data = _assemble(table, rule)
     if rule.qid_from == "nothing" and not one_query:
         warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
@@ -130,13 +129,10 @@ def read_pieces(
     sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
     report = progress or (lambda done: None)
     seen, comments, rows = _parse(sources, asked, lambda done: report(done / 2), keep=False)
-    rule = _choose_rule(asked, comments, seen.qid_style, sources, rows, query)
+    rule = _choose_rule(seen, comments, sources, rows, query)
     if rule.qid_from == "nothing" and not one_query:
-        warnings.warn(
-            f"{sources[0].path}: there are no query ids, and all {sum(rows):,} rows count as one query; {_GIVE_IDS}",
-            OneQueryWarning,
-            stacklevel=2,
-        )
+        what = f"there are no query ids, and all {sum(rows):,} rows count as one query"
+        warn(f"{sources[0].path}: {what}; {_GIVE_IDS}", OneQueryWarning)
     width, plan = seen.settled()
     table = TextTable(replace(asked, n_features=width, index_base=plan.base), plan, seen.qid_style)
     first, size, table.whole = 0, 0, False
@@ -256,26 +252,21 @@ class IdRule(NamedTuple):
 
 
 def _choose_rule(
-    options: Options,
-    comments: Comments,
-    qid_style: int,
-    sources: Sequence[TextSource],
-    rows: Sequence[int],
-    query: Paths | None,
+    table: TextTable, comments: Comments, sources: list[TextSource], rows: list[int], query: Paths | None
 ) -> IdRule:
     """Take query ids from the lines if they have any, else from files of counts, else from comments."""
-    path, docids = sources[0].path, options.docids and comments.any
-    if qid_style == QID_PRESENT:
-        for asked, name in ((query is not None, "query="), (options.qid_in_comment, "qid_in_comment=True")):
+    path, docids, in_comment = sources[0].path, table.options.docids and comments.any, table.options.qid_in_comment
+    if table.qid_style == QID_PRESENT:
+        for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:
                 raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
         return IdRule("line", docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
         return IdRule("counts", docids, counted)
-    if options.qid_in_comment and comments.first_empty >= 0:
+    if in_comment and comments.first_empty >= 0:
         raise DataError(f"{path}: qid_in_comment=True, but data row {comments.first_empty + 1} has no comment")
-    if options.qid_in_comment or (options.qid_in_comment is None and comments.look_like_query_ids):
+    if in_comment or (in_comment is None and comments.look_like_query_ids):
         return IdRule("comment" if comments.whole else "comment text", False)
     return IdRule("nothing", docids)
 
