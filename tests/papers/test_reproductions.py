@@ -34,6 +34,7 @@ from hingerank.papers import (
 from hingerank.papers.engine import make_recipe, make_tables
 from hingerank.papers.letor import measures_of, results_of
 from hingerank.papers.pages import write_page, write_what_came_out
+from hingerank.search.folds import path_batches
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "docs" / "reproductions"
@@ -293,7 +294,7 @@ def test_a_row_may_fit_every_value_from_nothing(place):
     ]
     section = make_tables([words])["toy-table1"].sections[0]
     methods = [section.methods[row].method(row) for row in ("warm", "cold")]
-    assert [len(method.batches(method.search.settings())) for method in methods] == [1, 2]
+    assert [len(path_batches(method.search.settings(), method.paths)) for method in methods] == [1, 2]
     assert methods[0].definition() != methods[1].definition()
     results = results_of(section.study, methods, place)
     for record, fold in zip(results.tests("cold"), hr.read_folds(place.data / "small")):
