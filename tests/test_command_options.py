@@ -11,8 +11,8 @@ import pytest
 
 from hingerank.cli import main
 from hingerank.cli.app import PANELS, CommandPage, example, wrapped
-from hingerank.cli.model_commands import FitRows
 from hingerank.cli.options import VERBS, check_kind, in_options
+from hingerank.cli.train_commands import FitRows
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
 
 COMMANDS = {name: function for commands in PANELS.values() for name, function in commands.items()}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hingerank.cli import main
-from hingerank.cli.diversity_commands import evaluate_run, rerank
+from hingerank.cli.diversity_commands import rerank
+from hingerank.cli.evaluate_command import evaluate
 from hingerank.diversity.generate import make_diverse
 from hingerank.diversity.trec import read_run, write_run
 from hingerank.lab.run_folder import read_header
@@ -89,11 +90,12 @@ def test_features_are_counted_as_in_the_training_text(files):
 
 
 def test_evaluation_prints_means_and_topics(files, capsys):
-    evaluate_run(files / "qrels.txt", files / "run.txt", None, per_query=False, json=False)
+    evaluate(files / "qrels.txt", files / "run.txt", diversity=True)
     text = capsys.readouterr().out
     assert "8 topics of run.txt" in text
     assert "alpha-ndcg@20" in text
-    evaluate_run(files / "qrels.txt", files / "run.txt", ["err-ia@5", "strec@5"], per_query=True, json=True)
+    measures = {"measure": ["err-ia@5", "strec@5"]}
+    evaluate(files / "qrels.txt", files / "run.txt", diversity=True, **measures, per_query=True, json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["topics"] == 8
     assert found["means"]["err-ia@5"] == pytest.approx(np.mean(list(found["per_query"]["err-ia@5"].values())))

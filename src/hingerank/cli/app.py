@@ -24,13 +24,14 @@ from hingerank.cli import (
     compare_command,
     data_commands,
     diversity_commands,
+    evaluate_command,
     export_commands,
     model_commands,
     paper_commands,
     personal_commands,
     report_commands,
     setup_commands,
-    tuning_commands,
+    train_commands,
 )
 from hingerank.cli.streams import flush_output, say
 from hingerank.data.files import disk_is_full, no_such_file
@@ -156,8 +157,8 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Train": {
         "models": setup_commands.models,
-        "fit": model_commands.fit,
-        "tune": tuning_commands.tune,
+        "fit": train_commands.fit,
+        "tune": train_commands.tune,
         "add-users": personal_commands.add_users,
     },
     "Use": {
@@ -165,12 +166,12 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "recommend": personal_commands.recommend,
         "similar": personal_commands.similar,
         "rerank": diversity_commands.rerank,
-        "explain": tuning_commands.explain,
+        "explain": model_commands.explain,
         "export": export_commands.export,
         "upload": export_commands.upload,
     },
     "Compare": {
-        "evaluate": model_commands.evaluate,
+        "evaluate": evaluate_command.evaluate,
         "compare": compare_command.compare,
         "report": report_commands.report,
         "cite": report_commands.cite,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 from hingerank.cli.files import open_data
 from hingerank.cli.groups import Rows
 from hingerank.cli.options import Group, choice, option
-from hingerank.cli.output import note, print_json, print_table, working
+from hingerank.cli.output import working
 
 if TYPE_CHECKING:
     from hingerank.clicks.log import ClickData, ClickLog
     from hingerank.clicks.propensities import Propensities
-    from hingerank.clicks.value import ClickValue, ClickValues
+    from hingerank.clicks.value import ClickValues
     from hingerank.data.ranking_data import RankingData
 
 
@@ -101,21 +101,6 @@ def open_features(path: Path, rows: Rows) -> "RankingData":
     return open_data(path, named)
 
 
-def fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
-    """Fit a ranker to clicks, save it, and return the path of the model."""
-    from hingerank.rankers.blend import Blend
-    from hingerank.rankers.winners import WinnersRanker
-
-    if not isinstance(ranker, WinnersRanker | Blend):
-        raise ValueError(
-            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another ranker of pairs"
-        )
-    log, joined = open_clicks(data, rows)
-    with working("fitting"):
-        ranker.fit_clicks(joined, **how.settings(log))
-    return str(ranker.save(output, {"data": data.name, "correction": how.correction}))
-
-
 def value_of_models(
     data: Path, models: list[Path], rows: Rows, how: ClickMeasuring, measure: str
 ) -> "tuple[ClickLog, ClickData, ClickValues]":
@@ -132,32 +117,3 @@ def value_of_models(
             propensities=how.given_propensities(log), estimator=how.estimator, measure=measure, clip=how.clip,
         )  # fmt: skip
     return log, joined, cast("ClickValues", values)  # a mapping, since a mapping of models was given
-
-
-def evaluate_clicks_of(
-    data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
-) -> None:
-    """Print the values of models, estimated from the clicks of a log."""
-    answer: dict[str, object] = {}
-    for measure in measures or ["dcg@10"]:
-        values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
-        answer[measure] = {name: as_facts(value) for name, value in values.items()}
-        if not json:
-            print_table(f"{measure} by clicks, {how.estimator}", *values.table())
-    if json:
-        print_json({"estimator": how.estimator, "values": answer})
-        return
-    some = next(iter(values.values()))
-    note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")
-
-
-def as_facts(value: "ClickValue") -> dict[str, object]:
-    """Return a value and its intervals as plain numbers."""
-    return {
-        "value": value.value,
-        "interval": list(value.interval),
-        "difference": float(value.difference),
-        "difference_interval": list(value.difference.interval),
-        "logged": float(value.logged),
-        "effective_size": value.effective_size,
-    }

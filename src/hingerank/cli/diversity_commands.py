@@ -9,7 +9,7 @@ import typer
 from hingerank.cli.files import check_target, in_command_words, open_data
 from hingerank.cli.groups import Output, Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, switch, target
-from hingerank.cli.output import answer, facts, make_ranker, print_json, print_table, read_setting, working
+from hingerank.cli.output import answer, facts, make_ranker, read_setting, working
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hingerank.diversity.selection import DiverseRanker
     from hingerank.diversity.trec import RunLike
 
-MEASURES = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")
 KEPT = {
     "documents": "kept at the end of their topic's ranking",
     "topics": "kept; topics without aspects are ranked by relevance",
@@ -170,34 +169,3 @@ def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
             f"{how.method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div"
         )
     return make_ranker(cls, how.method, dict(map(read_setting, how.settings or []))), {}
-
-
-def evaluate_run(
-    qrels: Path, run: Path, measures: list[str] | None, per_query: bool, json: bool, complete: bool = False
-) -> None:
-    """Print what `evaluate --diversity QRELS RUN` measures: means over the judged topics, or values per topic."""
-    import numpy as np
-
-    from hingerank.diversity.measures import evaluate_diversity
-    from hingerank.diversity.trec import read_diversity_qrels, read_run
-
-    judged, ranked = read_diversity_qrels(qrels), read_run(run)
-    values = evaluate_diversity(judged, ranked, measures or MEASURES, per_query=True, complete=complete)
-    means = {name: float(np.mean(list(by_topic.values()))) for name, by_topic in values.items()}
-    names, topics = list(values), list(next(iter(values.values())))
-    both = len(judged.keys() & ranked.keys())
-    left_out = {"run": len(ranked) - both, "judgments": len(judged) - both}
-    if json:
-        counts = {"topics": len(topics), "topics_only_in": left_out}
-        print_json({**counts, "means": means} | ({"per_query": values} if per_query else {}))
-        return
-    title = f"{both} topics of {run.name} with judgments"
-    if left_out["run"]:
-        title += f"; {left_out['run']} without are left out"
-    if left_out["judgments"]:
-        title += f"; {left_out['judgments']} judged topics are not in the run" + (" and count as 0" if complete else "")
-    if per_query:
-        rows = [[topic, *(values[name][topic] for name in names)] for topic in topics]
-        print_table(title, ["topic", *names], [*rows, ["mean", *means.values()]])
-    else:
-        print_table(title, ["measure", "mean"], [[name, means[name]] for name in names])

@@ -9,11 +9,9 @@ import typer
 
 from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
 from hingerank.cli.options import REQUIRED, command, option, switch, target
-from hingerank.cli.output import answer, facts, print_json, print_table, working, writing
+from hingerank.cli.output import answer, facts, print_json, writing
 from hingerank.cli.rating_files import (
-    known_user,
     open_model,
-    read_pairs,
     read_rating_file,
     rows_of_items,
     save_with_items,
@@ -209,119 +207,6 @@ def add_users(
     answer(json, found, facts("added", found))
 
 
-def evaluate_pairs(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Any, json: bool) -> None:
-    """Print what `evaluate TEST MODEL` measures for a personal model: how it orders the items that each user rated."""
-    from hingerank.metrics import evaluate as measure_ranking
-
-    ranker, catalogue = open_model(model, items)
-    users, rows, ratings = _judged(ranker, catalogue, data, columns)
-    names = how.measures or ["pair_accuracy", "ndcg@10"]
-    with working("ranking"):
-        scores = ranker.predict(users, catalogue.X[rows])
-        each = measure_ranking(ratings, scores, users, names, per_query=True, preset=how.preset)
-        means = measure_ranking(ratings, scores, users, names, preset=how.preset)
-    ids = list(dict.fromkeys(users.tolist()))
-    if json:
-        found: dict[str, Any] = {"users": len(ids), "ratings": len(users), "preset": how.preset, "means": means}
-        print_json(found | ({"per_user": {"user": ids, **each}} if how.per_query else {}))
-        return
-    title = f"items that {len(ids):,} users rated, {len(users):,} ratings"
-    if how.per_query:
-        lines = [[str(user), *(each[name][u] for name in means)] for u, user in enumerate(ids)]
-        print_table(title, ["user", *means], [*lines, ["mean", *means.values()]])
-    else:
-        print_table(title, ["measure", "mean"], [[name, value] for name, value in means.items()])
-
-
-def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
-    """Return (users, rows of the catalogue, ratings) of the test ratings whose users and items are in the model."""
-    rated = read_rating_file(data, columns, ranker)
-    rows = catalogue.places(rated.item_ids)[rated.items]
-    known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
-    if not known.any():
-        raise ValueError(f"{data} has no user of the model: its first users are {rated.users[:3].tolist()}")
-    if not (known & listed).any():
-        rows_of_items(catalogue, rated, data)  # says which item is missing
-    if not known.all():
-        warnings.warn(f"{(~known).sum()} ratings of users who are not in the model are left out", stacklevel=2)
-    if not listed[known].all():
-        left = (~listed[known]).sum()
-        warnings.warn(f"{left} ratings of items that are not in the catalogue of the model are left out", stacklevel=2)
-    both = known & listed
-    return rated.users[both], rows[both], rated.ratings[both]
-
-
-def evaluate_lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
-    """Print what `evaluate TEST MODEL --top` measures."""
-    from hingerank.personal.top_n import OF_LISTS, evaluate_top
-
-    ranker, catalogue = open_model(model, how.items)
-    test = _judged(ranker, catalogue, data, columns)
-    with working("recommending"):
-        hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
-        _warn_unreachable(test, hidden, len(catalogue.ids))
-        found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
-        beside = _baselines(catalogue, test, hidden, how)
-    if json:
-        figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
-        print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
-        return
-    warn_ratings_alone(ranker)
-    print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
-    if beside:
-        lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
-        print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
-    print_table(*facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
-
-
-def _warn_unreachable(test: Any, hidden: Any, n_items: int) -> None:
-    """Warn if test ratings are of items that lists leave out, so that no list can find them."""
-    import numpy as np
-
-    from hingerank.personal.catalogue import UserIndex
-
-    if hidden is None:
-        return
-    ids = UserIndex(test[0])
-    wanted, left_out = (ids.numbers(users).astype(np.int64) * n_items + rows for users, rows in (test[:2], hidden))
-    count = int(np.isin(wanted, left_out).sum())
-    if count:
-        warnings.warn(
-            f"{count} of {len(wanted)} test ratings are of items that lists leave out, because the user has rated them "
-            "before: give other test ratings, or --include-rated",
-            stacklevel=2,
-        )
-
-
-def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
-    """Measure lists of the most popular items, and of items similar to those that a user took.
-
-    The training ratings are those saved with the model and those of --exclude. Each item is identified by its id, even
-    if several items have the same features.
-    """
-    from hingerank.personal.baselines import ItemKNN, Popularity
-    from hingerank.personal.item_features import identity_features
-    from hingerank.personal.top_n import Recommends, evaluate_top
-
-    taken = hidden
-    if taken is None and catalogue.history is not None:
-        taken = catalogue.history.pairs
-    if taken is None or not len(taken[0]):
-        warnings.warn(
-            "lists by popularity and similar items are not shown: give the training ratings with --exclude",
-            stacklevel=2,
-        )
-        return {}
-    X = identity_features(catalogue.ids)[0]
-    beside: dict[str, Recommends] = {
-        "popularity": Popularity().fit(X, *taken),
-        "similar items": ItemKNN().fit(X, *taken),
-    }
-    return {
-        name: evaluate_top(other, X, test, hidden, top=how.top, relevant=how.relevant) for name, other in beside.items()
-    }
-
-
 def report_model(model: Path, output: Path | None, how: Any) -> Path:
     """Write the page of `report MODEL` and return its path."""
     from hingerank.data.files import write_whole
@@ -331,7 +216,7 @@ def report_model(model: Path, output: Path | None, how: Any) -> Path:
     ranker, catalogue = open_model(model, how.items)
     folder = model if model.is_dir() else model.parent
     named = folder.resolve() if model.is_dir() or model.name == FILE_NAME else model
-    chosen = [known_user(ranker, user) for user in how.user] if how.user else None
+    chosen = [_known_user(ranker, user) for user in how.user] if how.user else None
     shown = ranker.users_ if chosen is None else chosen
     hidden = seen_pairs(ranker, catalogue, shown, how.exclude, how.include_rated, RatingColumns())
     text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=named.name)
@@ -340,16 +225,10 @@ def report_model(model: Path, output: Path | None, how: Any) -> Path:
     return path
 
 
-def rank_pairs(model: Path, data: Path, output: Path | None, columns: RatingColumns, json: bool) -> None:
-    """Write what `rank` computes with a personal model: one score for every line (user, item) of a table."""
-    import numpy as np
-
-    ranker, catalogue = open_model(model)
-    users, items = read_pairs(data, columns, ranker)
-    rows = catalogue.rows(items)
-    scores = ranker.predict(users, catalogue.X[rows])
-    with writing(output) as stream:
-        if json:
-            print_json(np.asarray(scores).tolist(), stream)
-        else:
-            stream.writelines(f"{score}\n" for score in scores)
+def _known_user(ranker: Any, text: str) -> Any:
+    """Return the user of the model with this id; an unknown id is a ValueError."""
+    user, known = user_of(ranker, text)
+    if known:
+        return user
+    some = ", ".join(map(str, ranker.users_[:5].tolist()))
+    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")

@@ -8,8 +8,6 @@ from typing import Any
 
 from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
 
-LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
-
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
     """Whether `data` is ratings: it is a MovieLens folder, or an option or a named ranker is for ratings."""
@@ -71,21 +69,6 @@ def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, histor
     return saved
 
 
-def weights_by_age(ratings: Any, days: float) -> Any:
-    """Return 2^(-age/days) for each rating; times are dates, or numbers of seconds or smaller units since 1970."""
-    from hingerank.personal.ratings import age_weights, ticks_per_second
-
-    if ratings.times is None:
-        raise ValueError("these ratings have no times, which --half-life needs: name their column with --time-column")
-    if ratings.times.dtype.kind == "M":
-        return age_weights(ratings.times, days)
-    ticks = ticks_per_second(ratings.times)
-    if ticks > 1:
-        unit = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}[ticks]
-        warnings.warn(f"times up to {ratings.times.max():.4g} are read as {unit}", stacklevel=2)
-    return age_weights(ratings.times, 86_400.0 * ticks * days)
-
-
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     """Load a personal ranker and its items: those in `items`, or those saved with the model."""
     from hingerank.export.model_file import load, read_header
@@ -120,15 +103,6 @@ def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
         if ranker._users().numbers([user])[0] >= 0:
             return user, True
     return (number if number is not None and ranker.users_.dtype.kind in "iu" else text), False
-
-
-def known_user(ranker: Any, text: str) -> Any:
-    """Return the user of the model with this id; an unknown id is a ValueError."""
-    user, known = user_of(ranker, text)
-    if known:
-        return user
-    some = ", ".join(map(str, ranker.users_[:5].tolist()))
-    raise ValueError(f"there is no user {text!r} in the model; the first ones are {some} (add-users adds new ones)")
 
 
 def read_rating_file(path: Path, how: RatingColumns, ranker: Any) -> Any:

@@ -1,0 +1,322 @@
+"""The command `evaluate`, for each kind of data that it measures."""
+
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hingerank.cli.click_fits import ClickMeasuring, is_log, value_of_models
+from hingerank.cli.files import data_and_model, open_data, scored
+from hingerank.cli.groups import JSON, Data, ModelRows, RatingColumns, Rows
+from hingerank.cli.options import Group, check_kind, command, option, switch
+from hingerank.cli.output import Table, answer, facts, note, print_json, print_table, working
+from hingerank.cli.personal_commands import warn_ratings_alone
+from hingerank.cli.rating_files import open_model, read_rating_file, rows_of_items, seen_pairs
+
+OF_SUBTOPICS = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")  # measured by default
+
+
+class Measuring(
+    Group,
+    panel="Measures",
+    kinds=("rows", "run", "subtopics", "rated"),
+    fits={
+        "measure": ("rows", "run", "subtopics", "clicks", "rated"),
+        "preset": ("rows", "run", "rated"),
+        "complete": ("run", "subtopics"),
+        "diversity": ("subtopics",),
+    },
+):
+    """What `evaluate` measures."""
+
+    measure: list[str] | None = option("NAME,…", "ndcg@10, map, p@5, …; repeatable.", short="-m")
+    preset: str | None = option("NAME", "Conventions: default, letor3, letor4, mslr, trec, sklearn, lightgbm, ….")
+    per_query: bool = switch("Print the values of every query too.")
+    complete: bool = switch("Count judged topics that the TREC run lacks as 0.")
+    diversity: bool = switch("Measure a TREC run by subtopic judgments (DATA).")
+
+    @property
+    def measures(self) -> list[str] | None:
+        """The names of the measures, or None for the default ones."""
+        names = [name.strip() for text in self.measure or [] for name in text.split(",")]
+        return [name for name in names if name] or None
+
+    @property
+    def of_preset(self) -> str:
+        """What a title says of the preset."""
+        return f", preset {self.preset}" if self.preset else ""
+
+
+class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
+    """How `evaluate` measures the lists of a personal model."""
+
+    top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
+    exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
+    include_rated: bool = switch("Lists may have items that the user rated in training.")
+    relevant: float | None = option("X", "Smallest rating of a relevant item. Default: every rated item.")
+    items: Path | None = option("TABLE", "Table of items. Default: the items saved with the model.")
+
+
+@command
+def evaluate(
+    data: Data,
+    scores: Annotated[
+        Path, typer.Argument(metavar="SCORES", help="A saved model, a file with one score per row, or a TREC run.")
+    ],
+    how: Measuring,
+    rows: ModelRows,
+    logged: ClickMeasuring,
+    lists: ListOptions,
+    columns: RatingColumns,
+    json: bool = JSON,
+) -> None:
+    """Measure how well a model, scores or a TREC run rank data.
+
+    DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
+    score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
+    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. For a
+    personal model DATA holds test ratings. The order of the items that each user rated is measured, or with --top the
+    lists over all items that the user had not rated.
+
+    Example: hingerank evaluate test.txt model/
+
+    Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
+
+    Example: hingerank evaluate qrels.txt run.txt --measure ndcg@10 --preset trec
+
+    Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
+
+    Example: hingerank evaluate test.csv model/ -m pair_accuracy
+
+    Example: hingerank evaluate test.csv model/ --top 10 --relevant 4
+
+    Example: hingerank evaluate log.ndjson model/ --features features.parquet --propensities p.json -m dcg@10
+    """
+    from hingerank.export.model_file import is_model, load
+    from hingerank.lab.trec_evaluation import is_qrels, is_run
+    from hingerank.personal.rankers import PersonalRanker
+
+    data, scores = data_and_model(data, scores)
+    is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
+    kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
+    kind = "clicks" if is_log(rows) else kind
+    ranker = load(scores) if kind == "rows" and is_model(scores) else None
+    kind = "rated" if isinstance(ranker, PersonalRanker) else kind
+    check_kind(kind, how, rows, logged, lists, columns)
+    if kind == "clicks":
+        _by_clicks(data, scores, rows, logged, how.measures, json)
+    elif kind == "lists":
+        _lists(data, scores, lists, columns, json)
+    elif kind == "rated":
+        _rated(data, scores, lists.items, columns, how, json)
+    elif kind == "subtopics":
+        _subtopics(data, scores, how, json)
+    elif kind == "run":
+        _run(data, scores, how, rows, json)
+    else:
+        _rows(data, scores, ranker, how, rows, json)
+
+
+def _print_means(
+    title: str, counts: dict[str, Any], means: Any, word: str, ids: list[Any], values: Any, how: Measuring, json: bool
+) -> None:
+    """Print the means, and with --per-query also the values of each query, topic or user."""
+    found: dict[str, object] = {**counts, "means": means}
+    table: Table = title, ["measure", "mean"], list(means.items())
+    if how.per_query:
+        named = {"user": ids} if word == "user" else {"qid": ids}
+        found["per_user" if word == "user" else "per_query"] = {**named, **values}
+        each = [[str(one), *(values[name][k] for name in means)] for k, one in enumerate(ids)]
+        table = title, [word, *means], [*each, ["mean", *means.values()]]
+    answer(json, found, table)
+
+
+def _rows(data: Path, scores: Path, ranker: object, how: Measuring, rows: ModelRows, json: bool) -> None:
+    from hingerank.data.letor import read_scores
+    from hingerank.metrics import evaluate as measure_ranking
+    from hingerank.rankers.base import BaseRanker
+
+    if ranker is not None and not isinstance(ranker, BaseRanker):
+        raise ValueError(f"{scores} is a {type(ranker).__name__}, which does not score rows: use hingerank rerank")
+    if ranker is not None:
+        found, given = scored(ranker, scores, data, rows, graded=True)
+    elif scores.is_dir():
+        raise ValueError(f"{scores} is a folder without a model: name a model, or a file of scores")
+    else:
+        found, given = open_data(data, rows), read_scores(scores)
+        if len(given) != found.n_rows:
+            n, expected = f"{len(given):,} scores", f"one for each of the {found.n_rows:,} rows of {data}"
+            raise ValueError(f"{scores} has {n}, expected {expected}, in the same order")
+    names, queries = how.measures or ["ndcg@10", "map"], found.blocks.ids.tolist()
+    measured = partial(measure_ranking, found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
+    values = measured(per_query=True) if how.per_query else {}
+    title = f"{found.n_queries:,} queries, {found.n_rows:,} rows" + how.of_preset
+    counts = {"queries": len(queries), "rows": found.n_rows, "preset": how.preset}
+    _print_means(title, counts, measured(), "query", queries, values, how, json)
+
+
+def _run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
+    """Measure a TREC run with judgments, or with data that has document ids."""
+    from hingerank.diversity.trec import read_run
+    from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
+
+    names = how.measures or ["ndcg@10", "map"]
+    judged = as_grades(data if is_qrels(data) else open_data(data, rows))
+    ranked = read_run(run, "trec")
+    by_topic = evaluate_run(judged, ranked, names, True, preset=how.preset, complete=how.complete)
+    means = evaluate_run(judged, ranked, names, preset=how.preset, complete=how.complete)
+    topics = list(next(iter(by_topic.values())))
+    values = {name: list(found.values()) for name, found in by_topic.items()}
+    title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
+    title += (", the others count as 0" if how.complete else "") + how.of_preset
+    counts = {"topics": len(topics), "judged": len(judged), "preset": how.preset}
+    _print_means(title, counts, means, "topic", topics, values, how, json)
+
+
+def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
+    """Measure a TREC run by subtopic judgments: means over the judged topics, or values per topic."""
+    import numpy as np
+
+    from hingerank.diversity.measures import evaluate_diversity
+    from hingerank.diversity.trec import read_diversity_qrels, read_run
+
+    judged, ranked = read_diversity_qrels(qrels), read_run(run)
+    by_topic = evaluate_diversity(judged, ranked, how.measures or OF_SUBTOPICS, per_query=True, complete=how.complete)
+    means = {name: float(np.mean(list(found.values()))) for name, found in by_topic.items()}
+    topics, both = list(next(iter(by_topic.values()))), len(judged.keys() & ranked.keys())
+    left_out = {"run": len(ranked) - both, "judgments": len(judged) - both}
+    if json:
+        found = {"topics": len(topics), "topics_only_in": left_out, "means": means}
+        print_json(found | ({"per_query": by_topic} if how.per_query else {}))
+        return
+    title = f"{both} topics of {run.name} with judgments"
+    if left_out["run"]:
+        title += f"; {left_out['run']} without are left out"
+    if left_out["judgments"]:
+        lost = " and count as 0" if how.complete else ""
+        title += f"; {left_out['judgments']} judged topics are not in the run{lost}"
+    values = {name: list(found.values()) for name, found in by_topic.items()}
+    _print_means(title, {}, means, "topic", topics, values, how, json)
+
+
+def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Measuring, json: bool) -> None:
+    """Measure how a personal model orders the items that each user rated."""
+    from hingerank.metrics import evaluate as measure_ranking
+
+    ranker, catalogue = open_model(model, items)
+    users, rows, ratings = _judged(ranker, catalogue, data, columns)
+    names = how.measures or ["pair_accuracy", "ndcg@10"]
+    with working("ranking"):
+        scores = ranker.predict(users, catalogue.X[rows])
+        values = measure_ranking(ratings, scores, users, names, per_query=True, preset=how.preset)
+        means = measure_ranking(ratings, scores, users, names, preset=how.preset)
+    ids = list(dict.fromkeys(users.tolist()))
+    title = f"items that {len(ids):,} users rated, {len(users):,} ratings"
+    counts = {"users": len(ids), "ratings": len(users), "preset": how.preset}
+    _print_means(title, counts, means, "user", ids, values, how, json)
+
+
+def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
+    """Return (users, rows of the catalogue, ratings) of the test ratings whose users and items are in the model."""
+    rated = read_rating_file(data, columns, ranker)
+    rows = catalogue.places(rated.item_ids)[rated.items]
+    known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
+    if not known.any():
+        raise ValueError(f"{data} has no user of the model: its first users are {rated.users[:3].tolist()}")
+    if not (known & listed).any():
+        rows_of_items(catalogue, rated, data)  # says which item is missing
+    if not known.all():
+        warnings.warn(f"{(~known).sum()} ratings of users who are not in the model are left out", stacklevel=2)
+    if not listed[known].all():
+        left = (~listed[known]).sum()
+        warnings.warn(f"{left} ratings of items that are not in the catalogue of the model are left out", stacklevel=2)
+    both = known & listed
+    return rated.users[both], rows[both], rated.ratings[both]
+
+
+def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
+    """Measure lists over all items that the users had not rated."""
+    import numpy as np
+
+    from hingerank.personal.catalogue import UserIndex
+    from hingerank.personal.top_n import OF_LISTS, evaluate_top
+
+    ranker, catalogue = open_model(model, how.items)
+    test = _judged(ranker, catalogue, data, columns)
+    with working("recommending"):
+        hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
+        if hidden is not None:
+            ids, n = UserIndex(test[0]), len(catalogue.ids)
+            wanted, left_out = (ids.numbers(users).astype(np.int64) * n + rows for users, rows in (test[:2], hidden))
+            count = int(np.isin(wanted, left_out).sum())
+            if count:
+                warnings.warn(
+                    f"{count} of {len(wanted)} test ratings are of items that lists leave out, because the user has "
+                    "rated them before: give other test ratings, or --include-rated",
+                    stacklevel=2,
+                )
+        found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
+        beside = _baselines(catalogue, test, hidden, how)
+    if json:
+        figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
+        print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
+        return
+    warn_ratings_alone(ranker)
+    print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
+    if beside:
+        lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
+        print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
+    print_table(*facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
+
+
+def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
+    """Measure lists of the most popular items, and of items similar to those that a user took.
+
+    The training ratings are those saved with the model and those of --exclude. Each item is identified by its id, even
+    if several items have the same features.
+    """
+    from hingerank.personal.baselines import ItemKNN, Popularity
+    from hingerank.personal.item_features import identity_features
+    from hingerank.personal.top_n import Recommends, evaluate_top
+
+    taken = hidden
+    if taken is None and catalogue.history is not None:
+        taken = catalogue.history.pairs
+    if taken is None or not len(taken[0]):
+        warnings.warn(
+            "lists by popularity and similar items are not shown: give the training ratings with --exclude",
+            stacklevel=2,
+        )
+        return {}
+    X = identity_features(catalogue.ids)[0]
+    fitted: dict[str, Recommends] = {
+        "popularity": Popularity().fit(X, *taken),
+        "similar items": ItemKNN().fit(X, *taken),
+    }
+    return {
+        name: evaluate_top(other, X, test, hidden, top=how.top, relevant=how.relevant) for name, other in fitted.items()
+    }
+
+
+def _by_clicks(
+    data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
+) -> None:
+    """Estimate the values of models from the clicks of a log."""
+    found: dict[str, object] = {}
+    for measure in measures or ["dcg@10"]:
+        values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
+        found[measure] = {
+            name: {"value": one.value, "interval": list(one.interval), "difference": float(one.difference),
+                   "difference_interval": list(one.difference.interval), "logged": float(one.logged),
+                   "effective_size": one.effective_size}
+            for name, one in values.items()
+        }  # fmt: skip
+        if not json:
+            print_table(f"{measure} by clicks, {how.estimator}", *values.table())
+    if json:
+        print_json({"estimator": how.estimator, "values": found})
+        return
+    some = next(iter(values.values()))
+    note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")

@@ -1,0 +1,342 @@
+"""The commands `fit` and `tune`, which learn a model and save it."""
+
+import warnings
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
+from hingerank.cli.files import check_target, keeping_missing, open_data, open_parts
+from hingerank.cli.groups import RANKER_NAMES, Data, ModelOutput, RatingOptions, Rows
+from hingerank.cli.options import Group, check_kind, choice, command, option, switch
+from hingerank.cli.output import (
+    answer,
+    facts,
+    make_ranker,
+    note,
+    print_json,
+    print_table,
+    read_setting,
+    speaking,
+    working,
+)
+from hingerank.cli.rating_files import is_ratings, read_rated, save_with_items
+
+LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
+
+
+class Training(Group, panel="Train"):
+    """A ranker and its parameters."""
+
+    model: str | None = option(
+        "NAME",
+        "Ranker; see hingerank models. Default: rank-svm; for ratings, list-ranker.",
+        autocompletion=RANKER_NAMES,
+    )
+    rank: int | None = option("N", "Rank of rankers that have one, such as personal-rank-svm.", min=1)
+    C: float | None = option("X", "Weight of the loss relative to the penalty; --set C=none follows the data.")
+    loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
+    tol: float | None = option("X", "Stop at this certified accuracy.")
+    seed: int | None = option("N", "Seed of random rankers.")
+    scale: str | None = option("NAME", "Feature scaling, such as query-minmax or standard.")
+    settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
+
+    def ranker(self, usual: str) -> tuple[str, Any]:
+        """Return the registered name and the ranker; usual: the name of the ranker if --model is not given."""
+        from hingerank.registry import ranker_class, registered_name
+
+        options = {"C": self.C, "loss": self.loss, "tol": self.tol, "random_state": self.seed, "scale": self.scale}
+        options["rank"] = self.rank
+        parameters = {name: value for name, value in options.items() if value is not None}
+        flags = {name: f"--{name}" for name in parameters} | {"random_state": "--seed"}
+        for name, value in map(read_setting, self.settings or []):
+            if name in parameters:
+                raise ValueError(f"{name} is given twice, as {parameters[name]!r} and {value!r}: leave out one")
+            parameters[name] = value
+        name = registered_name(self.model or usual)
+        return name, make_ranker(ranker_class(name), name, parameters, flags)
+
+
+class FitRows(Rows, fits={"validation": ("rows",)}):
+    """How to read rows, and rows to validate on."""
+
+    validation: Path | None = option("DATA", "Measure the fitted model on these rows (mean NDCG@10).")
+
+
+class Cluster(Group, panel="Dask cluster", kinds=("parts",)):
+    """The Dask cluster, and how to cut the rows into parts."""
+
+    dask: str | None = option("CLUSTER", "tcp://HOST:PORT, or local:N for N processes here.")
+    parts: int | None = option("N", "Cut a binary folder into N parts.", min=1)
+
+
+class FitRatings(RatingOptions):
+    """How `fit` uses ratings."""
+
+    clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
+    half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
+    time_column: str = option(
+        "COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp", short="--time"
+    )
+
+
+@command
+def fit(
+    data: Data,
+    train: Training,
+    rows: FitRows,
+    logged: ClickTraining,
+    cluster: Cluster,
+    ratings: FitRatings,
+    out: ModelOutput,
+) -> None:
+    """Fit a ranker to graded rows, clicks or ratings, and save it.
+
+    With --items, --user-column and the like, a personal ranker as --model, or a MovieLens folder as DATA, it learns
+    from ratings of users. With --dask, DATA is a file, a binary folder, or a folder in which each file is a part. With
+    a file as --features, DATA is a click log.
+
+    Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
+
+    Example: hingerank fit parts/ --dask local:4 -o model/
+
+    Example: hingerank fit log.ndjson --features features.parquet --propensities p.json --correction clipped -o model/
+
+    Example: hingerank fit ratings.csv --items items.csv --half-life 365 -o model/
+
+    Example: hingerank fit ratings.dat --separator :: --model personal-rank-svm --rank 20 -o model/
+
+    Example: hingerank fit sales.csv --user-column customer --item-column sku --rating-column stars -o model/
+    """
+    from hingerank.lab.methods import not_from_rows
+    from hingerank.rankers.base import BaseRanker
+
+    personal = is_ratings(data, ratings, train.model)
+    kind = "clicks" if is_log(rows) else "ratings" if personal else "rows" if cluster.dask is None else "parts"
+    check_kind(kind, rows, logged, cluster, ratings)
+    name, ranker = train.ranker(CLICKED if ratings.clicks else LISTS if personal else ROWS)
+    if personal and isinstance(ranker, BaseRanker):
+        raise ValueError(f"{data} holds ratings: use a personal ranker, such as --model personal-rank-svm")
+    if not personal and not isinstance(ranker, BaseRanker):
+        raise ValueError(not_from_rows(name, type(ranker)))
+    check_target(out.output, data, out.force)
+    try:
+        if kind == "clicks":
+            saved = _fit_clicks(ranker, data, rows, logged, out.output)
+        elif kind == "ratings":
+            saved = _fit_ratings(name, ranker, data, ratings, out.output)
+        elif kind == "parts":
+            with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
+                ranker.fit(spread)
+            saved = ranker.save(out.output, {"data": data.name})
+        else:
+            rows = keeping_missing(rows, ranker.missing != "error")
+            found, checks = open_data(data, rows), []
+            if rows.validation is not None:
+                checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
+            with working("fitting"):
+                ranker.fit(found, eval_set=checks)
+            saved = ranker.save(out.output, {"data": data.name, "index_base": found.index_base})
+    except TypeError as error:  # a parameter has a value of a wrong type
+        raise ValueError(f"{name} does not accept these settings: {error}") from error
+    _report_fit(name, ranker, saved, out.json)
+
+
+def _fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
+    from hingerank.rankers.blend import Blend
+    from hingerank.rankers.winners import WinnersRanker
+
+    if not isinstance(ranker, WinnersRanker | Blend):
+        raise ValueError(
+            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another ranker of pairs"
+        )
+    log, joined = open_clicks(data, rows)
+    with working("fitting"):
+        ranker.fit_clicks(joined, **how.settings(log))
+    return str(ranker.save(output, {"data": data.name, "correction": how.correction}))
+
+
+def _fit_ratings(name: str, ranker: Any, data: Path, ratings: FitRatings, output: str) -> str:
+    from hingerank.personal.catalogue import history_of
+    from hingerank.personal.factorized import PersonalRankSVM
+    from hingerank.personal.item_item import EASE
+
+    if ratings.clicks and not isinstance(ranker, PersonalRankSVM | EASE):
+        raise ValueError(f"{type(ranker).__name__} learns from ratings: --clicks is for --model personal-rank-svm")
+    days = ratings.half_life
+    rated, catalogue = read_rated(data, ratings, [name], None if days is None else ratings.time_column)
+    weight = None if days is None else _weights_by_age(rated, days)
+    with working("fitting"):
+        if ratings.clicks:
+            ranker.fit_clicks(rated.item_features, rated.users, rated.items, sample_weight=weight)
+        else:
+            ranker.fit(rated.item_features, *rated.triples, sample_weight=weight)
+    history = history_of(rated.users, rated.items, rated.n_items)
+    return save_with_items(ranker, output, data, catalogue, history)
+
+
+def _weights_by_age(ratings: Any, days: float) -> Any:
+    """Return 2^(-age/days) for each rating; times are dates, or numbers of seconds or smaller units since 1970."""
+    from hingerank.personal.ratings import age_weights, ticks_per_second
+
+    if ratings.times is None:
+        raise ValueError("these ratings have no times, which --half-life needs: name their column with --time-column")
+    if ratings.times.dtype.kind == "M":
+        return age_weights(ratings.times, days)
+    ticks = ticks_per_second(ratings.times)
+    if ticks > 1:
+        unit = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}[ticks]
+        warnings.warn(f"times up to {ratings.times.max():.4g} are read as {unit}", stacklevel=2)
+    return age_weights(ratings.times, 86_400.0 * ticks * days)
+
+
+def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
+    certificate = getattr(ranker, "certificate_", None)
+    found: dict[str, object] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
+    found.pop("sha256_of_sample", None)
+    if certificate is not None:
+        value = certificate.value if json else f"{certificate.value:.3g}"
+        found |= {"status": certificate.status, certificate.kind: value}
+        found |= {"iterations": certificate.n_iter, "seconds": certificate.seconds}
+    kept, scores = getattr(ranker, "selected_features_", None), getattr(ranker, "validation_scores_", None)
+    found |= {} if kept is None else {"features kept": len(kept)}
+    found |= {"validation ndcg@10": scores[0]} if scores else {}
+    answer(json, found, facts("fitted", found))
+
+
+class TuneOptions(Group, panel="Train"):
+    """The rankers, and how to choose their settings."""
+
+    model: str | None = option(
+        "A,B,…",
+        "Rankers to try; the best is kept. Default: rank-svm; for ratings, list-ranker.",
+        autocompletion=RANKER_NAMES,
+    )
+    measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10; clicks dcg@10, lists list_ndcg@10.")
+    folds: int = option("N", "Folds over queries, each held out once.", 5, min=2)
+    settings: list[str] | None = option(
+        "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
+    )
+    rank: int | None = option("N", "Fix the rank of rankers that have one.", min=1)
+    serve: str | None = option(
+        "FORMAT", "Choose a setting that this export format can run, such as solr; print its cost."
+    )
+    serve_only: bool = switch("With --serve, try only what the format can run; the cost stays unknown.")
+    blend: bool = switch("Keep a blend of all rankers, each with its best settings, instead of the best one.")
+    one_standard_error: bool = switch("Choose the simplest setting within one standard error of the best.")
+    seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
+
+    def names(self, personal: bool) -> list[str]:
+        """Return the registered names of the rankers."""
+        from hingerank.lab.methods import not_from_rows
+        from hingerank.rankers.base import BaseRanker
+        from hingerank.registry import ranker_class, registered_name
+
+        model = self.model or (LISTS if personal else ROWS)
+        found = [registered_name(name.strip()) for name in model.split(",") if name.strip()]
+        if not found:
+            raise ValueError(f"--model {self.model!r} names no ranker: give one, as in --model rank-svm")
+        for name in found:
+            if not personal and not issubclass(ranker_class(name), BaseRanker):
+                raise ValueError(not_from_rows(name, ranker_class(name)))
+        return found
+
+    def values(self) -> dict[str, list[Any]]:
+        """Return a mapping from parameters to values."""
+        from hingerank.lab.methods import parse_settings
+
+        given = parse_settings(self.settings or [])
+        if set(given) - {""}:
+            raise ValueError("--set takes NAME=VALUE,… here: tune one ranker at a time to give it values of its own")
+        found = given.get("", {})
+        if self.rank is not None and "rank" in found:
+            raise ValueError("the rank is given twice, by --rank and by --set: leave out one")
+        return found | ({} if self.rank is None else {"rank": [self.rank]})
+
+
+class TunedRows(Rows, fits={"validation": ("rows",)}):
+    """How to read rows, and rows to choose settings on."""
+
+    validation: Path | None = option("DATA", "Choose settings on these rows instead of folds.")
+
+
+class TunedRatings(RatingOptions):
+    """How to read ratings, and which of them to hold out."""
+
+    hold_out: str = choice("ratings|items", "Hold out some ratings of each user, or whole items.", "ratings")
+
+
+class TunedOutput(ModelOutput):
+    """Where to save the model, and the length of the table."""
+
+    top: int = option("N", "Number of settings in the table.", 10, min=1)
+
+
+@command
+def tune(
+    data: Data, how: TuneOptions, rows: TunedRows, logged: ClickTraining, ratings: TunedRatings, out: TunedOutput
+) -> None:
+    """Choose the settings of rankers over folds, fit the best, save it.
+
+    Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended. With a
+    file as --features, DATA is a click log, and settings are chosen by the clicks of held-out queries.
+
+    Example: hingerank tune train.txt --model rank-svm,lightgbm -o model/
+
+    Example: hingerank tune train.txt --serve solr -o model/
+
+    Example: hingerank tune train.txt --model rank-svm,additive-rank-svm,lightgbm --blend -o model/
+
+    Example: hingerank tune log.ndjson --features features.parquet --propensities p.json -o model/
+
+    Example: hingerank tune ratings.csv --items items.csv -o model/
+
+    Example: hingerank tune ratings.csv --items items.csv --model personal-rank-svm --measure pair_accuracy -o model/
+    """
+    from hingerank.personal.catalogue import history_of
+    from hingerank.search.tuning import tune as search
+
+    personal = is_ratings(data, ratings, how.model)
+    clicked = is_log(rows)
+    check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
+    names, values = how.names(personal), how.values()
+    if rows.validation is not None and "--folds" in how.given():
+        raise ValueError("--validation replaces folds: leave out --folds")
+    check_target(out.output, data, out.force)
+    learned: Any
+    catalogue, held, more = None, None, dict[str, Any]()
+    if clicked:
+        log, learned = open_clicks(data, rows)
+        more = logged.settings(log)
+    elif personal:
+        learned, catalogue = read_rated(data, ratings, names)
+    else:
+        rows = keeping_missing(rows, "missing" in values)
+        learned = open_data(data, rows)
+    if rows.validation is not None:
+        held = open_data(rows.validation, rows, learned.n_features, index_base=learned.index_base)
+    with speaking("tuning") as advance:
+        ranker = search(
+            names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,
+            random_state=how.seed, one_standard_error=how.one_standard_error, hold_out=ratings.hold_out,
+            serve=how.serve, serve_only=how.serve_only, blend=how.blend, progress=advance, **more,
+        )  # fmt: skip
+    if catalogue is not None:
+        history = history_of(learned.users, learned.items, learned.n_items)
+        saved = save_with_items(ranker, out.output, data, catalogue, history)
+    else:
+        kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
+        saved = ranker.save(out.output, {"data": data.name, **kept})
+    found = ranker.tuning_
+    if out.json:
+        print_json({"saved": saved, **found.to_dict()})
+        return
+    columns, lines = found.table(out.top)
+    shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
+    print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
+    print(str(found).replace(" serve= ", " --serve "))
+    for name, setting in found.members.items():
+        print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")
+    for name, more in found.widened.items():
+        note(f"the best {name} was at the edge of its grid: also tried {', '.join(map(str, more))}")
+    print(saved)
