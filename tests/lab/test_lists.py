@@ -8,7 +8,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli import main
-from hingerank.cli.compare_command import Methods, _with_defaults
+from hingerank.cli.compare_commands import Methods, _with_defaults
 from hingerank.data.files import DataError
 from hingerank.lab import compare, list_folds, method_from_name, rating_folds
 from hingerank.lab.rating_folds import BASELINES, baseline_parameters

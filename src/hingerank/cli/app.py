@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from hingerank import __version__
 from hingerank.cli import (
     click_commands,
-    compare_command,
+    compare_commands,
     data_commands,
     diversity_commands,
     evaluate_command,
@@ -29,7 +29,6 @@ from hingerank.cli import (
     model_commands,
     paper_commands,
     personal_commands,
-    report_commands,
     setup_commands,
     train_commands,
 )
@@ -172,9 +171,9 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Compare": {
         "evaluate": evaluate_command.evaluate,
-        "compare": compare_command.compare,
-        "report": report_commands.report,
-        "cite": report_commands.cite,
+        "compare": compare_commands.compare,
+        "report": compare_commands.report,
+        "cite": compare_commands.cite,
         "reproduce": paper_commands.reproduce,
         "analyse": paper_commands.analyse,
     },

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.click_fits import ClickMeasuring, is_log, value_of_models
+from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
 from hingerank.cli.files import data_and_model, open_data, scored
 from hingerank.cli.groups import JSON, Data, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch

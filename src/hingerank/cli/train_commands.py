@@ -5,7 +5,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-from hingerank.cli.click_fits import ClickTraining, is_log, open_clicks
+from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import check_target, keeping_missing, open_data, open_parts
 from hingerank.cli.groups import RANKER_NAMES, Data, ModelOutput, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
