@@ -80,7 +80,8 @@ class CommandPage(TyperCommand):
     """A command with a help page in panels."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        words = [_shown(argument) for argument in self.params if argument.param_type_name == "argument"]
+        arguments = [one for one in self.params if one.param_type_name == "argument"]
+        words = [_metavar(one) if one.required else f"[{_metavar(one)}]" for one in arguments]
         formatter.write_usage(ctx.command_path, " ".join([*words, "[OPTIONS]"]))
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
@@ -100,10 +101,8 @@ class CommandPage(TyperCommand):
                 panels.setdefault("Arguments", []).append((_metavar(parameter), getattr(parameter, "help", None) or ""))
             elif (record := parameter.get_help_record(ctx)) is not None:
                 panel = getattr(parameter, "rich_help_panel", None) or "Output"  # --help has none
-                name, text = record
-                panels.setdefault(panel, []).append(
-                    (name, text.replace("\\[", "["))
-                )  # some versions of typer escape brackets
+                name, text = record[0], record[1].replace("\\[", "[")  # some versions of typer escape brackets
+                panels.setdefault(panel, []).append((name, text))
         panels["Output"] = panels.pop("Output")  # at the end
         for title, rows in panels.items():
             section(formatter, title, rows)
@@ -111,10 +110,6 @@ class CommandPage(TyperCommand):
 
 def _metavar(argument: Any) -> str:
     return str(argument.metavar or argument.name.upper())
-
-
-def _shown(argument: Any) -> str:
-    return _metavar(argument) if argument.required else f"[{_metavar(argument)}]"
 
 
 class CommandsPage(TyperGroup):

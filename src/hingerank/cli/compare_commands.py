@@ -17,7 +17,6 @@ from hingerank.cli.personal_commands import report_model
 from hingerank.cli.rating_files import is_ratings, read_rated
 
 if TYPE_CHECKING:
-    from hingerank.lab.leaderboard import Leaderboard
     from hingerank.lab.methods import Method
     from hingerank.lab.results import Results
 
@@ -133,6 +132,7 @@ def compare(
     Example: hingerank compare run.txt --qrels qrels.txt --features features.txt --methods mmr,pamm -o run/
     """
     from hingerank.lab.folds import check_sizes, parse_sizes
+    from hingerank.lab.leaderboard import refit
     from hingerank.personal.top_n import parse_list_measure
 
     lists = how.measure is not None and parse_list_measure(how.measure) is not None
@@ -169,7 +169,12 @@ def compare(
     for record in failures[:3]:
         note(f"failed: {record['method']}, {record['fold']}: {record['error']}")
     if out.keep is not None:
-        _keep_winner(results, methods, data, rows, out)
+        found = open_data(data, rows)
+        with working("fitting the winner on all data"):
+            name, ranker = refit(results, methods, found)
+        words = {"data": data.name, "index_base": found.index_base, "run": str(out.output), "method": name}
+        saved = ranker.save(out.keep, words)
+        (note if out.json else print)(f"{name}, fitted on all {found.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(out.output))} writes a page about it")
 
 
@@ -205,28 +210,25 @@ def _run(
 
 def _show(results: "Results", how: Experiment, out: RunOutput, kind: str) -> None:
     """Print the leaderboard, and write it as CSV and LaTeX."""
-    from hingerank.lab.leaderboard import leaderboard
+    from hingerank.data.files import write_whole
+    from hingerank.lab.folds import size_text
+    from hingerank.lab.leaderboard import leaderboard, learning_curves
 
     table = leaderboard(results, baseline=how.baseline, test=how.test)
-    _write_tables(table, out.output)
+    write_whole(out.output / "leaderboard.csv", table.to_csv().encode())
+    shown = [name for name in table.lines[0].means if name == table.measure or name.split(":")[0] in IN_PAPERS]
+    write_whole(out.output / "leaderboard.tex", table.to_latex(shown).encode())
     if out.json:
         print_json(table.to_dict())
         return
     console().print(table.to_rich(console().width))
     for other in [m for m in OF_TOPICS if kind == "topics" and m in results.measures and m != how.measure]:
         console().print(leaderboard(results, other, how.baseline, how.test).to_rich(console().width))
-    _print_curves(results)
-
-
-def _keep_winner(results: "Results", methods: list["Method"], data: Path, how: Rows, out: RunOutput) -> None:
-    from hingerank.lab.leaderboard import refit
-
-    rows = open_data(data, how)
-    with working("fitting the winner on all data"):
-        name, ranker = refit(results, methods, rows)
-    words = {"data": data.name, "index_base": rows.index_base, "run": str(out.output), "method": name}
-    saved = ranker.save(str(out.keep), words)
-    (note if out.json else print)(f"{name}, fitted on all {rows.n_rows:,} rows, is in {saved}")
+    curves = learning_curves(results)
+    if curves["methods"]:
+        names = ["method", *map(size_text, curves["sizes"])]
+        rows = [[m, *(p and p["mean"] for p in points)] for m, points in curves["methods"].items()]
+        print_table(f"{curves['measure']} by the fraction of training queries", names, rows)
 
 
 def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
@@ -269,25 +271,6 @@ def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: 
     )
     given = rated, (catalogue.X, catalogue.names), 5 if how.folds is None else how.folds, how.seed, hold_out
     return list_folds(*given, ratings.relevant) if lists else rating_folds(*given)
-
-
-def _print_curves(results: "Results") -> None:
-    from hingerank.lab.folds import size_text
-    from hingerank.lab.leaderboard import learning_curves
-
-    curves = learning_curves(results)
-    if curves["methods"]:
-        names = ["method", *map(size_text, curves["sizes"])]
-        rows = [[m, *(p and p["mean"] for p in points)] for m, points in curves["methods"].items()]
-        print_table(f"{curves['measure']} by the fraction of training queries", names, rows)
-
-
-def _write_tables(board: "Leaderboard", folder: Path) -> None:
-    from hingerank.data.files import write_whole
-
-    write_whole(folder / "leaderboard.csv", board.to_csv().encode())
-    shown = [name for name in board.lines[0].means if name == board.measure or name.split(":")[0] in IN_PAPERS]
-    write_whole(folder / "leaderboard.tex", board.to_latex(shown).encode())
 
 
 # Pages and papers.

@@ -30,13 +30,13 @@ def info(
 
     Example: hingerank info --verify train.bin/
     """
-    from hingerank.cli.files import open_data, verify_path
+    from hingerank.cli.files import open_data
 
     if verify and columns:
         raise ValueError("--verify prints no description: leave out --columns, or run the command once with each")
     if verify:
         with working("reading"):
-            verified = verify_path(data, rows)
+            verified = _verify(data, rows)
         answer(json, {"file": data, "verified": verified}, f"{data}: {verified}")
         return
     opened = open_data(data, rows)
@@ -45,6 +45,37 @@ def info(
     names = ["name", "min", "max", "mean", "sd", "long_tail"]
     each: list[Table] = [("columns", names, list(zip(*(found.columns[name] for name in names))))] if columns else []
     answer(json, {"file": data, **found.to_dict()}, (str(data), ["", ""], found.facts()), *each)
+
+
+def _verify(path: Path, rows: Rows) -> str:
+    """Read all of a data set, model or run folder and return what was verified; an error names what is damaged."""
+    from hingerank.cli.files import open_data
+    from hingerank.data.files import TABLES, endings, kind_to_read
+    from hingerank.data.streams import TextSource
+    from hingerank.data.tables import has_checksums
+    from hingerank.export.model_file import FILE_NAME, is_model, load
+    from hingerank.lab.results import load_arrays, load_results
+
+    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file() or is_model(path):
+        load(path)
+        return "a complete model, its digest is right"
+    if (path / "run.json").is_file():
+        results = load_results(path)
+        for arrays in sorted(path.rglob("*.npz")):
+            load_arrays(arrays)
+        return f"a complete run, the checksums of {len(results.records)} results and of their arrays are right"
+    data, kind = open_data(path, rows), kind_to_read(path)
+    if kind == "binary":
+        return f"{data.n_rows:,} rows, all checksums are right"
+    carried = False
+    if kind == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
+        carried = has_checksums(path)
+    elif path.is_file():  # all compressed text has a checksum
+        with TextSource(path).open() as stream:
+            carried = stream.kind != "plain"
+    return f"{data.n_rows:,} rows read without an error" + (
+        ", all checksums are right" if carried else "; this kind of file carries no checksum"
+    )
 
 
 class LogOptions(Group, panel="Feature log"):
@@ -76,7 +107,7 @@ def convert(
 
     Example: hingerank convert log.json train.bin/ --judgments qrels.txt --missing zero
     """
-    from hingerank.cli.files import in_command_words, open_data, read_options, refusing_one_query
+    from hingerank.cli.files import in_command_words, open_data, read_options
     from hingerank.data.binary import load_binary, save_binary
     from hingerank.data.files import kind_to_read, kind_to_write
     from hingerank.data.letor import read_pieces
@@ -94,8 +125,7 @@ def convert(
         raise ValueError(f"{next(iter(log.given()))} is for feature logs: give --judgments or --clicks")
     if kind == "binary" and source.is_file() and kind_to_read(source) == "text" and not logged:
         about = read_options(rows, "text")
-        what = refusing_one_query(source)
-        with in_command_words(), what, progress(f"converting {source.name}", share=True) as advance:
+        with in_command_words(source), progress(f"converting {source.name}", share=True) as advance:
             pieces = read_pieces(source, missing=rows.missing, dtype=dtype, progress=advance, **about)
             save_binary(pieces, place, overwrite=force)  # in pieces, because the text may be larger than memory
         data = load_binary(place, verify=False)  # it was just written, so it needs no check

@@ -95,7 +95,9 @@ def rerank(
     if parts.features is not None:
         rows = open_data(parts.features, Rows(missing=parts.missing), width, index_base=about.get("index_base"))
     data = join_files(read_run(run, parts.order), rows, how.qrels, parts)
-    _check_parts(ranker, data)
+    for part, options in OPTIONS.items():
+        if part in ranker._needs and any(getattr(query, part) is None for query in data):
+            raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
     found: dict[str, object] = {"method": how.method if how.model is None else str(how.model), "topics": len(data)}
     topics = about.get("topics") or []
     if out.save is not None:
@@ -105,7 +107,13 @@ def rerank(
         known = {"index_base": None if rows is None else rows.index_base, "topics": topics}
         found["saved"] = ranker.save(out.save, known)
     if out.output is not None:
-        _warn_of_training_topics(data, topics)
+        seen = set(topics) & {query.qid for query in data}
+        if seen:
+            warnings.warn(
+                f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are on training "
+                "topics, not on test topics; hingerank compare separates the two",
+                stacklevel=2,
+            )
         with working("reranking"):
             write_run(out.output, ranker.rerank_run(data, how.top), out.tag)
         found["written"] = str(out.output)
@@ -147,24 +155,6 @@ def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, p
     return data
 
 
-def _warn_of_training_topics(data: "DiverseData", topics: list[str]) -> None:
-    """Warn if the run has topics that the model learned from: measures on them are too optimistic."""
-    seen = set(topics) & {query.qid for query in data}
-    if seen:
-        warnings.warn(
-            f"the model learned from {len(seen)} of these {len(data)} topics: measures of this run are on training "
-            "topics, not on test topics; hingerank compare separates the two",
-            stacklevel=2,
-        )
-
-
-def _check_parts(ranker: "DiverseRanker", queries: "DiverseData") -> None:
-    """Raise an error if the run lacks a part that the method needs; the message names the option that gives it."""
-    for part, options in OPTIONS.items():
-        if part in ranker._needs and any(getattr(query, part) is None for query in queries):
-            raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
-
-
 def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
     """Return the ranker, and the metadata of its file if it was saved."""
     from hingerank.diversity.selection import DiverseRanker
@@ -203,24 +193,23 @@ class Topics(TopicParts, kinds=("topics",)):
 
     def folds(self, data: Path, k: int | None, seed: int, rows: Rows) -> list[Any]:
         """Return folds over the topics, with scores of the first stage if there is one."""
+        from hingerank.diversity.trec import read_run
         from hingerank.lab.folds import query_folds
         from hingerank.lab.topics import UNMEASURED
         from hingerank.lab.trec_evaluation import is_run
 
         run = is_run(data)
-        topics = self._of_run(data, rows) if run else self._of_rows(data, rows)
+        if run:
+            found = None if rows.features is None else open_data(Path(rows.features), Rows(missing=rows.missing))
+            topics = join_files(read_run(data), found, self.qrels, self)
+        else:
+            topics = self._of_rows(data, rows)
         folds = query_folds(topics, 5 if k is None else k, seed)
         unmeasured = folds[0].rows.gaps.get(UNMEASURED, 0)  # type: ignore[attr-defined]
         if unmeasured:
             warnings.warn(f"{unmeasured} {UNMEASURED} of the comparison", stacklevel=2)
         first = self.first or ("none" if run else FIRST)
         return folds if first == "none" else _scored(folds, first, seed)
-
-    def _of_run(self, data: Path, how: Rows) -> "DiverseData":
-        from hingerank.diversity.trec import read_run
-
-        rows = None if how.features is None else open_data(Path(how.features), Rows(missing=how.missing))
-        return join_files(read_run(data), rows, self.qrels, self)
 
     def _of_rows(self, data: Path, how: Rows) -> "DiverseData":
         """Return the topics of LETOR data with document ids. The order of a file is not used as relevance."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hingerank.cli.groups import ModelRows, Rows
 from hingerank.cli.output import progress, working
-from hingerank.data.files import TABLES, DataError, endings, kind_to_read, no_such_file
+from hingerank.data.files import DataError, kind_to_read, no_such_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,61 +81,50 @@ def open_data(
     columns : mapping, optional
         Which columns of a table to read if no options name them: further arguments of `read_table_file`.
     """
-    pad = rows.pad if isinstance(rows, ModelRows) else None
+    from hingerank.data.blocks import check_matrix
+    from hingerank.data.read_write import read
+
     if not path.exists():
         raise DataError(no_such_file(path))
-    with in_command_words():
-        of_table = columns if kind_to_read(path) == "table" else NO_COLUMNS
-        data, may_widen = _open(path, rows, dtype, index_base, **of_table)
-        if index_base == 0 and n_features is not None and data.n_features > n_features and may_widen:
-            data, _ = _open(path, rows, dtype, None)  # too many features if the text counts from 0: it counts from 1
-        if may_widen and n_features is not None and data.n_features < n_features:
+    with in_command_words(path):
+        kind = kind_to_read(path)
+        options = read_options(rows, kind)
+        if kind == "table":
+            return read(path, **columns, **options, missing=rows.missing, dtype=dtype)
+        if kind == "binary":
+            data = read(path)
+            return replace(data, X=check_matrix(data.X, "zero")) if rows.missing == "zero" else data
+        options |= {"missing": rows.missing, "dtype": dtype}
+        if kind == "text" and not path.is_file():  # a pipe, which cannot be read twice
+            return read(path, **options, index_base=index_base)
+
+        def open_text(**more: Any) -> "RankingData":
+            if kind != "text":
+                return read(path, **options, **more)
+            with progress(f"reading {path.name}", share=True) as advance:
+                return read(path, **options, **more, progress=advance)
+
+        data = open_text(index_base=index_base)
+        if n_features is None:
+            return data
+        if index_base == 0 and data.n_features > n_features:
+            data = open_text(index_base=None)  # too many features if the text counts from 0: it counts from 1
+        if data.n_features < n_features:
             short = f"{path} has features up to {data.n_features}, but the model has {n_features}"
-            if pad is False:
-                raise DataError(f"{short}: is it the same data? Pass --pad to read the missing features as 0")
-            if pad is None:
+            if not isinstance(rows, ModelRows):
                 warnings.warn(f"{short}: the missing ones are read as 0", stacklevel=2)
-            data, _ = _open(path, rows, dtype, index_base, n_features=n_features)
+            elif not rows.pad:
+                raise DataError(f"{short}: is it the same data? Pass --pad to read the missing features as 0")
+            data = open_text(index_base=index_base, n_features=n_features)
         return data
 
 
 @contextmanager
-def in_command_words() -> Iterator[None]:
-    """Replace the advice in errors of the library, which names Python parameters, by advice that names options."""
-    try:
-        yield
-    except DataError as error:
-        if error.option not in _REMEDIES:
-            raise
-        raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
+def in_command_words(path: Path = Path()) -> Iterator[None]:
+    """Replace the advice in errors of the library, which names Python parameters, by advice that names options.
 
-
-def _open(path: Path, rows: Rows, dtype: str, index_base: int | None, **options: Any) -> tuple["RankingData", bool]:
-    """Return the data, and whether it is text: its number of features may be too small."""
-    from hingerank.data.blocks import check_matrix
-    from hingerank.data.read_write import read
-
-    kind = kind_to_read(path)
-    options |= read_options(rows, kind)
-    options |= {} if kind == "binary" else {"missing": rows.missing, "dtype": dtype}
-    with refusing_one_query(path):
-        if kind == "table":
-            return read(path, **options), False
-        if kind == "binary":
-            data = read(path)
-            return replace(data, X=check_matrix(data.X, "zero")) if rows.missing == "zero" else data, False
-        options["index_base"] = index_base
-        if kind != "text":
-            return read(path, **options), True
-        if not path.is_file():  # a pipe, which cannot be read twice
-            return read(path, **options), False
-        with progress(f"reading {path.name}", share=True) as advance:
-            return read(path, **options, progress=advance), True
-
-
-@contextmanager
-def refusing_one_query(path: Path) -> Iterator[None]:
-    """Turn the warning about data without query ids into an error; --one-query accepts such data."""
+    The warning about data without query ids, at `path`, becomes an error; --one-query accepts such data.
+    """
     from hingerank.data.checks import OneQueryWarning
 
     with warnings.catch_warnings():
@@ -148,6 +137,10 @@ def refusing_one_query(path: Path) -> Iterator[None]:
                 f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into "
                 f"{path.name}.query, or pass --one-query if all rows belong to one query"
             ) from None
+        except DataError as error:
+            if error.option not in _REMEDIES:
+                raise
+            raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
 
 
 @contextmanager
@@ -185,35 +178,6 @@ def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iter
         if kind == "binary" and parts is None:
             parts = len(client.scheduler_info(n_workers=-1)["workers"])
         yield read(path, client, parts=parts, **given)
-
-
-def verify_path(path: Path, rows: Rows) -> str:
-    """Read all of a data set, model or run folder and return what was verified; an error names what is damaged."""
-    from hingerank.data.streams import TextSource
-    from hingerank.data.tables import has_checksums
-    from hingerank.export.model_file import FILE_NAME, is_model, load
-    from hingerank.lab.results import load_arrays, load_results
-
-    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file() or is_model(path):
-        load(path)
-        return "a complete model, its digest is right"
-    if (path / "run.json").is_file():
-        results = load_results(path)
-        for arrays in sorted(path.rglob("*.npz")):
-            load_arrays(arrays)
-        return f"a complete run, the checksums of {len(results.records)} results and of their arrays are right"
-    data, kind = open_data(path, rows), kind_to_read(path)
-    if kind == "binary":
-        return f"{data.n_rows:,} rows, all checksums are right"
-    carried = False
-    if kind == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
-        carried = has_checksums(path)
-    elif path.is_file():  # all compressed text has a checksum
-        with TextSource(path).open() as stream:
-            carried = stream.kind != "plain"
-    return f"{data.n_rows:,} rows read without an error" + (
-        ", all checksums are right" if carried else "; this kind of file carries no checksum"
-    )
 
 
 def check_target(output: str, data: Path, force: bool = False, option: str = "--output") -> None:

@@ -10,7 +10,7 @@ from hingerank.cli.options import command, option, switch, target
 from hingerank.cli.output import answer, console, note, print_json, print_table
 
 if TYPE_CHECKING:
-    from hingerank.papers import Outcome, PaperTable, Place
+    from hingerank.papers import Outcome
 
 
 @command
@@ -42,13 +42,15 @@ def reproduce(
     Example: hingerank reproduce lai2013-table2
     """
     from hingerank.lab.progress import LiveBoard
-    from hingerank.papers import TABLES, Place, default_data, find_table, load_outcome, on_set
+    from hingerank.papers import TABLES, Place, default_data, find_table, load_outcome, on_set, reproduce_rows
     from hingerank.papers import reproduce as run_table
     from hingerank.papers.outcome import cost
     from hingerank.problem.torch_design import check_device
 
     if list_tables:
-        _list(json)
+        rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
+        found = [dict(zip(("name", "paper", "title"), line)) for line in rows]
+        answer(json, found, ("Tables of papers to run again", ["name", "paper", "table"], rows))
     elif write_docs:
         _write_page(output, json)
     elif check:
@@ -60,26 +62,22 @@ def reproduce(
         numbers = None if folds is None else _numbers(folds)
         tables = [find_table(name) for name in names]  # before the first one runs, so that wrong names fail at once
         for table in tables if on is None else [on_set(table, on) for table in tables]:
-            typer.echo(cost(table, load_outcome(table, output)), err=True)
+            saved = load_outcome(table, output)
+            typer.echo(cost(table, saved), err=True)
+            if row and saved is None:
+                raise ValueError(f"{output} holds no result of {table.name}: run all of it first, without --row")
             try:
                 with LiveBoard(console(stderr=True)) as board:
                     place = Place(data or default_data(), output / "runs", numbers, board, workers, device)
-                    outcome = run_table(table, place) if not row else _run_rows(table, row, place, output)
+                    outcome = (
+                        reproduce_rows(saved, row, place) if row and saved is not None else run_table(table, place)
+                    )
             except KeyboardInterrupt:
                 note("run the same command again to resume")
                 raise
             if numbers is None:
                 note(f"wrote {outcome.save(output)}")
             _show(outcome, json)
-
-
-def _run_rows(table: "PaperTable", rows: list[str], place: "Place", output: Path) -> "Outcome":
-    from hingerank.papers import load_outcome, reproduce_rows
-
-    saved = load_outcome(table, output)
-    if saved is None:
-        raise ValueError(f"{output} holds no result of {table.name}: run all of it first, without --row")
-    return reproduce_rows(saved, rows, place)
 
 
 def _show(outcome: "Outcome", json: bool) -> None:
@@ -103,14 +101,6 @@ def _show(outcome: "Outcome", json: bool) -> None:
         if outcome.note(k):
             print(outcome.note(k))
     print(outcome.summary())
-
-
-def _list(json: bool) -> None:
-    from hingerank.papers import TABLES
-
-    rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
-    found = [dict(zip(("name", "paper", "title"), row)) for row in rows]
-    answer(json, found, ("Tables of papers to run again", ["name", "paper", "table"], rows))
 
 
 def _write_page(output: Path, json: bool) -> None:
