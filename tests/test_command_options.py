@@ -403,7 +403,7 @@ def test_measures_may_be_given_one_by_one_or_with_commas(call):
 
 
 def test_a_setting_that_was_stopped_has_an_empty_cell_or_null(call, monkeypatch):
-    monkeypatch.setattr("hingerank.search.study.Study._hopeless", lambda self, found, k: set(list(found)[1:]))
+    monkeypatch.setattr("hingerank.search.tuning.Study._hopeless", lambda self, found, k: set(list(found)[1:]))
     line = "tune rows.txt --set C=0.01,0.1 --set scale=standard --folds 3 -o m/"
     status, out, _ = call(line)
     assert status == 0 and "stopped after 2 of 3 folds" in out and "nan" not in out
