@@ -85,7 +85,7 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
     began, w, planes = time.perf_counter(), np.zeros(risk.dimension), Planes(risk.dimension, C)
     risk.search(w)
     for _ in range(max_iter):
-        solution = cutting_plane(risk, risk.dimension, C, w, tol=0.5 * tol, planes=planes)
+        solution = cutting_plane(risk, risk.dimension, C, w, tol=0.5 * tol, max_iter=2000, planes=planes)
         w, trace = solution.w, trace + solution.trace
         risk.search(w)
         value = 0.5 * float(w @ w) + C * risk(w)[0]

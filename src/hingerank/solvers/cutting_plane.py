@@ -8,12 +8,12 @@ constraint: the pairwise hinge here, structured losses elsewhere.
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from hingerank.problem.problem import Problem
-from hingerank.solvers.run import GAP, Callback, Run, Solution, apart
+from hingerank.solvers.run import GAP, Limits, Run, Solution, apart
 
 UNUSED = 30  # a plane without weight for this many iterations is dropped
 
@@ -24,11 +24,8 @@ def cutting_plane(
     C: float,
     w: np.ndarray | None = None,
     *,
-    tol: float = 1e-3,
-    max_iter: int = 2000,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
     planes: "Planes | None" = None,
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Minimise f = ½‖w‖² + C·R(w) until f - lower bound, relative to gain and objective (solvers/run.py), is at
     most tol. oracle(w) -> R(w), a subgradient of R at w.
@@ -40,7 +37,8 @@ def cutting_plane(
     >>> round(float(cutting_plane(risk, 1, C=10.0, tol=1e-9).w[0]), 6)
     1.0
     """
-    run = Run("gap", tol, max_iter - 1, max_seconds, callback)
+    run = Run("gap", **limits)
+    run.max_iter -= 1  # the first entry is an iteration
     w = np.zeros(dimension) if w is None else np.array(w, np.float64)
     planes, best, bound, own = planes or Planes(dimension, C), (np.inf, w), 0.0, (np.inf, np.inf, w, 0.0)
     if w.any():
@@ -55,7 +53,7 @@ def cutting_plane(
         best = min(best, (value, w), key=lambda pair: pair[0])
         own = min(own, (0.5 * float((w - v) @ (w - v)), value, w, 0.5 * float(v @ v)), key=lambda known: known[0])
         planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
-        w, lower = planes.minimise(1e-3 * tol, max(run.origin - bound, own[3]))
+        w, lower = planes.minimise(1e-3 * run.tol, max(run.origin - bound, own[3]))
         bound = max(bound, lower)
         between = apart(best[0], bound)
         gap, answer = run.relative(between, best[0]), best
@@ -68,9 +66,9 @@ def cutting_plane(
     return run.solution(GAP, answer[1], answer[0], iteration, lower_bound=bound)
 
 
-def cutting_planes(problem: Problem, w: np.ndarray | None = None, **options: Any) -> Solution:
-    """Minimise ½‖w‖² + C · loss by planes below the loss; options as in `cutting_plane`."""
-    return cutting_plane(problem.risk, problem.dimension, problem.C, w, **options)
+def cutting_planes(problem: Problem, w: np.ndarray | None = None, **limits: Unpack[Limits]) -> Solution:
+    """Minimise ½‖w‖² + C · loss by planes below the loss."""
+    return cutting_plane(problem.risk, problem.dimension, problem.C, w, **limits)
 
 
 class Planes:

@@ -6,35 +6,29 @@ which bounded weights are 0; over the others the objective is smooth, and Newton
 from the gradient that both need.
 """
 
+from typing import Unpack
+
 import numpy as np
 
 from hingerank.arrays import Vector
 from hingerank.problem.problem import Point
 from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.newton import conjugate_gradients
-from hingerank.solvers.run import GAP, Callback, Run, Solution
+from hingerank.solvers.run import GAP, Limits, Run, Solution
 
 ROUGH, FEW = 1e-2, 8  # gap to which samples are solved, and halvings of a Newton step before it is abandoned
 ENOUGH = 1e-4  # fraction of the predicted decrease that a step must achieve
 
 
-def grouped_newton(
-    problem: GroupedProblem,
-    w: Vector = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 200,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-) -> Solution:
+def grouped_newton(problem: GroupedProblem, w: Vector = None, **limits: Unpack[Limits]) -> Solution:
     """Minimise until the gap relative to gain and objective (solvers/run.py) is at most tol; w: start, or 0."""
-    run = Run("gap", tol, max_iter, max_seconds, callback)
+    run = Run("gap", **limits)
     run.origin = problem.origin()
     start = np.zeros(problem.dimension) if w is None else problem.structure.allowed(np.asarray(w, np.float64))
     if not start.any():
         for sample in problem.samples():
             assert isinstance(sample, GroupedProblem)
-            rough = Run("gap", ROUGH, 20, max_seconds - run.seconds)
+            rough = Run("gap", ROUGH, 20, run.max_seconds - run.seconds)
             rough.origin = run.origin  # a sample's loss is scaled up to that of all queries
             start = _minimise(sample, start, rough).w
     point = _minimise(problem, start, run)

@@ -9,6 +9,7 @@ which falls as u²: moderate widths suffice.
 """
 
 from itertools import count
+from typing import Unpack
 
 import numpy as np
 
@@ -16,24 +17,16 @@ from hingerank.arrays import Vector
 from hingerank.problem.hinge import Bounds, HingeProblem, PairDual, RoundedHinge
 from hingerank.problem.problem import Point, Problem
 from hingerank.solvers.newton import TangentGap, newton_from, solve_samples
-from hingerank.solvers.run import GAP, Callback, Entry, Run, Solution, apart
+from hingerank.solvers.run import GAP, Entry, Limits, Run, Solution, apart
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 EPOCHS_OF_A_SUM = 20  # w is recomputed after this many epochs, so that rounding does not accumulate
 
 
-def smoothing(
-    problem: HingeProblem,
-    w: Vector = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 200,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-) -> Solution:
+def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits]) -> Solution:
     """Minimise ½‖w‖² + C sum weight · max(0, m - t) until value - lower bound, relative to gain and
     objective (solvers/run.py), is at most tol."""
-    run = Run("gap", tol, max_iter, max_seconds, callback)
+    run = Run("gap", **limits)
     gap = _Gap(run)
     width, smooth = FIRST_WIDTH, _WatchedHinge(problem, FIRST_WIDTH, gap)
     samples = smooth.samples()
@@ -49,11 +42,11 @@ def smoothing(
         point = origin if start is None else smooth.at(start)
     while True:
         model = samples[-1] if samples else None
-        rounded = Run("gradient", 1e-13, callback=gap.enough)
+        rounded = Run("gradient", 1e-13, np.inf, callback=gap.enough)
         point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
         if run.status:
             break
-        width *= float(np.clip(np.sqrt(0.3 * tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
+        width *= float(np.clip(np.sqrt(0.3 * run.tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
         if not width >= NARROWEST:  # also if sums overflow
             run.status = "stalled"
             break
@@ -128,24 +121,17 @@ class _WatchedHinge(RoundedHinge, TangentGap):
 
 
 def dual_coordinate_descent(
-    problem: Problem,
-    w: np.ndarray | None = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-    seed: int = 0,
+    problem: Problem, w: np.ndarray | None = None, *, seed: int = 0, **limits: Unpack[Limits]
 ) -> Solution:
     """Maximise the dual of ½‖w‖² + C sum weight · max(0, m - t) until value at w - dual value, relative to gain and
     objective (solvers/run.py), is at most tol.
 
     w = sum a_k (x_i - x_j) exactly; the multipliers a and their pairs are in `extra`.
     """
-    run, rng = Run("gap", tol, max_iter, max_seconds, callback), np.random.default_rng(seed)
+    run, rng = Run("gap", **limits), np.random.default_rng(seed)
     dual = PairDual(problem)
     run.origin = dual.origin()
-    start = smoothing(problem, w, tol=0.5 * tol, max_iter=1000, max_seconds=max_seconds)
+    start = smoothing(problem, w, tol=0.5 * run.tol, max_seconds=run.max_seconds)
     a = dual.multipliers(start.extra["latest"], start.extra["width"])
     w = dual.weights(a)
     for epoch in count():

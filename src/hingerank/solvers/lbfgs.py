@@ -1,13 +1,13 @@
 """SciPy's L-BFGS with the trace, limits and certificate of every other solver."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import scipy.optimize
 
 from hingerank.kernels.threads import serial_blas
-from hingerank.solvers.run import STATIONARY, Callback, Run, Solution
+from hingerank.solvers.run import STATIONARY, Limits, Run, Solution
 
 CALLS = 4  # evaluations allowed per iteration, on average
 
@@ -17,17 +17,14 @@ def lbfgs(
     w: np.ndarray,
     *,
     measure: Callable[[np.ndarray], float] | None = None,
-    tol: float = 1e-3,
-    max_iter: int = 500,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Descend from w until the gradient's norm is at most tol times that at w, or measure(gradient) at most tol.
 
     at: w -> (value, gradient), of any differentiable function; if it is not convex the result is a stationary point.
     measure: gradient at the last evaluated point -> how stationary that is.
     """
-    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    run = Run("gradient", **limits)
     scale, reached = 0.0, (np.inf, w, np.inf)  # value, w and gradient norm of the last iterate
 
     def evaluate(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -51,7 +48,7 @@ def lbfgs(
     except StopIteration:
         pass
     else:
-        options = {"maxiter": max_iter + 1, "maxfun": CALLS * (max_iter + 1), "ftol": 0.0, "gtol": 0.0}
+        options = {"maxiter": run.max_iter + 1, "maxfun": CALLS * (run.max_iter + 1), "ftol": 0.0, "gtol": 0.0}
         with serial_blas():  # its matrices are tiny: BLAS threads would only wait for each other
             found = scipy.optimize.minimize(evaluate, w, jac=True, method="L-BFGS-B", callback=step, options=options)
         nit = int(found.nit)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Unpack
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from hingerank.kernels.threads import serial_blas
 from hingerank.problem.multipliers import FactorizedDual, FactorModel, RegularizedDual, Response
 from hingerank.solvers.hinge import smoothing
 from hingerank.solvers.newton import newton, newton_from
-from hingerank.solvers.run import GAP, STATIONARY, Callback, Entry, Run, Solution
+from hingerank.solvers.run import GAP, STATIONARY, Entry, Limits, Run, Solution
 
 LONGER, SHORTER = 1.1, 0.5  # factors of the extrapolation after success and failure
 GOOD, POOR = 0.7, 0.3  # fractions of the predicted decrease above which ρ falls, below which it rises
@@ -45,19 +46,16 @@ def factor_descent(
     V: np.ndarray,
     rng: np.random.Generator,
     *,
-    tol: float = 1e-3,
-    max_iter: int = 500,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 20,
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Minimise from V until the projected gradient's norm is at most tol times that of the linear part alone.
 
     rng: for the order of the queries. validate: w -> a score; the epoch with the best score is kept, and `patience`
     epochs without a better one end the descent. The solution's w is w(V), and V itself is in ``extra["V"]``.
     """
-    run, patience = Run("gradient", tol, max_iter, max_seconds, callback), whole("patience", patience, 0)
+    run, patience = Run("gradient", **limits), whole("patience", patience, 0)
     w, total = problem.weights(V)
     down = min(1.0, total / max(float(w @ w), 1e-300))  # best multiple of the start, which may be far off at a large C
     V, w, total = np.sqrt(down) * V, down * w, down * total
@@ -70,7 +68,7 @@ def factor_descent(
             found["validation"], since = validate(w), since + 1
             if found["validation"] > best[0]:
                 best, since = (found["validation"], V.copy(), value, epoch + 1), 1
-        relative = problem.stationarity(V, w) if relative <= tol else relative
+        relative = problem.stationarity(V, w) if relative <= run.tol else relative
         if run.stops(iteration=epoch, value=value, gradient=relative, **found) or since > patience:
             break
         problem.ahead(V, last, stride, spare)
@@ -86,7 +84,7 @@ def factor_descent(
     if best[3]:
         _, V, value, length = best
     del run.trace[length:]
-    if validate is not None and run.trace[-1]["gradient"] > tol:
+    if validate is not None and run.trace[-1]["gradient"] > run.tol:
         run.status = "validation"
     w = problem.weights(V)[0]
     return run.solution(STATIONARY, w, value, length - 1, V=V)
@@ -99,17 +97,10 @@ def affordable(problem: FactorizedDual) -> bool:
 
 
 def factor_newton(
-    problem: FactorizedDual,
-    V: np.ndarray,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 500,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-    before: Solution | None = None,
+    problem: FactorizedDual, V: np.ndarray, *, before: Solution | None = None, **limits: Unpack[Limits]
 ) -> Solution:
     """As `factor_descent`; before: the solution of the solver that computed V, whose iterations and seconds count."""
-    run = Run("gradient", tol, max_iter, max_seconds, callback)
+    run = Run("gradient", **limits)
     X = problem.design.matrix[problem.preferences.row_at]  # in the order of V's columns
     rows = np.ascontiguousarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
     w, total = problem.weights(V)
@@ -222,16 +213,9 @@ def _ended(run: Run, kind: str, w: np.ndarray, tol: float, last: Entry, **extra:
     return run.solution(kind, w, last["value"], len(run.trace) - 1, **extra)
 
 
-def shrinkage(
-    problem: RegularizedDual,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 200,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-) -> Solution:
+def shrinkage(problem: RegularizedDual, **limits: Unpack[Limits]) -> Solution:
     """Minimise until the duality gap relative to the value is at most tol; the problem stores a and A."""
-    run = Run("gap", tol, max_iter, max_seconds, callback)
+    run = Run("gap", **limits)
     run.origin = 0.0  # at a = 0, A = 0
     if problem.width:
         problem.begin(newton(problem.plain(), tol=1e-4).w, problem.width)

@@ -13,7 +13,7 @@ pair weights follow the ranking: the fixed points of LambdaRank.
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 import scipy.linalg
@@ -21,7 +21,7 @@ import scipy.linalg
 from hingerank.arrays import Facts, Vector
 from hingerank.problem.least_squares import LeastSquaresProblem
 from hingerank.problem.problem import Objective, Point, Problem
-from hingerank.solvers.run import GAP, ROUNDING, STATIONARY, Callback, Run, Solution, relative
+from hingerank.solvers.run import GAP, ROUNDING, STATIONARY, Limits, Run, Solution, relative
 
 # fractions of the predicted decrease: below ACCEPT a step is refused, below POOR the trust region shrinks
 ACCEPT, POOR = 1e-4, 0.25
@@ -81,22 +81,13 @@ class Recycled:
         self.scale = max(self.scale, curvature / float(product @ scaled))
 
 
-def newton(
-    objective: Objective,
-    w: Vector = None,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 100,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-) -> Solution:
+def newton(objective: Objective, w: Vector = None, **limits: Unpack[Limits]) -> Solution:
     """Minimise a once differentiable f until its duality gap, relative to gain and objective (solvers/run.py), is
     at most tol.
 
-    w: start, default 0. callback: called with each entry of the trace; return True to stop. If f is not convex, the
-    certificate measures stationarity (see Objective.gap).
+    w: start, default 0. If f is not convex, the certificate measures stationarity (see Objective.gap).
     """
-    run = Run("gap", tol, max_iter, max_seconds, callback)
+    run = Run("gap", **limits)
     samples, zero, inverse = objective.samples(), np.zeros(objective.dimension), None
     if samples:  # the whole objective is first evaluated at their solution; the gradient at 0 only sets the unit
         scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
@@ -338,21 +329,10 @@ def try_step(objective: Objective, point: Point, step: Vector, forecast: float, 
     return point, radius
 
 
-def closed_form(
-    problem: LeastSquaresProblem,
-    w: np.ndarray | None = None,
-    *,
-    tol: float = 1e-6,
-    max_iter: int = 5,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
-) -> Solution:
-    """Minimise a quadratic f by one Newton step w <- w - H⁻¹ g(w), repeated only to correct rounding.
-
-    w: ignored, since the result does not depend on a start. tol, max_iter: until the relative gap (solvers/run.py) is
-    at most tol.
-    """
-    run = Run("gap", tol, max_iter, max_seconds, callback)
+def closed_form(problem: LeastSquaresProblem, w: np.ndarray | None = None, **limits: Unpack[Limits]) -> Solution:
+    """Minimise a quadratic f by one Newton step w <- w - H⁻¹ g(w), repeated only to correct rounding, until the
+    relative gap (solvers/run.py) is at most tol; w is ignored, since the result does not depend on a start."""
+    run = Run("gap", **limits)
     point = problem.at(np.zeros(problem.dimension))
     scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
     for iteration in count():
@@ -369,14 +349,7 @@ def closed_form(
 
 
 def reranking(
-    problem: Problem,
-    w: np.ndarray,
-    *,
-    rank: Callable[[np.ndarray], None],
-    tol: float = 1e-3,
-    max_iter: int = 200,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
+    problem: Problem, w: np.ndarray, *, rank: Callable[[np.ndarray], None], **limits: Unpack[Limits]
 ) -> Solution:
     """Search for a w that minimises the problem whose weights come from the ranking by w itself.
 
@@ -385,7 +358,7 @@ def reranking(
     fixed point. There need not be one, since weights jump where two rows swap ranks; steps then shrink as 1/k and
     settle in between.
     """
-    run, radius = Run("gap", tol, max_iter, max_seconds, callback), np.inf
+    run, radius = Run("gap", **limits), np.inf
     for iteration in count():
         rank(w)
         point = problem.at(w)

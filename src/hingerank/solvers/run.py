@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from numbers import Real
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,15 @@ ROUNDING = 1e-14  # relative error of a value that is a sum over many pairs
 LITTLE = 0.01  # fraction of the value at 0: a fit that gains less because of its penalty has learned next to nothing
 Entry = dict[str, Any]  # of a trace: the figures of one iteration
 Callback = Callable[[Entry], object] | None  # called with each entry; return True to stop
+
+
+class Limits(TypedDict, total=False):
+    """When a solver stops, as every solver takes it and hands it to its `Run`."""
+
+    tol: float
+    max_iter: float
+    max_seconds: float
+    callback: Callback
 
 
 @dataclass(frozen=True)
@@ -153,8 +162,8 @@ class Run:
     def __init__(
         self,
         measured: str,
-        tol: float,
-        max_iter: float = np.inf,
+        tol: float = 1e-3,
+        max_iter: float = 1000,
         max_seconds: float = np.inf,
         callback: Callback = None,
     ):

@@ -21,15 +21,14 @@ With every = 1 and no threshold that is proximal gradient descent on loss(w) + g
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from hingerank.arrays import Facts
 from hingerank.kernels.rows import dot
 from hingerank.problem.problem import SMALLEST, RowsDesign
 from hingerank.problem.sparse import ScorePoint, SingleColumns, SparseProblem
-from hingerank.solvers.run import ABSOLUTE_GAP, GAP, Callback, Run, Solution
+from hingerank.solvers.run import ABSOLUTE_GAP, GAP, Limits, Run, Solution
 from hingerank.structures import L1Ball, L1Norm, SparseStructure
 
 MOST_TRIALS = 60  # of a line search
@@ -153,13 +152,10 @@ def proximal_newton(
     problem: SparseProblem,
     w: np.ndarray | None = None,
     *,
-    tol: float = 1e-3,
     min_iter: int = 0,
-    max_iter: int = 1000,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
     working: WorkingSet | None = None,
     approach: Sequence[SparseProblem] = (),
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Minimise loss(X w) + structure(w) until the duality gap relative to gain and objective (solvers/run.py) is at
     most tol.
@@ -168,20 +164,20 @@ def proximal_newton(
     approach: easier problems to solve roughly first, each from the one before, so that few weights are ever nonzero.
     min_iter: steps to take even from a start that is good enough, so that a path is smooth.
     """
-    run, structure = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
+    run, structure = Run("gap", **limits), problem.structure
     run.origin = problem.origin()
     w = np.zeros(problem.dimension) if w is None else np.array(w, np.float64)
     working = WorkingSet(problem) if working is None else working
     done = 0
     for easier in approach:
-        limits: Facts = {"max_iter": min(max_iter, 50), "max_seconds": max_seconds - run.seconds}
-        found = proximal_newton(easier, w, tol=max(tol, ROUGH), working=working, **limits)
+        most, left = min(run.max_iter, 50), run.max_seconds - run.seconds
+        found = proximal_newton(easier, w, working=working, tol=max(run.tol, ROUGH), max_iter=most, max_seconds=left)
         w, done = found.w, done + found.certificate.n_iter
     point, before = problem.at(working.scores(problem, w)), np.inf
     for iteration in count():
         g = problem.back(point.gradient)
         gap = gap_of(structure, run, point.value, g, w)
-        if gap <= tol and iteration:  # from scores that were updated: certify by recomputed ones
+        if gap <= run.tol and iteration:  # from scores that were updated: certify by recomputed ones
             point = problem.at(working.scores(problem, w))
             g = problem.back(point.gradient)
             gap = gap_of(structure, run, point.value, g, w)
@@ -192,7 +188,7 @@ def proximal_newton(
         working.choose(problem, structure.violation(g, w), w)
         moved = _step(problem, point, g, w, working, better=gap > PAYING * before)
         if moved is None:
-            run.status = "converged" if gap <= tol else "stalled"
+            run.status = "converged" if gap <= run.tol else "stalled"
             break
         point, before = moved, gap
     return run.solution(GAP, w, value, done + iteration, working=working, C=problem.C)
@@ -273,10 +269,7 @@ def frank_wolfe(
     variant: str = "classic",
     step: str = "exact",
     absolute: bool = False,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Minimise loss(X w) over the ball until the duality gap <g, w> + radius ‖g‖_∞, relative to gain and
     objective (solvers/run.py), is at most tol.
@@ -285,7 +278,7 @@ def frank_wolfe(
     "closed-form" (minimises the quadratic upper bound that counts every pair as active); absolute: tol bounds the gap
     itself.
     """
-    run, ball = Run("gap", tol, max_iter, max_seconds, callback), problem.structure
+    run, ball = Run("gap", **limits), problem.structure
     if not isinstance(ball, L1Ball):
         raise ValueError("Frank-Wolfe moves between the corners of a ball: the structure must be an L1Ball")
     run.origin = problem.origin()
@@ -301,7 +294,7 @@ def frank_wolfe(
     for iteration in count():
         g = problem.back(point.gradient)
         gap, selected = measure(point.value, g, w), int(np.count_nonzero(w))
-        if gap <= tol and iteration:  # from scores that were updated many times: certify by recomputed ones
+        if gap <= run.tol and iteration:  # from scores that were updated many times: certify by recomputed ones
             point = problem.at(columns.scores(w))
             g = problem.back(point.gradient)
             gap = measure(point.value, g, w)
@@ -391,14 +384,11 @@ def truncated_gradient(
     gravity: float = 1.0,
     every: int = 1,
     threshold: float = np.inf,
-    tol: float = 1e-3,
-    max_iter: int = 1000,
-    max_seconds: float = np.inf,
-    callback: Callback = None,
+    **limits: Unpack[Limits],
 ) -> Solution:
     """Descend until certify(run, loss, gradient, w) ≤ tol. at(w) -> loss, gradient; kind: what `certify` measures;
     origin: the value at w = 0, if `certify` needs it."""
-    run, norm = Run("gap", tol, max_iter, max_seconds, callback), L1Norm()
+    run, norm = Run("gap", **limits), L1Norm()
     run.origin = origin
     w = np.array(w, np.float64)
     for iteration in count():
