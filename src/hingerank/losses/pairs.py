@@ -325,10 +325,6 @@ def check_loss(loss: Loss, *, curvature: bool = True, seed: int = 0) -> None:
                 f"{loss.name} has convex=True, but v·curvature(v) is {float(v @ found):.3g}, below 0: set convex=False "
                 "or correct the curvature"
             )
-    _check_queries(loss, s, preferences, here)
-
-
-def _check_queries(loss: Loss, s: np.ndarray, preferences: GradedPreferences, here: LossAt) -> None:
     moved = s.copy()
     moved[:5] = 1.0 - 2.0 * moved[:5]
     there = _at(loss, moved, preferences).gradient

@@ -45,21 +45,12 @@ class WeightedWinners(QueryPreferences):
         assert u is not None
         super().__init__(u, offsets, query_weight, pair_weight)
         self.item_weight, self.pairs_differ, self._weighted = None, pair_weight != "uniform", True
-        self.tree = self._grow()
-        factor = np.ones(self.n_queries) if self.query_weight is None else self.query_weight
-        if pair_weight == "query":
-            totals = self.weight_per_query
-            factor = factor / np.where(totals > 0, totals, 1.0)
-        if self.pairs_differ or self.query_weight is not None:
-            self.tree = self.tree._replace(scale=np.repeat(factor, np.diff(self.tree.node_start)))
-
-    def _grow(self) -> GradeTree:
-        """A tree with the winners last in every query: a node of others against winners, and one of winners only."""
-        u, offsets, wins = self.y, self.offsets, (self.y > 0).astype(np.float64)
+        # the winners come last in every query: a node of others against winners, and one of winners only
+        wins = (u > 0).astype(np.float64)
         perm, kinds = np.empty(len(u), np.int32), np.zeros(self.n_queries, np.int64)
-        run_shards(lambda ab: sort_by_grade(wins, offsets, *ab, perm, kinds), self.shards)
-        before = np.concatenate(([0.0], np.cumsum(wins)))[offsets].astype(np.int64)
-        begin, end = offsets[:-1], offsets[1:]
+        run_shards(lambda ab: sort_by_grade(wins, self.offsets, *ab, perm, kinds), self.shards)
+        before = np.concatenate(([0.0], np.cumsum(wins)))[self.offsets].astype(np.int64)
+        begin, end = self.offsets[:-1], self.offsets[1:]
         first = end - np.diff(before)  # first position of the winners
         mixed, several = (begin < first) & (first < end), end - first > 1
         node_start, leaf_start = (np.concatenate(([0], np.cumsum(k))) for k in (mixed.astype(int) + several, kinds))
@@ -70,11 +61,16 @@ class WeightedWinners(QueryPreferences):
         leaf[leaf_start[:-1][kinds > 0]] = begin[kinds > 0]
         leaf[leaf_start[1:][mixed] - 1] = first[mixed]
         size = node[:, 1] - node[:, 0] + node[:, 3] - node[:, 2]
-        by_position = u[np.repeat(begin, end - begin) + perm]
-        return GradeTree(
-            offsets, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, np.ones(len(node)),
-            by_position, np.ones(len(u)), False, int((end - begin).max(initial=0)),
+        self.tree = GradeTree(
+            self.offsets, perm, leaf_start, leaf, node_start, node, np.cumsum(size) - size, np.ones(len(node)),
+            u[np.repeat(begin, end - begin) + perm], np.ones(len(u)), False, int((end - begin).max(initial=0)),
         )  # fmt: skip
+        factor = np.ones(self.n_queries) if self.query_weight is None else self.query_weight
+        if pair_weight == "query":
+            totals = self.weight_per_query
+            factor = factor / np.where(totals > 0, totals, 1.0)
+        if self.pairs_differ or self.query_weight is not None:
+            self.tree = self.tree._replace(scale=np.repeat(factor, np.diff(node_start)))
 
     def targets(self) -> tuple[Floats, Floats]:
         """log u of every row, very low where u = 0; and every query's sum of u, times the query's weight."""

@@ -117,14 +117,14 @@ class StreamedDesign(Design):
 
     def block(self, a: int, b: int) -> Block:
         """Rows a:b, for products with them."""
-        return self._block(a, b) if self.centre is None else CentredBlock(self._block(a, b), self.centre)
-
-    def _block(self, a: int, b: int) -> Block:
         view = self.source
+        block: Block
         if isinstance(view, RowsView) and view.offsets is not None and not view.sparse:
             first, last = np.searchsorted(view.offsets, [a, b])
-            return QueryScaledBlock(view.raw(slice(a, b)), view.offsets[first : last + 1] - a, view.scaler)
-        return Block(view.block(a, b))
+            block = QueryScaledBlock(view.raw(slice(a, b)), view.offsets[first : last + 1] - a, view.scaler)
+        else:
+            block = Block(view.block(a, b))
+        return block if self.centre is None else CentredBlock(block, self.centre)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
@@ -204,23 +204,19 @@ class StreamedPass(BlockPass, WindowPass):
         return [[(a, b) for a, b in blocks if start[a] < start[b]] for blocks in shards]
 
     def every(self, stride: int) -> Pass:
-        """The pass over every stride-th query, whose rows are computed once and stored if they are few."""
-        part, rows = self.graded.every(stride)
-        if len(rows) * self.design.shape[1] * 8 > SAMPLE_BYTES:
-            return self._every(stride)
-        source, offsets = self.design.source, self.offsets
-        with serial_blas(), scattered(source.X):
-            blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in range(0, len(offsets) - 1, stride)]
-        matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-        return RowsDesign(matrix).sweep(self.loss, part)
-
-    def _every(self, stride: int) -> "StreamedPass":
-        """The pass over every stride-th query, each a block of its own, with windows in the same memory."""
+        """The pass over every stride-th query: if they have few rows, these are computed once and stored; otherwise
+        each query is a block of its own, with windows in the same memory."""
+        queries, offsets, source = range(0, len(self.offsets) - 1, stride), self.offsets, self.design.source
+        preferences, rows = self.graded.every(stride)
+        if len(rows) * self.design.shape[1] * 8 <= SAMPLE_BYTES:
+            with serial_blas(), scattered(source.X):
+                blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in queries]
+            matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+            return RowsDesign(matrix).sweep(self.loss, preferences)
         _, part = self.state, copy(self)  # create the state before it is shared
         part.latest = None
-        queries = [(q, q + 1) for q in range(0, len(self.offsets) - 1, stride)]
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
-        part.shards = self._with_pairs([queries[a:b] for a, b in pairwise(edges)])
+        part.shards = self._with_pairs([[(q, q + 1) for q in queries[a:b]] for a, b in pairwise(edges)])
         return part
 
     def at(self, w: np.ndarray) -> Point:

@@ -58,23 +58,17 @@ def check_device(device: str) -> Device:
 
 def check_room(device: Device, size: float, what: str) -> None:
     """Raise a ValueError, which says what needs the memory, unless this many bytes are free on the device."""
-    free = free_bytes(device)
+    import torch
+
+    free = float("inf")
+    if device.type == "cuda":  # or cached by PyTorch for later use
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free = float(torch.cuda.mem_get_info(device)[0] + cached)
     if size > free:
         raise ValueError(
             f"{what} take {size / 1e9:.1f} GB on device {str(device)!r}, which has {free / 1e9:.1f} GB left: fit with "
             "device='cpu', or a part of the rows"
         )
-
-
-def free_bytes(device: Device) -> float:
-    """Bytes that are free on the device, or cached by PyTorch for later use."""
-    import torch
-
-    if device.type != "cuda":
-        return float("inf")
-    return float(
-        torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    )
 
 
 class TorchGram(OnDevice, GramMatrix):
@@ -142,9 +136,7 @@ class TorchGram(OnDevice, GramMatrix):
     def sweep(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], LossAt | Swept]:
         if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
             return partial(sweep, loss, self.slots(preferences))
-        return self._swept_here(loss, preferences)
 
-    def _swept_here(self, loss: Loss, preferences: Preferences) -> Callable[[Tensor], LossAt]:
         def at(s: Tensor) -> LossAt:
             found = loss.at(self.home(s), preferences)
             there: Tensor = {name: self.away(getattr(found, name)) for name in ("gradient", "diagonal")}
@@ -188,7 +180,7 @@ class TorchDesign(DeviceDesign):
 
     def home(self, z: Tensor) -> np.ndarray:
         g = z.float() @ self.tensor
-        return _home(g if self.mixing is None else g @ self.mixing)
+        return np.asarray((g if self.mixing is None else g @ self.mixing).double().cpu())
 
 
 def evaluate(kernel: Kernel, X: Matrix, right: Tensor, device: Device) -> Tensor:
@@ -232,10 +224,6 @@ def _away(v: np.ndarray, like: Tensor) -> Tensor:
     import torch
 
     return torch.as_tensor(np.ascontiguousarray(v, np.float64), device=like.device).float()
-
-
-def _home(t: Tensor) -> np.ndarray:
-    return np.asarray(t.double().cpu())
 
 
 class TorchBins(DeviceDesign):

@@ -209,13 +209,8 @@ class TorchPass(PlainPass):
 
     def at(self, w: np.ndarray) -> Point:
         design, here = self.there, sweep(self.windows, self.slots, self.there.away(w))
-        return Point(
-            w,
-            here.value,
-            design.home(here.gradient),
-            lambda v: design.home(here.curvature(design.away(v))),
-            here.moments,
-        )
+        gradient = design.home(here.gradient)
+        return Point(w, here.value, gradient, lambda v: design.home(here.curvature(design.away(v))), here.moments)
 
     def degrees(self, w: np.ndarray) -> np.ndarray:
         return np.asarray(sweep(self.windows, self.slots, self.there.away(w)).diagonal().cpu())

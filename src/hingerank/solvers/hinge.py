@@ -27,8 +27,7 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
     """Minimise ½‖w‖² + C sum weight · max(0, m - t) until value - lower bound, relative to gain and
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", **limits)
-    gap = _Gap(run)
-    width, smooth = FIRST_WIDTH, _WatchedHinge(problem, FIRST_WIDTH, gap)
+    width, smooth = FIRST_WIDTH, WatchedHinge(problem, FIRST_WIDTH, run)
     samples = smooth.samples()
     zero, inverse = np.zeros(problem.dimension), None
     start = None if w is None or not np.any(w) else w
@@ -38,40 +37,44 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
         point = smooth.at(start)
     else:
         origin = smooth.at(zero)
-        scale, run.origin = float(np.linalg.norm(origin.gradient)), gap.primal
+        scale, run.origin = float(np.linalg.norm(origin.gradient)), smooth.primal
         point = origin if start is None else smooth.at(start)
     while True:
         model = samples[-1] if samples else None
-        rounded = Run("gradient", 1e-13, np.inf, callback=gap.enough)
+        rounded = Run("gradient", 1e-13, np.inf, callback=smooth.enough)
         point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
         if run.status:
             break
-        width *= float(np.clip(np.sqrt(0.3 * run.tol * gap.size / max(gap.kink, 1e-300)), 0.1, 0.5))
+        width *= float(np.clip(np.sqrt(0.3 * run.tol * smooth.size / max(smooth.kink, 1e-300)), 0.1, 0.5))
         if not width >= NARROWEST:  # also if sums overflow
             run.status = "stalled"
             break
         smooth.narrow(width)
         samples, point = smooth.samples(), smooth.at(point.w)
-    extra = {"lower_bound": gap.dual, "latest": point.w, "width": width, "best_dual": gap.best_dual}
-    w, value = gap.answer
+    extra = {"lower_bound": smooth.dual, "latest": point.w, "width": width, "best_dual": smooth.best_dual}
+    w, value = smooth.answer
     return run.solution(GAP, w, value, len(run.trace), **extra)
 
 
-class _Gap:
-    """The best value and the best lower bound so far, the point with the smallest gap of its own, and what the current
-    width can still achieve."""
+class WatchedHinge(RoundedHinge, TangentGap):
+    """A rounded hinge that keeps of all points evaluated the best value and the best lower bound, the point with the
+    smallest gap of its own, and what the current width can still achieve."""
 
-    def __init__(self, run: Run):
-        self.run, self.answer = run, (np.empty(0), np.inf)
-        self.best_w, self.best_dual = np.empty(0), None
+    def __init__(self, problem: HingeProblem, width: float, run: Run):
+        super().__init__(problem, width)
+        self.run, self.answer, self.best_w = run, (np.empty(0), np.inf), np.empty(0)
         self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
+        self.best_dual: Point | None = None
         self.own: tuple[Vector, Bounds] | None = None  # weights with the smallest gap of their own
         self.kink = self.here = np.inf  # the part of the gap caused by the width; the gap at the latest point
 
-    best_dual: Point | None
+    def at(self, w: Vector) -> Point:
+        point = super().at(w)
+        self.record(point, self.bounds(point))
+        return point
 
-    def see(self, point: Point, bounds: Bounds) -> None:
-        """Record the bounds of a point."""
+    def record(self, point: Point, bounds: Bounds) -> None:
+        """Keep the bounds of a point."""
         self.kink, self.here = bounds.kink, bounds.gap
         if bounds.lower > self.dual:
             self.dual, self.best_dual, self.least = bounds.lower, point, bounds.least
@@ -97,26 +100,13 @@ class _Gap:
         stops = run.stops(iteration=len(run.trace), value=self.answer[1], lower_bound=self.dual, gap=gap)
         return stops or (not narrow_enough and self.here <= 2 * self.kink)
 
-
-class _WatchedHinge(RoundedHinge, TangentGap):
-    """A rounded hinge whose every evaluation is recorded in the gap."""
-
-    def __init__(self, problem: HingeProblem, width: float, watch: _Gap):
-        super().__init__(problem, width)
-        self.watch = watch
-
-    def at(self, w: Vector) -> Point:
-        point = super().at(w)
-        self.watch.see(point, self.bounds(point))
-        return point
-
     def may_suffice(self, point: Point, gap: float) -> bool:
-        return gap <= max(self.watch.kink, 0.5 * self.watch.run.tol * self.watch.size)
+        return gap <= max(self.kink, 0.5 * self.run.tol * self.size)
 
     def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
         bounds = self.bounds_by_tangents(point, here, there, r)
-        self.watch.see(point, bounds)
-        needed = max(2 * bounds.kink, self.watch.run.tol * self.watch.size)
+        self.record(point, bounds)
+        needed = max(2 * bounds.kink, self.run.tol * self.size)
         return np.inf, 0.0 if bounds.gap <= needed else needed - bounds.kink - curved
 
 
