@@ -27,7 +27,7 @@ from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.baselines import PEERS, ItemBaseline, ItemKNN, ItemMean, KnownItems, Popularity
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings, dealt
-from hingerank.personal.top_n import hidden_items, list_values, parse_list_measure, top_lists
+from hingerank.personal.top_n import list_values, parse_list_measure, same_lists
 
 LIST_MEASURE = "list_ndcg@10"
 LIST_MEASURES = [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]
@@ -346,10 +346,7 @@ def _same_list(ranker: Ranker, X: Matrix, users: np.ndarray, top: int, seen: Kno
     asks_qid = "qid" in inspect.signature(ranker.predict).parameters
     one_query = {"qid": np.zeros(X.shape[0], np.int64)} if asks_qid else {}
     scores = np.asarray(ranker.predict(X, **one_query), np.float64)
-    hidden = hidden_items(seen, users, X.shape[0])
-    return top_lists(
-        lambda block: np.tile(scores, (block.stop - block.start, 1)), len(users), len(scores), top, hidden
-    )[0]
+    return same_lists(scores, users, top, seen)[0]
 
 
 def check_list_measure(measure: MeasureLike) -> None:

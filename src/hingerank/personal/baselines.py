@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import whole
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items, check_ratings
-from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, hidden_items, row_products, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, same_lists, top_lists
 
 
 class ItemBaseline(BaseEstimator):
@@ -41,12 +40,7 @@ class ItemBaseline(BaseEstimator):
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does: the same for all users, without what each user has seen."""
-        scores, hidden = self.predict(None, candidates), hidden_items(exclude, users, candidates.shape[0])
-
-        def of_block(block: slice) -> np.ndarray:
-            return np.repeat(scores[None], block.stop - block.start, axis=0)
-
-        return top_lists(of_block, len(users), len(scores), whole("top", top), hidden)
+        return same_lists(self.predict(None, candidates), users, top, exclude)
 
 
 class Popularity(ItemBaseline):
@@ -118,14 +112,14 @@ class KnownItems(BaseEstimator):
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does; users who took nothing have scores of 0."""
-        number, place, n_items = UserIndex(self.users_).numbers(users), self._place(candidates), candidates.shape[0]
+        number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
 
         def scores(block: slice) -> np.ndarray:
             S = np.asarray(all_products(self._own(number[block]), place), np.float64)
             S[number[block] < 0] = 0.0
             return S
 
-        return top_lists(scores, len(number), n_items, whole("top", top), hidden_items(exclude, users, n_items))
+        return top_lists(scores, users, candidates.shape[0], top, exclude)
 
 
 def row_keys(X: Any) -> list[bytes]:

@@ -150,18 +150,14 @@ class EASE(PersonalRanker):
         scale = 1.0 / np.diag(P)
         self.weights_ = -P * scale
         np.fill_diagonal(self.weights_, 0.0)
-        self._learn_new(T, P, F)
+        found = directions(F if self.feature_weight > 0 else 0 * F)  # to score items that nobody took
+        self.new_strength_ = choose_strength(T, P, F) if found.right.size else USUAL
+        self.shared_features_, self.directions_ = found.shared, found.right
+        self.new_weights_ = UNTAKEN * (self.weights_ @ found.left) * found.shrunk(self.new_strength_)
         left = float(np.abs(G @ self.weights_[:, :1] - G[:, :1])[1:].max(initial=0.0)) / float(np.abs(G).max())
         value = float(scale.sum()) - len(G) * float(self.ridge)  # the sum over columns of 1 / P_jj - ridge
         certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
         return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
-
-    def _learn_new(self, T: sp.csr_matrix, P: np.ndarray, F: Any) -> None:
-        """Learn how to score items that nobody took."""
-        found = directions(F if self.feature_weight > 0 else 0 * F)
-        self.new_strength_ = choose_strength(T, P, F) if found.right.size else USUAL
-        self.shared_features_, self.directions_ = found.shared, found.right
-        self.new_weights_ = UNTAKEN * (self.weights_ @ found.left) * found.shrunk(self.new_strength_)
 
     def _checked(self, features: Any, reset: bool) -> Any:
         """Return features in the form of the fit, dense or CSR, because items are found by the bits of their rows."""

@@ -102,7 +102,8 @@ class ListRanker(EASE):
         check_items(items, X.shape[0], "items")
         mix = self._choose(X, given, weight) if self.mix is None else float(self.mix)
         self._fit_parts(item_features, given, weight)
-        return self._set_mix(mix)
+        self.liked_basis_, self.mix_ = self.liked_basis_ * mix, mix
+        return self
 
     def fit_clicks(self, *given: Any, **named: Any) -> Self:
         """Raise an error, because clicks do not show what is liked."""
@@ -119,10 +120,6 @@ class ListRanker(EASE):
         own = (item_vectors(self.items_, self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()
         self.liked_basis_ = self.liked_basis_ * (chosen / own if own > 0 else 0.0)
         self.notes_ = liked.notes_
-        return self._set_mix(1.0)
-
-    def _set_mix(self, mix: float) -> Self:
-        self.liked_basis_, self.mix_ = self.liked_basis_ * mix, mix
         return self
 
     def _choose(self, X: Any, given: tuple[Any, Any, Any], weight: Any) -> float:

@@ -29,7 +29,7 @@ from hingerank.personal.preferences import (
     from_comparisons,
     from_ratings,
 )
-from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, hidden_items, row_products, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, top_lists
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
@@ -288,8 +288,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         unknown : as in ``predict``
         """
         check_is_fitted(self)
-        X, top = self._rows(candidates), whole("top", top)
-        numbers = self._asked(users, unknown)
+        X, numbers = self._rows(candidates), self._asked(users, unknown)
         place, shared = self._place(X), self._shared(X)
 
         def scores(block: slice) -> np.ndarray:
@@ -297,8 +296,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             S = np.zeros((len(mine), X.shape[0])) if place is None else all_products(self._own(mine), place)
             return S if shared is None else S + shared
 
-        hidden = hidden_items(exclude, users, X.shape[0])
-        return top_lists(scores, len(numbers), X.shape[0], top, hidden)
+        return top_lists(scores, users, X.shape[0], top, exclude)
 
     def similar_items(self, items: Any, candidates: Any, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), with z_i the vector that users' vectors multiply: (rows, cosines).
@@ -313,7 +311,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         top : number of candidates per item; if too few are left, rows are -1
         """
         check_is_fitted(self)
-        X, top = self._rows(candidates), whole("top", top)
+        X = self._rows(candidates)
         wanted, place = check_items(items, X.shape[0], "items"), self._place(X)
         if place is None:
             raise ValueError(
@@ -327,7 +325,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             S[np.arange(len(S)), wanted[block]] = -np.inf
             return S
 
-        return top_lists(cosines, len(wanted), len(Z), top, None)
+        return top_lists(cosines, wanted, len(Z), top)
 
     def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
         """Return the fraction of pairs of differently rated items that are ordered correctly; equal scores count half.

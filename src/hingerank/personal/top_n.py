@@ -52,40 +52,42 @@ def all_products(A: Any, B: Any) -> np.ndarray:
     return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
 
 
-def hidden_items(exclude: tuple[Any, Any] | None, users: Any, n_items: int) -> sp.csr_matrix | None:
-    """Return which items are excluded for each of these users (by rows)."""
-    if exclude is None:
-        return None
-    items = check_items(exclude[1], n_items, "exclude")
-    distinct, place = number_ids(users, len(users), "users")
-    numbers = UserIndex(distinct).numbers(exclude[0], len(items))
-    items, numbers = items[numbers >= 0], numbers[numbers >= 0]
-    found = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
-    return found if len(distinct) == len(place) else found[place]
-
-
 def top_lists(
-    scores: Callable[[slice], np.ndarray], n_users: int, n_items: int, top: int, hidden: sp.csr_matrix | None
+    scores: Callable[[slice], np.ndarray], users: Any, n_items: int, top: int, exclude: tuple[Any, Any] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, scores) of the best items, a line per user, best first; rows are -1 if too few items are left.
 
     Parameters
     ----------
     scores : function of a block of users that returns a new dense array of users x items
-    n_users, n_items : numbers of users and items
-    top : number of items per user
-    hidden : the result of `hidden_items`
+    users : ids
+    n_items, top : number of items, and of those in a list
+    exclude : (users, items) to leave out
     """
-    rows, values = np.empty((n_users, top), np.int64), np.empty((n_users, top))
+    rows, values, hidden = np.empty((len(users), whole("top", top)), np.int64), np.empty((len(users), top)), None
+    if exclude is not None:
+        items = check_items(exclude[1], n_items, "exclude")
+        distinct, place = number_ids(users, len(users), "users")
+        numbers = UserIndex(distinct).numbers(exclude[0], len(items))
+        items, numbers = items[numbers >= 0], numbers[numbers >= 0]
+        hidden = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
+        hidden = hidden if len(distinct) == len(place) else hidden[place]
     step = max(1, SCORES_AT_ONCE // max(1, n_items))
-    for a in range(0, n_users, step):
-        block = slice(a, min(a + step, n_users))
+    for a in range(0, len(users), step):
+        block = slice(a, min(a + step, len(users)))
         S, into = scores(block), (rows[block], values[block])
         if hidden is not None:
             S[hidden[block].nonzero()] = -np.inf
         shards = cut_shards(np.arange(len(S) + 1) * n_items, 1 << 16)
         run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
     return rows, values
+
+
+def same_lists(
+    scores: np.ndarray, users: Any, top: int, exclude: tuple[Any, Any] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `top_lists` of scores that do not depend on the user."""
+    return top_lists(lambda block: np.tile(scores, (block.stop - block.start, 1)), users, len(scores), top, exclude)
 
 
 class Recommends(Protocol):
@@ -234,13 +236,17 @@ def evaluate_top(
     hit = (key[at] == place) & (lists >= 0)
     per_user = list_values(hit, wanted[judged], top)
     means = {name: float(values.mean()) for name, values in per_user.items()}
-    popularity, count = _popularity(seen, n_items, ids)
-    shown = lists[lists >= 0]
+    shown, by_group = lists[lists >= 0], dict[str, dict[str, float]]()
     means["coverage"] = len(np.unique(shown)) / n_items
-    if seen is not None and len(shown):
-        means["novelty"] = float(-np.log2(popularity[shown]).mean())
-        means["popularity_bias"] = float(popularity[shown].mean() / popularity[key % n_items].mean())
-    return TopN(top, means, _by_group(per_user, count[judged], groups, seen), ids[judged], per_user, lists)
+    if seen is not None:
+        known, of_user = number_ids(seen[0], len(seen[1]), "train users")
+        rows = np.append(np.bincount(of_user, minlength=len(known)), 0)  # the last entry is for unknown users
+        by_group = _by_group(per_user, rows[UserIndex(known).numbers(ids[judged])], groups)
+        popularity = np.maximum(np.bincount(seen[1], minlength=n_items).astype(np.float64), 0.5) / len(known)
+        if len(shown):
+            means["novelty"] = float(-np.log2(popularity[shown]).mean())
+            means["popularity_bias"] = float(popularity[shown].mean() / popularity[key % n_items].mean())
+    return TopN(top, means, by_group, ids[judged], per_user, lists)
 
 
 def list_values(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np.ndarray]:
@@ -261,24 +267,7 @@ def list_values(hit: np.ndarray, relevant: np.ndarray, top: int) -> dict[str, np
     }
 
 
-def _popularity(
-    seen: tuple[np.ndarray, np.ndarray] | None, n_items: int, ids: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the part of training users who have each item (half a user if none has), and training rows of `ids`."""
-    if seen is None:
-        return np.ones(n_items), np.zeros(len(ids), np.int64)
-    known, code = number_ids(seen[0], len(seen[1]), "train users")
-    popularity = np.bincount(seen[1], minlength=n_items).astype(np.float64)
-    rows = np.append(np.bincount(code, minlength=len(known)), 0)  # the last entry is for unknown users
-    count = rows[UserIndex(known).numbers(ids)]
-    return np.maximum(popularity, 0.5) / len(known), count
-
-
-def _by_group(
-    per_user: dict[str, np.ndarray], count: np.ndarray, edges: Sequence[int], seen: Any
-) -> dict[str, dict[str, float]]:
-    if seen is None:
-        return {}
+def _by_group(per_user: dict[str, np.ndarray], count: np.ndarray, edges: Sequence[int]) -> dict[str, dict[str, float]]:
     bounds = [0, *sorted(edges), None]
     found = {}
     for low, high in itertools.pairwise(bounds):
