@@ -21,6 +21,14 @@ def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
     return total([words.number(0.0), *curves, *_products(words, body, columns)])
 
 
+def filled_expression(words: Words, form: Form, column: int, x: str) -> str:
+    """A column as the model takes it, made of the feature x: filled if missing, or 1 if it is missing and else 0."""
+    if form.filled is None:
+        return x
+    own = (form.filled.values[column], x) if column < form.n_features else (1.0, words.number(0.0))
+    return words.choose(words.missing(x), words.number(own[0]), own[1])
+
+
 def total(terms: Sequence[str]) -> str:
     """The sum of terms, bisected: engines limit the depth of expressions."""
     if len(terms) <= 8:

@@ -214,10 +214,8 @@ class Form:
             return replace(self, body=_folded(body, *scaling), scaling=None)
 
     def used(self) -> np.ndarray:
-        """The columns that the score depends on; those from n_features on mark missing values."""
+        """The columns that the score, which is no sum, depends on; those from n_features on mark missing values."""
         body = self.body
-        if isinstance(body, Sum):
-            return np.array(self.features_used())
         if isinstance(body, Affine):
             return np.flatnonzero(body.weights)
         if isinstance(body, Shapes):
@@ -227,23 +225,21 @@ class Form:
 
     def features_used(self) -> list[int]:
         """The features that the score depends on, by their values or by being missing."""
-        if isinstance(self.body, Sum):
-            return sorted({j for part in self.parts for j in part.features_used()})
-        used, d = self.used(), self.n_features
-        marked = [] if self.filled is None else self.filled.marked[used[used >= d] - d].tolist()
-        return sorted({*used[used < d].tolist(), *marked})
+        return sorted({part.feature_of(column) for part in self.parts for column in part.used().tolist()})
+
+    def feature_of(self, column: int) -> int:
+        """The feature that a column has, or marks the missing values of."""
+        d = self.n_features
+        return column if column < d or self.filled is None else int(self.filled.marked[column - d])
 
     def refuse_infinities(self) -> None:
         """Raise an ExportError if a number of the model is not finite."""
-        if isinstance(self.body, Sum):
-            for part in self.parts:
-                part.refuse_infinities()
-            return
-        parts = self.body._asdict() | ({} if self.scaling is None else self.scaling._asdict())
-        for name, value in parts.items():
-            whole = value if isinstance(value, Curves) else (value,)
-            if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
-                raise ExportError(f"the model's {name} have numbers that are not finite: rescale the features")
+        for part in self.parts:
+            numbers = part.body._asdict() | ({} if part.scaling is None else part.scaling._asdict())
+            for name, value in numbers.items():
+                whole = value if isinstance(value, Curves) else (value,)
+                if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
+                    raise ExportError(f"the model's {name} have numbers that are not finite: rescale the features")
 
     def sample(self, count: int, seed: int = 0) -> np.ndarray:
         """Rows like those the ranker was fitted on, as far as its form shows: for examples beside an export."""

@@ -11,6 +11,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.export.expressions import filled_expression
 from hingerank.export.forest import MISSING_LEFT
 from hingerank.export.forms import Affine, ExportError, Form, Shapes, Trees
 from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
@@ -82,19 +83,27 @@ class PmmlWords(Words):
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"<Apply function='if'>{test}{yes}{no}</Apply>"
 
+    def missing(self, x: str) -> str:
+        return self.call("isMissing", x)
+
+
+WORDS = PmmlWords()
+
 
 def _regression(form: Form, schema: str, names: Names) -> list[str]:
     """A sum of fields: features, scaled features, or curves of these."""
     body, scaling = form.body, form.scaling
     assert isinstance(body, Affine | Shapes)
     weights = {int(j): float(body.weights[j]) if isinstance(body, Affine) else 1.0 for j in form.used()}
-    fields, derived = _filled(form, list(weights), names)
+    fields, derived = {j: str(form.names[form.feature_of(j)]) for j in weights}, []
+    if form.filled is not None:
+        for j, field in fields.items():
+            fields[j] = names.new(f"filled {field}" if j < form.n_features else f"missing {field}")
+            derived.append(_derived(fields[j], filled_expression(WORDS, form, j, _field(field))))
     if isinstance(scaling, ScaledColumns | Logs | Places):
         for j, field in fields.items():
             fields[j] = names.new(f"scaled {field}")
-            derived.append(
-                _derived(fields[j], scaling.written(PmmlWords(), j, f"<FieldRef field={quoteattr(field)}/>"))
-            )
+            derived.append(_derived(fields[j], scaling.written(WORDS, j, _field(field))))
     if isinstance(body, Shapes):
         for j, field in fields.items():
             fields[j] = names.new(f"curve of {field}")
@@ -107,19 +116,8 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
     return [*lines, "  </RegressionTable>", " </RegressionModel>"]
 
 
-def _filled(form: Form, columns: list[int], names: Names) -> tuple[dict[int, str], list[str]]:
-    """The fields of the columns: features, or, if missing values are filled, fields derived from them."""
-    filled, d, words = form.filled, form.n_features, PmmlWords()
-    if filled is None:
-        return {j: str(form.names[j]) for j in columns}, []
-    fields, derived = {}, []
-    for j in columns:
-        feature = str(form.names[j if j < d else filled.marked[j - d]])
-        own = f"<FieldRef field={quoteattr(feature)}/>"
-        yes, no = (words.number(filled.values[j]), own) if j < d else (words.number(1.0), words.number(0.0))
-        fields[j] = names.new(f"filled {feature}" if j < d else f"missing {feature}")
-        derived.append(_derived(fields[j], words.choose(words.call("isMissing", own), yes, no)))
-    return fields, derived
+def _field(name: str) -> str:
+    return f"<FieldRef field={quoteattr(name)}/>"
 
 
 def _derived(name: str, value: str) -> str:

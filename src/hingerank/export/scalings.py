@@ -44,6 +44,10 @@ class Words:
         """`yes` if the test is true, else `no`."""
         raise NotImplementedError
 
+    def missing(self, x: str) -> str:
+        """The test whether x is missing."""
+        raise NotImplementedError
+
     def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
         """The first value if x is below the first knot, the second if it is below the second, …, else the last."""
         if not len(knots):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from hingerank.arrays import Matrix, Ranker
 
 if TYPE_CHECKING:
-    from hingerank.export.forms import Form, KernelSum, Trees
+    from hingerank.export.forms import Form, Trees
     from hingerank.features.curves import Curves
 
 ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
@@ -106,8 +106,12 @@ def _steps(form: "Form") -> list[ScoringStep]:
         return [*steps, _bound(weighted_sum, *body)]
     if isinstance(body, CosineSum):
         return [*steps, _bound(cosine_waves, body.frequencies.T, body.phases, body.weights)]
+    if isinstance(body, KernelSum) and body.kernel == "polynomial":
+        return [*steps, _bound(powers, int(body.degree), float(body.coef0), body.gamma * body.rows.T, body.weights)]
     if isinstance(body, KernelSum):
-        return [*steps, _kernel_sum(body)]
+        middle, root = body.rows.mean(axis=0), float(np.sqrt(body.gamma))
+        rows = root * (body.rows - middle)
+        return [*steps, _bound(gaussians, root, middle, 2 * rows.T, np.square(rows).sum(axis=1), body.weights)]
     if isinstance(body, Shapes):
         curves, widths = CurveLookup(body.curves), body.ends - body.begins
         products = (body.columns, body.begins, widths, body.weights)
@@ -180,14 +184,6 @@ def weighted_sum(weights: np.ndarray, offset: float, X: np.ndarray) -> np.ndarra
 def cosine_waves(frequencies: np.ndarray, phases: np.ndarray, weights: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Σ_i weights_i · cos(<frequencies_i, x> + phases_i)."""
     return np.cos(X @ frequencies + phases) @ weights
-
-
-def _kernel_sum(body: "KernelSum") -> ScoringStep:
-    if body.kernel == "polynomial":
-        return _bound(powers, int(body.degree), float(body.coef0), body.gamma * body.rows.T, body.weights)
-    middle, root = body.rows.mean(axis=0), float(np.sqrt(body.gamma))
-    scaled = root * (body.rows - middle)
-    return _bound(gaussians, root, middle, 2 * scaled.T, np.square(scaled).sum(axis=1), body.weights)
 
 
 def gaussians(

@@ -11,7 +11,7 @@ from typing import SupportsFloat
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.export.expressions import score_expression, total
+from hingerank.export.expressions import filled_expression, score_expression, total
 from hingerank.export.forms import CosineSum, ExportError, Form, KernelSum
 from hingerank.export.scalings import ScaledWithinQueries, Words
 
@@ -23,7 +23,12 @@ def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "do
     several = len(forms) > 1
     columns = [{j: f"x{j + 1}" + f"p{k}" * several for j in part.used()} for k, part in enumerate(forms, 1)]
     # with the table's name: without it SQLite takes the name of a missing column for a string
-    names = [f"{_given(part, table, j)} AS {x}" for part, each in zip(forms, columns) for j, x in each.items()]
+    given = [f"CAST({quoted(table)}.{quoted(name)} AS DOUBLE PRECISION)" for name in form.names]
+    names = [
+        f"{filled_expression(WORDS, part, j, given[part.feature_of(j)])} AS {x}"
+        for part, each in zip(forms, columns)
+        for j, x in each.items()
+    ]
     steps = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
     for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns are passed through
         others = [x for each in columns if each is not own for x in each.values()]
@@ -67,17 +72,6 @@ def _scaling_steps(
     return steps
 
 
-def _given(form: Form, table: str, column: int) -> str:
-    """A column of the table, or one that marks missing values; missing values are filled if the model fills them."""
-    filled, d = form.filled, form.n_features
-    feature = column if column < d or filled is None else filled.marked[column - d]
-    name = f"{quoted(table)}.{quoted(form.names[feature])}"
-    if column >= d:
-        return f"CASE WHEN {name} IS NULL THEN {number(1.0)} ELSE {number(0.0)} END"
-    value = f"CAST({name} AS DOUBLE PRECISION)"
-    return value if filled is None else f"COALESCE({value}, {number(filled.values[column])})"
-
-
 class SqlWords(Words):
     """Expressions in SQL."""
 
@@ -89,6 +83,9 @@ class SqlWords(Words):
 
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
+
+    def missing(self, x: str) -> str:
+        return f"{x} IS NULL"
 
     def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
         cases = (f"WHEN {x} < {self.number(at)} THEN {value}" for at, value in zip(knots, values))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hingerank.arrays import Facts, Given
-from hingerank.export.expressions import score_expression, total
+from hingerank.export.expressions import filled_expression, score_expression, total
 from hingerank.export.forms import Affine, ExportError, Form
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import run_onnx, write_onnx
@@ -62,17 +62,17 @@ def write_vespa(
     scores = []
     for number, part in enumerate(form.parts, 1):
         behind = f"_{number}" if len(form.parts) > 1 else ""
-        own = {j: terms[j] for j in part.features_used()}
+        own = {j: terms[part.feature_of(j)] for j in part.used().tolist()}
         if part.filled is not None:
-            filled = _filled(part, terms)
-            own = {j: f"filled_{j + 1}{behind}" for j in filled}
-            functions += [line for j, x in own.items() for line in _function(x, filled[j])]
+            for j, x in own.items():
+                own[j] = f"filled_{j + 1}{behind}"
+                functions += _function(own[j], filled_expression(WORDS, part, j, x))
         if isinstance(part.scaling, ScaledWithinQueries):  # never in a sum here
             return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
         if part.scaling is not None:
             for j, x in own.items():
-                functions += _function(f"scaled_{j + 1}{behind}", part.scaling.written(WORDS, j, x))
-            own = {j: f"scaled_{j + 1}{behind}" for j in own}
+                own[j] = f"scaled_{j + 1}{behind}"
+                functions += _function(own[j], part.scaling.written(WORDS, j, x))
         scores.append(score_expression(WORDS, part, own))
     return ["\n".join([*head, *functions, *_phase(phase, total(scores) if scores[1:] else scores[0])]), b""]
 
@@ -80,18 +80,6 @@ def write_vespa(
 def needs_onnx(form: Form) -> bool:
     """Whether the score cannot be written as an expression."""
     return any(part.kind == "mapped" for part in form.parts)
-
-
-def _filled(form: Form, terms: dict[int, str]) -> dict[int, str]:
-    """Expressions of the columns that are used: features, which are NaN if missing, and marks of missing values."""
-    filled = form.filled
-    assert filled is not None
-    found = {}
-    for j in form.used().tolist():
-        own = terms[j if j < form.n_features else int(filled.marked[j - form.n_features])]
-        gone = f"isNan({own})"
-        found[j] = f"if ({gone} > 0.5, {WORDS.number(filled.values[j])}, {own})" if j < form.n_features else gone
-    return found
 
 
 class VespaWords(Words):
@@ -102,6 +90,9 @@ class VespaWords(Words):
 
     def choose(self, test: str, yes: str, no: str) -> str:
         return f"if ({test}, {yes}, {no})"
+
+    def missing(self, x: str) -> str:
+        return f"isNan({x}) > 0.5"
 
 
 WORDS = VespaWords()
