@@ -58,17 +58,23 @@ def check_device(device: str) -> Device:
 
 def check_room(device: Device, size: float, what: str) -> None:
     """Raise a ValueError, which says what needs the memory, unless this many bytes are free on the device."""
-    import torch
-
-    free = float("inf")
-    if device.type == "cuda":  # or cached by PyTorch for later use
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        free = float(torch.cuda.mem_get_info(device)[0] + cached)
+    free = free_bytes(device)
     if size > free:
         raise ValueError(
             f"{what} take {size / 1e9:.1f} GB on device {str(device)!r}, which has {free / 1e9:.1f} GB left: fit with "
             "device='cpu', or a part of the rows"
         )
+
+
+def free_bytes(device: Device) -> float:
+    """Bytes that are free on the device, or cached by PyTorch for later use."""
+    import torch
+
+    if device.type != "cuda":
+        return float("inf")
+    return float(
+        torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    )
 
 
 class TorchGram(OnDevice, GramMatrix):
