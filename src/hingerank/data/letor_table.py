@@ -218,10 +218,10 @@ class GrowingArray:
         else:
             self.array.resize(size, refcheck=False)
 
-    def close_gaps(self, runs: list[tuple[int, int]]) -> None:
-        """Move the runs of (first row, number of rows) so that they follow each other without gaps."""
-        at, w = runs[0][0], self.width
-        for start, count in runs:
+    def close_gaps(self, starts: list[int], counts: list[int]) -> None:
+        """Move runs of rows together. Chunks reserve too many for blank lines, comments and colons outside entries."""
+        at, w = starts[0], self.width
+        for start, count in zip(starts, counts):
             if at != start and count and w:
                 self.array[at * w : (at + count) * w] = self.array[start * w : (start + count) * w]
             at += count
@@ -290,20 +290,6 @@ def dense_enough(entries: int, rows: int, width: int) -> bool:
     return rows * width <= SMALL_TABLE or entries >= DENSE_FRACTION * rows * width
 
 
-@dataclass
-class Chunk:
-    """Bytes first:last of a window, the parser's state before (`start`) and after, and the numbers left to Python."""
-
-    first: int
-    last: int
-    start: np.ndarray
-    state: np.ndarray
-    asked: np.ndarray
-
-    def count(self, slot: int) -> int:
-        return int(self.state[slot] - self.start[slot])
-
-
 class TextTable:
     """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far."""
 
@@ -340,11 +326,11 @@ class TextTable:
         """Parse the lines of `window` and append their rows."""
         window.lines_before = self.source_lines.get(window.source, 0)
         while True:
-            chunks = self._parse(window)
-            answers = [self._check(window, chunk) for chunk in chunks]
-            largest = max(int(chunk.state[parse.LARGEST]) for chunk in chunks)
-            counted = (parse.ROW, parse.ENTRIES, parse.LETTER)
-            rows, entries, letters = (sum(chunk.count(slot) for chunk in chunks) for slot in counted)
+            chunks, start, state = self._parse(window)
+            asked = [self._asked[first // 4 :][:count] for (first, _), count in zip(chunks, state[:, parse.ASKED])]
+            answers = [self._check(window, *each) for each in zip(asked, state)]
+            used, largest = state - start, int(state[:, parse.LARGEST].max())
+            rows, entries, letters = used.sum(axis=0)[[parse.ROW, parse.ENTRIES, parse.LETTER]].tolist()
             if not self.plan.dense or largest < self.values.width:
                 break
             width, total = largest + 1, self.rows + rows
@@ -353,12 +339,16 @@ class TextTable:
                 raise Replan(replace(self.plan, dense=False))
             self._check_memory(int(total / max(window.fraction, 1e-6)), width)
             self.values.widen(self.rows, width)
-        for chunk, numbers in zip(chunks, answers):
-            slots = chunk.asked[: chunk.state[parse.ASKED], 0]
+        for tokens, numbers in zip(asked, answers):
+            slots = tokens[:, 0]
             self.y.array[-1 - slots[slots < 0]] = numbers[slots < 0]
             self.values.array[slots[slots >= 0]] = numbers[slots >= 0]
-        self._close_gaps(chunks)
-        self.qid_style = int(chunks[-1].state[parse.QID_STYLE])
+        by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
+        by_entry = [] if self.plan.dense else [self.columns, self.values]
+        for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
+            for array in arrays:
+                array.close_gaps(start[:, slot].tolist(), used[:, slot].tolist())
+        self.qid_style = int(state[-1, parse.QID_STYLE])
         new = self.letters.array[self.n_letters : self.n_letters + letters]
         if letters and new.max() >= 128:
             spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
@@ -372,23 +362,25 @@ class TextTable:
         self.largest = max(self.largest, largest)
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
 
-    def _parse(self, window: Window) -> list[Chunk]:
-        """Make room for the rows of each chunk, then parse the chunks."""
+    def _parse(self, window: Window) -> tuple[list[tuple[int, int]], np.ndarray, np.ndarray]:
+        """Make room for the rows of each chunk, then parse the chunks.
+
+        Returns the chunks (first and last byte), and the parser's state before and after each of them.
+        """
         text = np.frombuffer(window.buffer, np.uint8)
-        borders = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
-        lines = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == NEWLINE), borders)
-        colons = [0] * len(borders)
+        chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
+        lines = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == NEWLINE), chunks)
+        colons = [0] * len(chunks)
         if not self.plan.dense:
-            colons = run_shards(lambda b: np.count_nonzero(text[b[0] : b[1]] == COLON), borders)
+            colons = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == COLON), chunks)
         self._reserve(sum(lines), sum(colons), window)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        chunks, row, entry = [], self.rows, self.entries
-        for (first, last), n_lines, n_colons in zip(borders, lines, colons):
-            start = np.zeros(parse.STATE_SIZE, np.int64)
-            start[parse.ROW], start[parse.ENTRY], start[parse.LARGEST] = row, entry, -1
-            start[parse.LETTER], start[parse.QID_STYLE] = self.n_letters + first, self.qid_style
-            chunks.append(Chunk(first, last, start, start.copy(), self._asked[first // 4 : last // 4 + 1]))
-            row, entry = row + n_lines, entry + n_colons
+        start = np.zeros((len(chunks), parse.STATE_SIZE), np.int64)
+        start[:, parse.ROW] = self.rows + np.cumsum([0, *lines[:-1]])
+        start[:, parse.ENTRY] = self.entries + np.cumsum([0, *colons[:-1]])
+        start[:, parse.LETTER] = [self.n_letters + first for first, _ in chunks]
+        start[:, parse.QID_STYLE], start[:, parse.LARGEST] = self.qid_style, -1
+        state = start.copy()
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, self.plan.dense
         plan[parse.MOST_FEATURES] = self.limit[0]
@@ -397,13 +389,14 @@ class TextTable:
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
         by_row = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
 
-        def parse_chunk(chunk: Chunk) -> None:
+        def parse_chunk(number: int) -> None:
+            first, last = chunks[number]
             columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
-            rest = (self.values.array, columns, self.letters.array, chunk.asked, chunk.state)
-            parse.parse_rows(text, chunk.first, chunk.last, plan, *by_row, *rest)
+            rest = (self.values.array, columns, self.letters.array, self._asked[first // 4 : last // 4 + 1])
+            parse.parse_rows(text, first, last, plan, *by_row, *rest, state[number])
 
-        run_shards(parse_chunk, chunks)
-        return chunks
+        run_shards(parse_chunk, range(len(chunks)))
+        return chunks, start, state
 
     def _reserve(self, rows: int, entries: int, window: Window) -> None:
         """Make room for more rows. The expected total follows from the fraction of the input read so far."""
@@ -424,17 +417,17 @@ class TextTable:
         if len(self._asked) < window.length // 4 + 1:  # numbers that are left to Python are at least as long as '1e23 '
             self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
 
-    def _check(self, window: Window, chunk: Chunk) -> np.ndarray:
+    def _check(self, window: Window, asked: np.ndarray, state: np.ndarray) -> np.ndarray:
         """Raise an error for the first mistake in a chunk; else return the numbers that were left to Python."""
         numbers = []
-        for slot, start, end in chunk.asked[: chunk.state[parse.ASKED]].tolist():
+        for slot, start, end in asked.tolist():
             number = float(window.buffer[start:end])
             narrow = slot >= 0 and self.options.dtype == np.float32
             if abs(number) >= (parse.FLOAT32_OVERFLOW if narrow else math.inf):
                 fits = 'float32 (or pass dtype="float64")' if narrow else "float64"
                 raise window.error(start, f"a number that fits {fits}")
             numbers.append(number)
-        status, place = int(chunk.state[parse.STATUS]), int(chunk.state[parse.PLACE])
+        status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:
             raise Replan(replace(self.plan, qid_is_text=True))
         if status == parse.FOUND_INDEX_ZERO and self.options.index_base is None:
@@ -447,15 +440,6 @@ class TextTable:
         wanted = rows * width * self.options.dtype.itemsize
         if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
             check_room(wanted, f"{rows} rows of {width} features as a dense array", "pass sparse=True")
-
-    def _close_gaps(self, chunks: list[Chunk]) -> None:
-        """Remove unused room, which chunks reserve for blank lines, comments and colons outside entries."""
-        by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
-        by_entry = [] if self.plan.dense else [self.columns, self.values]
-        for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
-            runs = [(int(chunk.start[slot]), chunk.count(slot)) for chunk in chunks]
-            for array in arrays:
-                array.close_gaps(runs)
 
     def settled(self) -> tuple[int, ReadingPlan]:
         """The number of columns, and the plan that fits the whole text. All of it must have been read."""
