@@ -47,6 +47,17 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return number
 
 
+def one_of(name: str, value: object, *known: str) -> str:
+    """`value`, which must be one of some words. Any other value is a ValueError.
+
+    >>> one_of("ties", "stable", "average", "stable")
+    'stable'
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {value!r}")
+    return value
+
+
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 

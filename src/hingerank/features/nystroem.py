@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
 from hingerank.kernels.rows import row_keys
@@ -23,8 +23,7 @@ def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int)
     leverage φᵀ(ΦᵀΦ + λI)⁻¹φ. It is estimated from a pilot set of landmarks. λ is such that the leverages of these add
     up to half their number.
     """
-    if how not in ("uniform", "kmeans", "leverage"):
-        raise ValueError(f"landmarks must be 'uniform', 'kmeans' or 'leverage', not {how!r}")
+    one_of("landmarks", how, "uniform", "kmeans", "leverage")
     rng, rows = np.random.default_rng(seed), distinct_rows(X)
     if count >= len(rows):
         return X[rows]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
@@ -234,8 +234,7 @@ class Blend(BaseRanker):
         return re.sub("^ndcg", "dcg", self.measure) if clicked else self.measure
 
     def _check_settings(self, clicked: bool = False) -> None:
-        if not isinstance(self.weights, str) or self.weights not in ("equal", "stack", "auto"):
-            raise ValueError(f"weights must be 'equal', 'stack' or 'auto', not {self.weights!r}")
+        one_of("weights", self.weights, "equal", "stack", "auto")
         (parse_place_measure if clicked else parse_measure)(self._measure(clicked))
         positive("tol", self.tol)
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.features.curves import column_of
 from hingerank.losses import squared_hinge
@@ -87,8 +87,7 @@ class FeatureSelectionRanker(SparseRanker):
         return whole("n_features", value)
 
     def _problem(self, source):
-        if self.ties not in ("average", "stable"):
-            raise ValueError(f"ties must be 'average' or 'stable', not {self.ties!r}")
+        one_of("ties", self.ties, "average", "stable")
         X, preferences = source.matrix("FeatureSelectionRanker"), source.preferences
         ranking = NdcgSwaps(preferences, source.weight, DEPTH)
         self.filter_scores_ = single_feature_ndcg(X, ranking, self.ties == "stable")

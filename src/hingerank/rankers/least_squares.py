@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import one_of
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import Loss
@@ -104,8 +105,7 @@ class RankRLS(LeastSquaresRanker):
         self.callback = callback
 
     def _preferences(self, y, blocks, sample_weight):
-        if self.pair_weight not in ("uniform", "rows"):
-            raise ValueError(f"pair_weight must be 'uniform' or 'rows', not {self.pair_weight!r}")
+        one_of("pair_weight", self.pair_weight, "uniform", "rows")
         rows = blocks.sizes if sample_weight is None else np.add.reduceat(sample_weight, blocks.offsets[:-1])
         query_weight = None if self.pair_weight == "uniform" else 1.0 / rows
         return GradedPreferences(y, blocks.offsets, item_weight=sample_weight, query_weight=query_weight)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Facts, PerRow, RowsLike
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses import LOSSES, make_loss, no_loss
@@ -114,10 +114,8 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         self.missing = missing
 
     def _fit(self, X, y, blocks, sample_weight):
-        if self.form not in ("dual", "primal"):
-            raise ValueError(f"form must be 'dual' or 'primal', not {self.form!r}")
-        if self.solver not in ("adaptive", "paper"):
-            raise ValueError(f"solver must be 'adaptive' or 'paper', not {self.solver!r}")
+        one_of("form", self.form, "dual", "primal")
+        one_of("solver", self.solver, "adaptive", "paper")
         if self.solver == "paper" and (self.form != "dual" or self.validation is not None):
             raise ValueError("solver='paper' needs form='dual' and ends after max_iter epochs: leave out validation")
         if self.loss not in LOSSES:
@@ -259,15 +257,12 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     def _fit(self, X, y, blocks, sample_weight):
         gamma, lam = positive("gamma", self.gamma, least=0), positive("lam", self.lam)
         preferences, design = GradedPreferences(y, blocks.offsets), RowsDesign(X)
-        if self.loss not in ("hinge", "squared_hinge"):
-            raise ValueError(f"loss of RegularizedRankSVM must be 'hinge' or 'squared_hinge', not {self.loss!r}")
-        squared = self.loss == "squared_hinge"
+        squared = one_of("loss of RegularizedRankSVM", self.loss, "hinge", "squared_hinge") == "squared_hinge"
         self.C_ = chosen_C(self.C, Problem(design, make_loss(self.loss), preferences))
         problem = RegularizedDual(design, preferences, self.C_, gamma, lam, squared=squared)
         if self.solver == "paper" and squared:
             raise ValueError("solver='paper' needs loss='hinge': leave it out for loss='squared_hinge'")
-        if self.solver not in ("exact", "paper"):
-            raise ValueError(f"solver must be 'exact' or 'paper', not {self.solver!r}")
+        one_of("solver", self.solver, "exact", "paper")
         limits: Facts = {
             "tol": positive("tol", self.tol, least=0),
             "max_iter": whole("max_iter", self.max_iter, least=0),

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from hingerank.arrays import Facts, Matrix, RowsLike
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forest import read_lightgbm, read_lightgbm_classes, read_xgboost
 from hingerank.kernels.threads import asked_threads, threads_for
@@ -345,9 +345,7 @@ class McRank(LightGBMRanker):
 
     @property
     def _ordinal(self) -> bool:
-        if self.variant not in ("classes", "ordinal"):
-            raise ValueError(f"variant must be 'classes' or 'ordinal', not {self.variant!r}")
-        return bool(self.variant == "ordinal")
+        return one_of("variant", self.variant, "classes", "ordinal") == "ordinal"
 
     @property
     def objective(self) -> str:
