@@ -88,14 +88,22 @@ def name_of_run(path: Path) -> str:
 def judged_documents(section: Section, place: Place) -> dict[str, Ours]:
     """Every method over five folds of topics. Option features: a data set."""
     qrels = web_track_qrels(place.find(section.study.data))
-    folds = cache(lambda: clueweb_folds(place.find(section.options["features"]), qrels))
+
+    def folds() -> list[DiverseData]:
+        return clueweb_folds(place.find(section.options["features"]), qrels)
+
+    return _rows(_each_method(section, place, "judged", folds), section)
+
+
+def _each_method(section: Section, place: Place, label: str, folds: Callable[[], Sequence[DiverseData]]) -> Found:
+    """By row what `fold_values` finds over these folds, or found before under this label."""
+    once = cache(folds)
 
     def compute(name: str) -> Facts:
-        return fold_values(name, section.methods, folds())
+        return fold_values(name, section.methods, once())
 
     names = ("One feature", *section.methods)
-    found = {name: kept(place, section.study.run, f"judged {name}", partial(compute, name)) for name in names}
-    return _rows(found, section)
+    return {name: kept(place, section.study.run, f"{label} {name}", partial(compute, name)) for name in names}
 
 
 def reranked_runs(section: Section, place: Place) -> dict[str, Ours]:
@@ -118,19 +126,23 @@ def generated_queries(section: Section, place: Place) -> dict[str, Ours]:
     vectors: length of the documents' vectors, if they have any.
     """
     options = section.options
-    data = cache(partial(make_diverse, options["queries"], **options["data"]))
 
-    def compute(name: str, seed: int) -> Facts:
-        queries = data(seed=seed)
+    def folds(seed: int) -> list[DiverseData]:
+        queries = make_diverse(options["queries"], seed=seed, **options["data"])
         queries = with_vectors(queries, options["vectors"]) if "vectors" in options else queries
-        return fold_values(name, section.methods, [queries[k::5] for k in range(5)])
+        return [queries[k::5] for k in range(5)]
 
-    def part(name: str, seed: int) -> Facts:
-        return kept(place, section.study.run, f"{options['name']} {seed} {name}", partial(compute, name, seed))
-
-    names = ("One feature", *section.methods)
-    parts = {seed: {name: part(name, seed) for name in names} for seed in options["seeds"]}
-    return _rows({name: _pooled({seed: found[name] for seed, found in parts.items()}) for name in names}, section)
+    parts = {s: _each_method(section, place, f"{options['name']} {s}", partial(folds, s)) for s in options["seeds"]}
+    pooled: dict[str, Facts] = {}
+    for seed, rows in parts.items():  # numbers of queries repeat in each set
+        for name, row in rows.items():
+            whole = pooled.setdefault(name, {"values": {}, "chosen": [], "tried": []})
+            for measure, by_query in row["values"].items():
+                numbered = {f"{seed}-{query}": value for query, value in by_query.items()}
+                whole["values"].setdefault(measure, {}).update(numbered)
+            whole["chosen"] += row["chosen"]
+            whole["tried"] += row["tried"]
+    return _rows(pooled, section)
 
 
 def with_vectors(queries: DiverseData, length: int) -> DiverseData:
@@ -146,16 +158,6 @@ def with_vectors(queries: DiverseData, length: int) -> DiverseData:
         return query.with_parts(vectors=TfidfTransformer(sublinear_tf=True).fit_transform(query.words) @ projection)
 
     return queries.map(change)
-
-
-def _pooled(parts: Mapping[int, Given]) -> Facts:
-    """Results over several sets of queries, whose numbers repeat, as one set."""
-    values: Values = {}
-    for seed, part in parts.items():
-        for measure, by_query in part["values"].items():
-            values.setdefault(measure, {}).update({f"{seed}-{query}": value for query, value in by_query.items()})
-    kinds = ("chosen", "tried")
-    return {"values": values, **{kind: [s for part in parts.values() for s in part[kind]] for kind in kinds}}
 
 
 def _rows(found: Found, section: Section) -> dict[str, Ours]:

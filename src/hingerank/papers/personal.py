@@ -27,17 +27,17 @@ def personal(section: Section, place: Place) -> dict[str, Ours]:
 
 
 def _row(row: str, recipe: Recipe, section: Section, place: Place) -> Ours:
-    results: list[dict[str, float]] = []
-
-    def validation(setting: Setting) -> float:
+    def result(setting: Setting) -> dict[str, float]:
         name = "-".join([row, *(f"{parameter}={value:g}" for parameter, value in setting.items())])
-        results.append(kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place)))
-        return results[-1].get("validation", 0.0)  # nothing is held out if there is nothing to choose
+        return kept(place, section.study.run, name, partial(_fit, recipe, setting, section, place))
 
-    tried = [setting for setting, _ in recipe.explore(validation)]
-    setting, found = max(zip(tried, results), key=lambda pair: pair[1].get("validation", 0.0))
+    # nothing is held out if there is nothing to choose
+    tried = recipe.explore(lambda setting: result(setting).get("validation", 0.0))
+    setting = max(tried, key=lambda pair: pair[1])[0]
+    found = result(setting)
     shown = {TIME: found[TIME], "train accuracy": found["train"], "test accuracy": found["test"]}
-    return Ours(shown, chosen=[setting] if setting else (), seconds=found["fit seconds"], widened=recipe.grown(tried))
+    widened = recipe.grown(setting for setting, _ in tried)
+    return Ours(shown, chosen=[setting] if setting else (), seconds=found["fit seconds"], widened=widened)
 
 
 def _fit(recipe: Recipe, setting: Setting, section: Section, place: Place) -> dict[str, float]:
