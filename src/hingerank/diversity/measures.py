@@ -50,7 +50,6 @@ KINDS = {
     "p-ia": Kind("precision", False, True),
     "map-ia": Kind("average precision", False, False),
 }
-DIVERSITY_MEASURES = tuple(KINDS)
 
 
 @dataclass(frozen=True)

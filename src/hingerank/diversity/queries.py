@@ -330,7 +330,13 @@ def join_run(
         if clusters is not None:
             parts["aspects"] = aspects_from_clusters(X, clusters) if docids else np.zeros((0, 0))
         if texts is not None:
-            parts["words"] = _word_counts([texts[docid] for docid in docids])
+            from sklearn.feature_extraction.text import CountVectorizer
+
+            own = [texts[docid] for docid in docids]
+            try:
+                parts["words"] = sparse.csr_matrix(CountVectorizer().fit_transform(own), dtype=np.float64)
+            except ValueError:  # no words at all
+                parts["words"] = sparse.csr_matrix((len(own), 1))
         queries.append(DiverseQuery(X, **parts))
     names = features.feature_names if isinstance(features, RankingData) else None
     return DiverseData(queries, names, dict(gaps))
@@ -387,16 +393,6 @@ def _feature_rows(vectors: Vectors, topic: str, docids: list[str], width: int) -
             f"feature {j + 1} of document {docids[i]} in topic {topic} is {rows[i, j]}: replace missing values first"
         )
     return rows
-
-
-def _word_counts(texts: Sequence[str]) -> sparse.csr_matrix:
-    """Return the count of each word in each text."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    try:
-        return sparse.csr_matrix(CountVectorizer().fit_transform(texts), dtype=np.float64)
-    except ValueError:  # no words at all
-        return sparse.csr_matrix((len(texts), 1))
 
 
 def read_texts(path: PathLike) -> dict[str, str]:

@@ -36,17 +36,9 @@ OURS = {PAGE, LOG, PRODUCTS, PLACES, MODEL, EXPORT, "model.examples.json"}
 class Demo:
     """What the demo found.
 
-    Attributes
-    ----------
-    folder : where everything was written
-    shop : the generated shop
-    places : propensities of positions, as estimated
-    rankers : by name; the last one was kept
-    ndcg : NDCG@10 of each ranking on held-out searches, by judgments
-    values : value of each ranking on the same searches, by clicks
-    query, before, after : a search, and its rows in the order of today and of the best ranker
-    explained : that search explained
-    exported : the files of the export, and how they were checked
+    places: propensities of positions. rankers: by name; the last one was kept. ndcg, values: of each ranking on
+    held-out searches, by judgments and by clicks. query, before, after, explained: a search, its rows in the order of
+    today and of the last ranker, and why.
     """
 
     folder: Path
@@ -102,11 +94,7 @@ class Demo:
 def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[str], None] | None = None) -> Demo:
     """Make a shop, estimate propensities from its clicks, learn rankers, and write a page, a model and an export.
 
-    Parameters
-    ----------
-    folder : where everything goes; an earlier demo there is replaced
-    n_queries, seed : of the shop
-    step : called with what is done next
+    An earlier demo in the folder is replaced; step: called with what is done next.
     """
 
     def say(text: str) -> None:

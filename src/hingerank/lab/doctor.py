@@ -28,13 +28,19 @@ REQUIREMENT = re.compile(r"([\w.-]+)(?:\[[^\]]*\])?\s*(?:>=([\d.]+))?(?:.*extra 
 def examine() -> Facts:
     """Versions, threads, caches, the GPU, libraries and optional parts, and the problems found."""
     from hingerank.data.fetching import cache_folder
+    from hingerank.kernels.threads import thread_count
 
     problems: list[str] = []
+    threads = None
+    try:
+        threads = thread_count()
+    except ValueError as error:
+        problems.append(str(error))
     found = {
         "hingerank": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "threads": _threads(problems),
+        "threads": threads,
         "cores": os.cpu_count(),
         "kernels": _kernels(problems),
         "data_sets": str(cache_folder()),
@@ -84,16 +90,6 @@ def _numbers(version: str) -> list[int]:
 def _wanting(library: Facts) -> str:
     name, here, lowest = library["name"], library["installed"], library["lowest"]
     return f"{name} {here or 'is missing'} (needed: {lowest} or newer)"
-
-
-def _threads(problems: list[str]) -> int | None:
-    from hingerank.kernels.threads import thread_count
-
-    try:
-        return thread_count()
-    except ValueError as error:
-        problems.append(str(error))
-        return None
 
 
 def _kernels(problems: list[str]) -> Facts:

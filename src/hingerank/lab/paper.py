@@ -69,12 +69,7 @@ def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[
     """A TREC run of every method and seed, over the test queries of all folds; returns the files.
 
     Where queries are in the test parts of several folds there is a run for each fold. Documents without an id are
-    numbered by their row in the test part, from 1.
-
-    Parameters
-    ----------
-    results : of a run folder, where the scores are
-    folder : where the runs go; default trec-runs in the run folder
+    numbered by their row in the test part, from 1. folder: by default trec-runs in that of the results.
     """
     if results.folder is None:
         raise ValueError("these results have no folder, and so no scores: give `compare` a folder")

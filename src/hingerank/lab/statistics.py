@@ -144,12 +144,6 @@ def paired_tests(test: str, pairs: Sequence[Pair], rounds: int | None = None, se
     """``[TESTS[test](first, second) for first, second in pairs]``, p NaN for a pair without queries.
 
     Many randomisation tests over as many queries share their random flips, and so take little longer than one.
-
-    Parameters
-    ----------
-    test : a name in `TESTS`
-    pairs : (first, second) for each test
-    rounds, seed : of the randomisation test
     """
     found = [TestResult(0.0, float("nan"), 0)] * len(pairs)
     sizes: dict[int, list[int]] = {}

@@ -29,16 +29,10 @@ def collect_examples(
     most_features: int = 12,
     most_bytes: int = 900_000,
 ) -> Facts:
-    """Test queries with their documents, largest gap between any two methods first.
+    """Test queries with their documents, largest gap between any two methods first, up to so many bytes of JSON.
 
-    Parameters
-    ----------
-    results : with a folder, where the scores are
-    folds : those of the run
-    queries : the number of queries at most
-    top : documents that some method ranks among its first `top`, and the first `top` relevant ones
-    most_features : values of the heaviest features
-    most_bytes : of JSON
+    top: documents that some method ranks among its first `top`, and the first `top` relevant ones. most_features: the
+    heaviest ones, whose values are given.
     """
     chosen = _most_different(results, queries)
     features = _heaviest(results, folds, most_features)
