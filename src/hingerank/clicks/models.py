@@ -221,24 +221,28 @@ def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:
 class ProductModel(ClickModel):
     """P(click) = examination of a slot × attraction; a slot is a place (PBM), or a place and the last click (UBM)."""
 
+    _after_clicks = False  # whether the last click is part of the slot
+
     def _slots(self, clicks: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        places = np.arange(1, clicks.shape[1] + 1)
+        if not self._after_clicks:
+            return np.broadcast_to(places - 1, clicks.shape)
+        last = np.maximum.accumulate(np.where(clicks, places, 0), axis=1)
+        before = np.hstack([np.zeros((len(clicks), 1), np.int64), last[:, :-1]])
+        return (places - 1) * (self.n_places_ + 1) + before
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         shown, slot = lists.shown, self._slots(lists.clicks)
         weight = np.broadcast_to(lists.weight[:, None], shown.shape)[shown]
         columns, n = count_rows([slot[shown], pair[shown], lists.clicks[shown].astype(np.int64)], weight)
-        n_slots, n_pairs = self._n_slots(), len(self.query_)
+        n_slots = self.n_places_ * (self.n_places_ + 1 if self._after_clicks else 1)
         theta, gamma, self.n_iter_ = fit_product(
-            columns[0], columns[1], n, n * columns[2], n_slots, n_pairs, None, self.max_iter, self.tol,
+            columns[0], columns[1], n, n * columns[2], n_slots, len(self.query_), None, self.max_iter, self.tol,
             (self.prior * self.mean_, self.prior),
         )  # fmt: skip
         self.parameters_["examination"] = np.nan_to_num(theta, nan=0.5)
         self.attraction_ = gamma
         self._attractions = np.append(gamma, np.average(gamma, weights=self.showings_))
-
-    def _n_slots(self) -> int:
-        raise NotImplementedError
 
     def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
         return self.parameters_["examination"][self._slots(clicks)] * self._attractions[pair]
@@ -249,12 +253,6 @@ class PBM(ProductModel):
 
     name = "pbm"
 
-    def _slots(self, clicks: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(np.arange(clicks.shape[1]), clicks.shape)
-
-    def _n_slots(self) -> int:
-        return self.n_places_
-
     def _marginal(self, pair: np.ndarray) -> np.ndarray:
         return self._conditional(pair, np.zeros(pair.shape, bool))
 
@@ -263,15 +261,7 @@ class UBM(ProductModel):
     """User browsing model: examination depends on place and last click (Dupret & Piwowarski 2008)."""
 
     name = "ubm"
-
-    def _slots(self, clicks: np.ndarray) -> np.ndarray:
-        places = np.arange(1, clicks.shape[1] + 1)
-        last = np.maximum.accumulate(np.where(clicks, places, 0), axis=1)
-        before = np.hstack([np.zeros((len(clicks), 1), np.int64), last[:, :-1]])
-        return (places - 1) * (self.n_places_ + 1) + before
-
-    def _n_slots(self) -> int:
-        return self.n_places_ * (self.n_places_ + 1)
+    _after_clicks = True
 
     def _marginal(self, pair: np.ndarray) -> np.ndarray:
         """Over all places of the last click: O(places²) a list."""
@@ -296,10 +286,12 @@ class ChainModel(ClickModel):
     _stops: np.ndarray  # the last entry is for what was never seen, as in _attractions
     _go_on = 1.0
     _learns_go_on = False
+    _by_place = False  # what `_stops` has an entry for: a place, or else a document
 
     def _keys(self, pair: np.ndarray) -> np.ndarray:
-        """Which of `_stops` each entry has: that of the document."""
-        return pair
+        """Which of `_stops` each entry has."""
+        by_place = np.broadcast_to(np.arange(pair.shape[1]), pair.shape)
+        return np.ascontiguousarray(by_place) if self._by_place else pair
 
     def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
         examined, chance, stops = np.ones(len(pair)), np.zeros(pair.shape), self._stops[self._keys(pair)]
@@ -321,7 +313,8 @@ class ChainModel(ClickModel):
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         """From the counts of the papers, by which nothing below the last click was examined, EM to the most likely."""
         last, places, keys = lists.last, np.arange(pair.shape[1]), self._keys(pair)
-        size, n_keys = len(self.query_) + 1, self._n_keys() + 1
+        size = len(self.query_) + 1
+        n_keys = self.n_places_ + 1 if self._by_place else size
         clicks = lists.weight[:, None] * lists.clicks
         hits, ended = np.bincount(pair.ravel(), clicks.ravel(), size), np.bincount(keys.ravel(), clicks.ravel(), n_keys)
         seen = lists.weight[:, None] * ((places <= last[:, None]) | (last[:, None] < 0))
@@ -331,23 +324,24 @@ class ChainModel(ClickModel):
         length = pair.shape[1] - lists.shown[:, ::-1].argmax(axis=1)
         inside = np.where(places + 1 < length[:, None], clicks, 0.0)  # after a click at the end nothing can be told
         ended = np.bincount(keys.ravel(), inside.ravel(), n_keys)
-        self.n_iter_, moved = 0, np.inf
+        self.n_iter_, moved, self._go_on = 0, np.inf, 0.9 if self._learns_go_on else 1.0
         while self.n_iter_ < self.max_iter and moved > self.tol:
             before = np.append(self._attractions[:-1], 0.0), self._stops, self._go_on  # gaps in a list attract nobody
             examined, stopped = np.zeros(size), np.zeros(n_keys)
             trials, went = chain_step(pair, keys, last, length, lists.weight, *before, examined, stopped)
             self._attractions, self._stops = self._rates(hits, examined), self._rates(stopped, ended)
-            self._go_on = min(1.0, went / max(trials, 1e-12)) if self._learns_go_on else 1.0
+            if self._learns_go_on:
+                self._go_on = min(1.0, went / max(trials, 1e-12))
             moved = max(
                 np.abs(self._attractions - before[0])[:-1].max(), np.abs(self._stops - before[1]).max(),
                 abs(self._go_on - before[2]),
             )  # fmt: skip
             self.n_iter_ += 1
         self.attraction_ = self._attractions[:-1]
-        self._name()
-
-    def _n_keys(self) -> int:
-        return len(self.query_)
+        stops = self._stops[:-1]
+        self.parameters_ |= {"continuation": 1 - stops} if self._by_place else {"satisfaction": stops}
+        if self._learns_go_on:
+            self.parameters_["continuation"] = np.array(self._go_on)
 
     def _rates(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
         """Rates under the prior of their mean, which is also the last one, of what was never seen."""
@@ -357,10 +351,6 @@ class ChainModel(ClickModel):
         )
         rates[-1] = mean
         return rates
-
-    def _name(self) -> None:
-        """Give the parameters their names."""
-        self.parameters_["satisfaction"] = self._stops[:-1]
 
 
 class Cascade(ChainModel):
@@ -384,15 +374,7 @@ class DCM(ChainModel):
     """Dependent click model: after a click at place k the next one is examined with λ_k (Guo et al. 2009); by EM."""
 
     name = "dcm"
-
-    def _keys(self, pair: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(np.broadcast_to(np.arange(pair.shape[1]), pair.shape))
-
-    def _n_keys(self) -> int:
-        return self.n_places_
-
-    def _name(self) -> None:
-        self.parameters_["continuation"] = 1 - self._stops[:-1]
+    _by_place = True
 
 
 class SDBN(ChainModel):
@@ -410,14 +392,6 @@ class DBN(SDBN):
 
     name = "dbn"
     _learns_go_on = True
-
-    def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
-        self._go_on = 0.9
-        super()._fit(lists, pair)
-
-    def _name(self) -> None:
-        super()._name()
-        self.parameters_["continuation"] = np.array(self._go_on)
 
 
 CLICK_MODELS: dict[str, type[ClickModel]] = {model.name: model for model in (PBM, Cascade, DCM, SDBN, DBN, UBM)}
