@@ -7,11 +7,42 @@ import pytest
 from scipy.stats import binom, binomtest
 
 import hingerank as hr
-from hingerank.clicks.interleaving import METHODS, interleave, interleaving_test, outcomes, result_of, sessions_needed
+from hingerank.clicks.interleaving import (
+    METHODS,
+    _balanced,
+    _optimised,
+    _team_draft,
+    interleave,
+    interleaving_test,
+    result_of,
+    sessions_needed,
+)
 
 A = list("abcd")
 PAIRS = [(A, list(other)) for other in itertools.permutations(A)]
 PAIRS += [(A, list("wxyz")), (A, list("abxy")), (A, list("xbcy")), (list("ab"), list("cabd"))]
+
+
+def outcomes(a, b, method, top):
+    """Every list that a method may show, and its probability."""
+    a, b = list(a), list(b)
+    if method == "optimised":
+        return _optimised(tuple(a), tuple(b), top)
+    found = {}
+
+    def add(merged, chance):
+        key = tuple(merged.documents), tuple(merged.teams)
+        found[key] = merged, found.get(key, (merged, 0.0))[1] + chance
+
+    if method == "balanced":
+        for first in (True, False):
+            add(_balanced(a, b, top, first), 0.5)
+    else:
+        flips = (top + 1) // 2
+        for number in range(1 << flips):
+            coins = iter([bool(number >> bit & 1) for bit in range(flips)] + [True] * top)
+            add(_team_draft(a, b, top, coins.__next__), 0.5**flips)
+    return [merged for merged, _ in found.values()], np.array([chance for _, chance in found.values()])
 
 
 def credit(merged):

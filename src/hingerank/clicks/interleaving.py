@@ -117,38 +117,11 @@ def _balanced(a: list[Hashable], b: list[Hashable], length: int, a_first: bool) 
         i, j = i + from_a, j + (not from_a)
         if document not in documents:
             documents.append(document)
-    return Interleaved(documents, [_nearer(document, a, b) for document in documents], [1.0] * len(documents))
-
-
-def _nearer(document: Hashable, a: Sequence[Hashable], b: Sequence[Hashable]) -> str:
-    """The ranking that has a document further up, "" where both have it at the same place."""
-    at_a = a.index(document) if document in a else len(a) + len(b)
-    at_b = b.index(document) if document in b else len(a) + len(b)
-    return "A" if at_a < at_b else "B" if at_b < at_a else ""
-
-
-def outcomes(
-    a: Sequence[Hashable], b: Sequence[Hashable], method: str, top: int
-) -> tuple[list[Interleaved], np.ndarray]:
-    """Every list that a method may show, and its probability."""
-    a, b = list(a), list(b)
-    if method == "optimised":
-        return _optimised(tuple(a), tuple(b), top)
-    found: dict[tuple, tuple[Interleaved, float]] = {}
-
-    def add(merged: Interleaved, chance: float) -> None:
-        key = tuple(merged.documents), tuple(merged.teams)
-        found[key] = merged, found.get(key, (merged, 0.0))[1] + chance
-
-    if method == "balanced":
-        for first in (True, False):
-            add(_balanced(a, b, top, first), 0.5)
-    else:
-        flips = (top + 1) // 2
-        for number in range(1 << flips):
-            coins = iter([bool(number >> bit & 1) for bit in range(flips)] + [True] * top)
-            add(_team_draft(a, b, top, coins.__next__), 0.5**flips)
-    return [merged for merged, _ in found.values()], np.array([chance for _, chance in found.values()])
+    at_a, at_b = ({document: place for place, document in enumerate(ranking)} for ranking in (a, b))
+    last = len(a) + len(b)
+    behind = [at_a.get(document, last) - at_b.get(document, last) for document in documents]
+    teams = ["A" if gap < 0 else "B" if gap > 0 else "" for gap in behind]
+    return Interleaved(documents, teams, [1.0] * len(documents))
 
 
 @lru_cache(maxsize=256)
@@ -278,13 +251,17 @@ def interleaving_test(
         raise DataError(f"the log has no {missing}: an interleaving test needs the list and the team of each showing")
     if not len(log):
         raise DataError("the log has no showings")
-    first, second = _two_teams(log, teams)
+    known = [str(name) for name in log.team_names]
+    wanted = sorted(known) if teams is None else [str(name) for name in teams]
+    if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(known):
+        found = ", ".join(map(repr, sorted(known)[:6])) or "none"
+        raise DataError(f"a test is between two teams, and the log has {found}: name two with teams=")
     columns, number = group_by([log.session, log.query])
     size = len(columns[0])
     clicks = log.clicks
     if credits is not None:
         clicks = clicks * per_showing(credits, len(log), "credits", "numbers that are not negative")
-    credit = [np.bincount(number, clicks * (log.team == team), size) for team in (first, second)]
+    credit = [np.bincount(number, clicks * (log.team == known.index(team)), size) for team in wanted]
     weight = np.ones(size)
     if log.weights is not None:
         weight[number[::-1]] = log.weights[::-1]
@@ -292,19 +269,8 @@ def interleaving_test(
     any_click = credit[0] + credit[1] > 0
     wins = tuple(round(float(weight[sign == side].sum())) for side in (1, -1))
     ties = round(float(weight[(sign == 0) & any_click].sum()))
-    names = str(log.team_names[first]), str(log.team_names[second])
-    return result_of(
-        names, (wins[0], wins[1]), ties, round(float(weight[~any_click].sum())), level, power, rounds, seed
-    )
-
-
-def _two_teams(log: ClickLog, teams: Sequence[str] | None) -> tuple[int, int]:
-    names = [str(name) for name in np.asarray(log.team_names)]
-    wanted = sorted(names) if teams is None else [str(name) for name in teams]
-    if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(names):
-        found = ", ".join(map(repr, sorted(names)[:6])) or "none"
-        raise DataError(f"a test is between two teams, and the log has {found}: name two with teams=")
-    return names.index(wanted[0]), names.index(wanted[1])
+    silent = round(float(weight[~any_click].sum()))
+    return result_of((wanted[0], wanted[1]), (wins[0], wins[1]), ties, silent, level, power, rounds, seed)
 
 
 def result_of(
