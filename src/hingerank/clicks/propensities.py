@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -199,23 +199,6 @@ def relative(alpha: np.ndarray) -> np.ndarray:
         return np.where(first > 0, alpha / first, np.nan)
 
 
-def read_propensities(path: Path) -> Propensities:
-    try:
-        stored = json.loads(path.read_text("utf-8"))
-        alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
-        places = np.array(stored["places"], np.int64)
-        contexts = stored.get("contexts")
-        alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
-        if not alike or (places != np.arange(len(places)) + 1).any():
-            raise ValueError("places, alpha and beta differ in length")
-        if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
-            raise ValueError("alpha holds negative numbers, or none")
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} holds no propensities that can be read: {error}") from None
-    names = None if contexts is None else np.array(contexts, object)
-    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
-
-
 Judged: TypeAlias = RankingData | Mapping[tuple[Hashable, Hashable], float]  # rows with grades, or grades by ids
 Known: TypeAlias = ArrayLike | os.PathLike[str] | Propensities | None  # or what `save` wrote, or the log's own
 METHODS = ("em", "all-pairs", "regression-em", "given")
@@ -285,7 +268,7 @@ def _given(log: ClickLog, values: Known) -> Propensities:
     if isinstance(values, Propensities):
         return values
     if isinstance(values, str | os.PathLike):
-        return read_propensities(Path(values))
+        return _read(Path(values))
     if values is None:
         if log.propensities is None:
             raise DataError("method='given' needs values=, or a log with propensities")
@@ -302,6 +285,23 @@ def _given(log: ClickLog, values: Known) -> Propensities:
     places, zeros = np.arange(1, len(alpha) + 1), np.zeros(len(alpha))
     reasons = {str(place): "nothing was shown there" for place in places[np.isnan(alpha)]}
     return Propensities("given", places, alpha / alpha[0], zeros, reasons=reasons)
+
+
+def _read(path: Path) -> Propensities:
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+        alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
+        places = np.array(stored["places"], np.int64)
+        contexts = stored.get("contexts")
+        alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
+        if not alike or (places != np.arange(len(places)) + 1).any():
+            raise ValueError("places, alpha and beta differ in length")
+        if not (np.nan_to_num(alpha, nan=1.0) >= 0).all() or not len(places):
+            raise ValueError("alpha holds negative numbers, or none")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DataError(f"{path} holds no propensities that can be read: {error}") from None
+    names = None if contexts is None else np.array(contexts, object)
+    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
 
 
 class _Counted:
@@ -371,9 +371,7 @@ class _Counted:
             raise DataError("regression-em takes the attraction of a document from its features: give data=")
         if data.docid is None:
             raise DataError("data has no document ids to find the log's documents by: read it with docid=")
-        queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
-        shown = zip(queries[self.query], documents[self.document])
-        row = places_of(list(shown), zip(as_text(data.qid), as_text(data.docid)))
+        row = places_of(list(self._names()), zip(as_text(data.qid), as_text(data.docid)))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
@@ -405,6 +403,11 @@ class _Counted:
             )
         return known, reasons
 
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """The query and the document of each cell, as text."""
+        queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
+        return zip(queries[self.query], documents[self.document])
+
     def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
         return place_name(place + 1, None if self.context_names is None else self.context_names[context])
@@ -414,8 +417,17 @@ class _Counted:
 
     def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
-        relevance = _relevance(judgments, self.log)
-        r = np.array([relevance.get(key, np.nan) for key in zip(self.query.tolist(), self.document.tolist())])
+        if isinstance(judgments, RankingData):
+            if judgments.docid is None:
+                raise DataError("judgments have no document ids: read them with docid=")
+            keys = zip(as_text(judgments.qid).tolist(), as_text(judgments.docid).tolist())
+            grades = dict(zip(keys, judgments.y.tolist()))
+        else:
+            grades = {(str(q), str(d)): float(grade) for (q, d), grade in dict(judgments).items()}
+        largest = max(grades.values(), default=0.0)
+        if largest <= 0 or min(grades.values()) < 0:
+            raise DataError("judgments must be grades from 0 up, one of them above 0")
+        r = np.array([grades.get(names, np.nan) / largest for names in self._names()])
         judged = ~np.isnan(r)
         if not judged.any():
             raise DataError("no showing is of a judged document: are query and document ids the same in both?")
@@ -459,22 +471,3 @@ class _Counted:
         drawn[self.sessions] = np.bincount(rng.integers(0, size, size), minlength=size)
         weights = drawn[log.session]
         return self._counts(weights if log.weights is None else weights * log.weights)
-
-
-def _relevance(judgments: Judged, log: ClickLog) -> dict[tuple[int, int], float]:
-    """(query, document) codes -> grade over the largest grade."""
-    if isinstance(judgments, RankingData):
-        if judgments.docid is None:
-            raise DataError("judgments have no document ids: read them with docid=")
-        keys = zip(as_text(judgments.qid).tolist(), as_text(judgments.docid).tolist())
-        grades = dict(zip(keys, judgments.y.tolist()))
-    else:
-        grades = {(str(q), str(d)): float(grade) for (q, d), grade in dict(judgments).items()}
-    largest = max(grades.values(), default=0.0)
-    if largest <= 0 or min(grades.values()) < 0:
-        raise DataError("judgments must be grades from 0 up, one of them above 0")
-    query = {name: code for code, name in enumerate(as_text(log.query_names).tolist())}
-    document = {name: code for code, name in enumerate(as_text(log.document_names).tolist())}
-    return {
-        (query[q], document[d]): grade / largest for (q, d), grade in grades.items() if q in query and d in document
-    }

@@ -117,7 +117,12 @@ def simulate_clicks(
     rng, n_sessions = np.random.default_rng(seed), whole("sessions", sessions)
     named = named_rankings(ranker, data.n_rows)
     lists = [_ranked(data, scores_of(each, data, name), top) for name, each in named.items()]
-    attraction = _attraction(data, noise)
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise must be a probability, not {noise!r}")
+    y = np.maximum(np.asarray(data.y, np.float64), 0.0)
+    best = float(y.max(initial=0.0))
+    gain = (np.exp2(y) - 1.0) / (np.exp2(best) - 1.0) if best > 0 else np.zeros(len(y))
+    attraction = np.asarray(noise + (1.0 - noise) * gain)
     if not counted:  # before so many sessions are drawn
         _check_size(n_sessions * min(len(row) for each in lists for row in each))
     n_queries = data.n_queries
@@ -142,15 +147,6 @@ def _ranked(data: RankingData, scores: np.ndarray, top: int | None) -> list[np.n
     order = np.lexsort((-blocks.gather(scores), blocks.numbers))
     rows = order if blocks.order is None else blocks.order[order]
     return [rows[a:b][:top] for a, b in zip(blocks.offsets[:-1], blocks.offsets[1:])]
-
-
-def _attraction(data: RankingData, noise: float) -> np.ndarray:
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise must be a probability, not {noise!r}")
-    y = np.maximum(np.asarray(data.y, np.float64), 0.0)
-    best = float(y.max(initial=0.0))
-    gain = (np.exp2(y) - 1.0) / (np.exp2(best) - 1.0) if best > 0 else np.zeros(len(y))
-    return np.asarray(noise + (1.0 - noise) * gain)
 
 
 # Who clicks what.
@@ -179,19 +175,6 @@ def _place_bias(model: UserModel, places: int) -> tuple[np.ndarray, np.ndarray] 
     return alpha, beta
 
 
-def _user(model: UserModel) -> Clicks:
-    """The clicks of many users on lists of the same length."""
-    if callable(model):
-        return model
-    known: dict[str, Clicks] = {"cascade": _cascade, "dbn": _dbn}
-    if not isinstance(model, str) or model not in known:
-        names = ["pbm", *known]
-        raise ValueError(
-            f"there is no model {model!r}; use one of: {', '.join(names)}{did_you_mean(str(model), names)}"
-        )
-    return known[model]
-
-
 def _cascade(rng: np.random.Generator, attraction: np.ndarray) -> np.ndarray:
     would = rng.random(attraction.shape) < attraction
     return would & (np.cumsum(would, axis=1) == 1)
@@ -204,6 +187,22 @@ def _dbn(rng: np.random.Generator, attraction: np.ndarray) -> np.ndarray:
     stops = np.cumsum(satisfied | ~goes_on, axis=1)
     seen = np.concatenate([np.zeros((len(stops), 1), np.int64), stops[:, :-1]], axis=1) == 0
     return would & seen
+
+
+def _user(model: UserModel, places: int) -> Clicks:
+    """The clicks of many users on lists of the same length."""
+    bias = _place_bias(model, places)
+    if bias is not None:
+        alpha, beta = bias
+        return lambda rng, seen: rng.random(seen.shape) < alpha[: seen.shape[1]] * seen + beta[: seen.shape[1]]
+    if callable(model):
+        return model
+    known: dict[str, Clicks] = {"cascade": _cascade, "dbn": _dbn}
+    if not isinstance(model, str) or model not in known:
+        names = ["pbm", *known]
+        hint = did_you_mean(str(model), names)
+        raise ValueError(f"there is no model {model!r}; use one of: {', '.join(names)}{hint}")
+    return known[model]
 
 
 def _counted(
@@ -231,16 +230,13 @@ def _listed(
     """The row of each showing and the columns of a log, list by list."""
     sizes = np.array([len(rows) for rows in lists])
     _check_size(int((sizes * counts).sum()))
-    bias = _place_bias(model, int(sizes.max()))
+    user = _user(model, int(sizes.max()))
     rows, clicks = [], []
     for row, n in zip(lists, counts.tolist()):
         if n == 0:
             continue
         chances = np.tile(attraction[row], (n, 1))
-        if bias is None:
-            found = np.asarray(_user(model)(rng, chances))
-        else:
-            found = rng.random(chances.shape) < bias[0][: len(row)] * chances + bias[1][: len(row)]
+        found = np.asarray(user(rng, chances))
         rows.append(np.tile(row, n))
         clicks.append(found.ravel().astype(np.float64))
     length = np.repeat(sizes, counts)  # of each list that is shown
@@ -325,20 +321,7 @@ def make_shop(n_queries: int = 120, sessions: int = 20_000, seed: int = 0) -> Sh
         "delivery": rng.integers(1, 8, n).astype(float),  # days
     }
     X = np.column_stack([columns[name] for name in FEATURES])
-    liking = _liking(columns) + 0.4 * rng.standard_normal(n)
-    y = np.digitize(liking, np.quantile(liking, np.cumsum(SHARES)[:-1])).astype(float)
-    qid: np.ndarray = np.repeat(chosen, CANDIDATES)
-    docid = np.array([f"p{k + 1}" for k in range(n)])
-    rows = RankingData.from_arrays(X, y, qid, docid=docid, feature_names=FEATURES)
-    today = columns["bm25_title"] / 5.0 + 4.0 * columns["margin"]
-    older = columns["bm25_title"] / 5.0 + 0.5 * np.log1p(columns["reviews"])
-    log = simulate_clicks(rows, [today, older], sessions=sessions, seed=seed)
-    return Shop(rows, _titles(chosen, fits, rng), today, log)
-
-
-def _liking(columns: dict[str, np.ndarray]) -> np.ndarray:
-    """What customers think of products: no word about margins."""
-    return (
+    liking = (  # what customers think of products: no word about margins
         0.16 * columns["bm25_title"]
         + 0.1 * columns["bm25_text"]
         - 1.6 * np.log(columns["price"] / 60.0) ** 2
@@ -346,11 +329,16 @@ def _liking(columns: dict[str, np.ndarray]) -> np.ndarray:
         + 0.6 * np.exp(-columns["freshness"] / 60.0)
         - 0.1 * columns["delivery"]
     )
-
-
-def _titles(searches: np.ndarray, fits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The words of a search that fit, others where they do not, after a brand."""
-    words = np.repeat([search.split() for search in searches.tolist()], CANDIDATES, axis=0)
-    others = np.column_stack([rng.choice(ADJECTIVES, len(words)), rng.choice(NOUNS, len(words))])
-    brand = rng.choice(BRANDS, len(words))
-    return np.array([f"{name} {' '.join(title)}" for name, title in zip(brand, np.where(fits, words, others))])
+    liking = liking + 0.4 * rng.standard_normal(n)
+    y = np.digitize(liking, np.quantile(liking, np.cumsum(SHARES)[:-1])).astype(float)
+    qid: np.ndarray = np.repeat(chosen, CANDIDATES)
+    docid = np.array([f"p{k + 1}" for k in range(n)])
+    rows = RankingData.from_arrays(X, y, qid, docid=docid, feature_names=FEATURES)
+    today = columns["bm25_title"] / 5.0 + 4.0 * columns["margin"]
+    older = columns["bm25_title"] / 5.0 + 0.5 * np.log1p(columns["reviews"])
+    log = simulate_clicks(rows, [today, older], sessions=sessions, seed=seed)
+    words = np.repeat([search.split() for search in chosen.tolist()], CANDIDATES, axis=0)
+    others = np.column_stack([rng.choice(ADJECTIVES, n), rng.choice(NOUNS, n)])  # where the words do not fit
+    brand = rng.choice(BRANDS, n)
+    titles = [f"{name} {' '.join(title)}" for name, title in zip(brand, np.where(fits, words, others))]
+    return Shop(rows, np.array(titles), today, log)

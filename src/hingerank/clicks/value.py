@@ -1,7 +1,7 @@
 """What a ranking is worth, estimated from clicks on others: IPS, clipped, self-normalised and doubly robust, with
 intervals over queries, the effective sample size, and the difference to what was shown. And what a policy is worth."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -88,40 +88,27 @@ class ClickValue:
         )
 
 
-class ClickValues(Mapping[str, ClickValue]):
+class ClickValues(dict[str, ClickValue]):
     """What several rankings are worth by the same clicks and resamples: name -> ClickValue."""
-
-    def __init__(self, values: Sequence[ClickValue]):
-        self._values = {value.name: value for value in values}
-
-    def __getitem__(self, name: str) -> ClickValue:
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def table(self) -> tuple[list[str], list[list[Cell]]]:
         """Names of columns, and a row for each ranker; the first is of the lists as they were shown."""
-        some = next(iter(self._values.values()))
+        some = next(iter(self.values()))
         percent = f"{100 * some.confidence:.3g} % interval"
         names = ["ranker", some.measure, percent, "against logged", percent, "effective size"]
         rows: list[list[Cell]] = [["as shown", float(some.logged), _between(some.logged.interval), None, None, None]]
-        for each in self._values.values():
-            apart = each.difference
-            rows.append(
-                [each.name, each.value, _between(each.interval), float(apart), _between(apart.interval),
-                 round(each.effective_size)]
-            )  # fmt: skip
+        rows += [
+            [each.name, each.value, _between(each.interval), float(each.difference),
+             _between(each.difference.interval), round(each.effective_size)]
+            for each in self.values()
+        ]  # fmt: skip
         return names, rows
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self._values.values()))
+        return "\n".join(map(repr, self.values()))
 
     def _repr_html_(self) -> str:
-        some = next(iter(self._values.values()))
+        some = next(iter(self.values()))
         return html_table(f"{some.measure} by clicks, {some.estimator}", *self.table())
 
     def plot(self, figure: "Figure | None" = None) -> "Figure":
@@ -132,7 +119,7 @@ class ClickValues(Mapping[str, ClickValue]):
         figure : to draw in; a new one if not given
         """
         figure = figure or new_figure(6.0, 0.9 + 0.45 * len(self))
-        axis, values = figure.add_subplot(), list(self._values.values())[::-1]
+        axis, values = figure.add_subplot(), list(self.values())[::-1]
         middle = np.array([float(each.difference) for each in values])
         ends = np.array([each.difference.interval for each in values]).reshape(-1, 2)
         axis.axvline(0.0, color="#8888", linewidth=1.0)
@@ -234,7 +221,7 @@ def evaluate_clicks(
         )
         for k, name in enumerate(named, 1)
     ]  # fmt: skip
-    return ClickValues(values) if are_several(ranker, rows.n_rows) else values[0]
+    return ClickValues(zip(named, values)) if are_several(ranker, rows.n_rows) else values[0]
 
 
 def check_estimate(estimator: str, confidence: float, resamples: int) -> None:
@@ -332,22 +319,19 @@ class WeightedClicks:
         return "queries", studentised(above, below, rng, tails, int(resamples))
 
     def _click_draws(self, sums: list[ClickSums], rng: np.random.Generator, resamples: int) -> np.ndarray:
-        """Values of all sums with clicks drawn again: (sums, resamples)."""
-        every = [*sums, self.below]
+        """Values of all sums with clicks on the same showings drawn again: (sums, resamples)."""
+        every, n, c = [*sums, self.below], self.data.showings, self.data.clicks
         each, fixed = np.stack([s.each for s in every]), np.array([[s.fixed.sum()] for s in every])
-        step = max(1, CHUNK // max(each.shape[1], 1))
-        added = np.concatenate(
-            [fixed + each @ self._clicks(rng, min(step, resamples - k)).T for k in range(0, resamples, step)], axis=1
-        )
-        return np.divide(added[:-1], added[-1], out=np.zeros(added[:-1].shape), where=added[-1] > 0)
-
-    def _clicks(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Clicks of the same showings, drawn again: (count, cells)."""
-        n, c = self.data.showings, self.data.clicks
         single = (c <= n) & (n % 1 == 0) & (c % 1 == 0)
         chance = np.divide(c, n, out=np.zeros_like(c), where=single & (n > 0))
-        drawn = rng.binomial(np.where(single, n, 0).astype(np.int64), chance, (count, len(n)))
-        return np.where(single, drawn, rng.poisson(np.where(single, 0.0, c), (count, len(n))))
+        added, step = [], max(1, CHUNK // max(len(n), 1))
+        for k in range(0, resamples, step):
+            shape = min(step, resamples - k), len(n)
+            drawn = rng.binomial(np.where(single, n, 0).astype(np.int64), chance, shape)
+            clicks = np.where(single, drawn, rng.poisson(np.where(single, 0.0, c), shape))
+            added.append(fixed + each @ clicks.T)
+        above = np.concatenate(added, axis=1)
+        return np.divide(above[:-1], above[-1], out=np.zeros(above[:-1].shape), where=above[-1] > 0)
 
 
 def studentised(
