@@ -28,6 +28,7 @@ from hingerank.personal.baselines import PEERS, ItemBaseline, ItemKNN, ItemMean,
 from hingerank.personal.item_features import Features
 from hingerank.personal.ratings import Ratings, dealt
 from hingerank.personal.top_n import list_values, parse_list_measure, same_lists
+from hingerank.search.folds import predicted
 
 LIST_MEASURE = "list_ndcg@10"
 LIST_MEASURES = [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]
@@ -220,8 +221,8 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
             raise DataError("these ratings have no times, which are needed to hold out the latest: name their column")
         latest = np.argsort(ratings.times, kind="stable")
         cuts = [len(latest) - 2 * len(latest) // k, len(latest) - len(latest) // k]
-        return [_of_known_users("the latest", np.split(latest, cuts), user)]
-    if held_out == "items":
+        folds = [("the latest", np.split(latest, cuts))]
+    elif held_out == "items":
         rated = np.unique(ratings.items)
         if len(rated) < k:
             raise DataError(f"{k} folds need at least {k} rated items, there are {len(rated)}")
@@ -230,8 +231,19 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
         part = part_of_item[ratings.items]
     else:
         part = dealt(user, k, rng)
-    turns = rotate([np.flatnonzero(part == p) for p in range(k)])
-    return [_of_known_users(f"fold {i}", turn, user) for i, turn in enumerate(turns, 1)]
+    if held_out != "time":
+        turns = rotate([np.flatnonzero(part == p) for p in range(k)])
+        folds = [(f"fold {i}", turn) for i, turn in enumerate(turns, 1)]
+    found = []
+    for name, (train, *others) in folds:
+        known = np.zeros(user.max() + 1, bool)
+        known[user[train]] = True
+        judged = [rows[known[user[rows]]] for rows in others]
+        for purpose, rows in zip(("validate", "test"), judged):
+            if not len(rows):
+                raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
+        found.append((name, [train, *judged]))
+    return found
 
 
 def rating_rows(ratings: Ratings, features: Features) -> RankingData:
@@ -242,18 +254,6 @@ def rating_rows(ratings: Ratings, features: Features) -> RankingData:
     called = ratings.item_ids if ratings.titles is None else ratings.titles
     docid = np.array([str(value) for value in called.tolist()], object)[ratings.items]
     return RankingData.from_arrays(X[ratings.items], ratings.ratings, ratings.users, docid=docid, feature_names=names)
-
-
-def _of_known_users(name: str, parts: Sequence[np.ndarray], user: np.ndarray) -> tuple[str, list[np.ndarray]]:
-    """A fold of these rows to train, to validate and to test, without the users that training does not know."""
-    train, *others = parts
-    known = np.zeros(user.max() + 1, bool)
-    known[user[train]] = True
-    validation, test = (rows[known[user[rows]]] for rows in others)
-    for purpose, rows in (("validate", validation), ("test", test)):
-        if not len(rows):
-            raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
-    return name, [train, validation, test]
 
 
 @runtime_checkable
@@ -310,8 +310,9 @@ class ListRows(RankingData):
             seen = seen[0][here], place_of[seen[1][here]]
         if isinstance(ranker, Recommender):
             lists, _ = ranker.top_k(users, X, top, exclude=seen)
-        else:
-            lists = _same_list(ranker, X, users, top, seen)
+        else:  # a ranker of rows has one function for all users
+            of_all = np.asarray(predicted(ranker, X, np.zeros(X.shape[0], np.int64)), np.float64)
+            lists, _ = same_lists(of_all, users, top, seen)
         wanted = place_of[self.items]
         hit = np.asarray(lists)[numbers] == wanted[:, None]
         return np.where(hit.any(axis=1) & (wanted >= 0), -1.0 - hit.argmax(axis=1), -1.0 - len(every))
@@ -339,14 +340,6 @@ class ListRows(RankingData):
         whole.update(repr((self.relevant, self.catalogue.shape)).encode())
         whole.update(np.asarray(self.items, np.int64).tobytes())
         return whole.digest()
-
-
-def _same_list(ranker: Ranker, X: Matrix, users: np.ndarray, top: int, seen: Known | None) -> np.ndarray:
-    """The lists of a ranker of rows, which has one function for all users."""
-    asks_qid = "qid" in inspect.signature(ranker.predict).parameters
-    one_query = {"qid": np.zeros(X.shape[0], np.int64)} if asks_qid else {}
-    scores = np.asarray(ranker.predict(X, **one_query), np.float64)
-    return same_lists(scores, users, top, seen)[0]
 
 
 def check_list_measure(measure: MeasureLike) -> None:

@@ -3,7 +3,6 @@
 Test rows are touched in `Task._tested` only, and only after the setting was chosen.
 """
 
-import inspect
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from hingerank.metrics.evaluator import mean_over_queries
 from hingerank.metrics.measure import MEASURES as KINDS
 from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.top_n import parse_list_measure
-from hingerank.search.folds import fit_settings
+from hingerank.search.folds import fit_settings, predicted
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
 
@@ -180,8 +179,7 @@ def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
         return data.placed(ranker)
     if isinstance(ranker, Reranker) and isinstance(data, TopicRows):
         return data.reranked(ranker)
-    asks_qid = "qid" in inspect.signature(ranker.predict).parameters
-    scores = np.asarray(ranker.predict(data.X, qid=data.qid) if asks_qid else ranker.predict(data.X), float)
+    scores = np.asarray(predicted(ranker, data.X, data.qid), float)
     if scores.shape != (data.n_rows,):
         raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
     if not np.isfinite(scores).all():

@@ -367,15 +367,18 @@ def check_count(folds: object) -> None:
         raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 
+def predicted(ranker: Ranker, X: RowsLike, qid: PerRow) -> np.ndarray:
+    """What any ranker predicts for rows, by their queries if it asks for these."""
+    ids = {"qid": qid} if "qid" in inspect.signature(ranker.predict).parameters else {}
+    return ranker.predict(X, **ids)
+
+
 def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
     apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
-        if isinstance(first, BaseRanker):
-            return [member.predict(X, qid) for member in path]
-        ids = {"qid": qid} if "qid" in inspect.signature(first.predict).parameters else {}
-        return [member.predict(X, **ids) for member in path]
+        return [predicted(member, X, qid) for member in path]
     _, qid = grades_and_ids(X, None, qid)
     rows = first._scaled(check_features(first, X, reset=False), qid)
     return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
