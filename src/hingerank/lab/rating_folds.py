@@ -188,16 +188,10 @@ def list_folds(
 
 @dataclass(frozen=True, eq=False)
 class OfferedRows(SelectedRows):
-    """Rows to judge lists by.
+    """Rows to judge lists by."""
 
-    Attributes
-    ----------
-    known : rows of the data that are known of the users, whose items are not offered again
-    new_items : lists are made of items of which no row is known
-    """
-
-    known: np.ndarray
-    new_items: bool
+    known: np.ndarray  # rows of the data that are known of the users, whose items are not offered again
+    new_items: bool  # whether lists are made of items of which no row is known
 
     def take(self) -> RankingData:
         part, whole = super().take(), self.data

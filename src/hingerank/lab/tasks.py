@@ -33,26 +33,15 @@ TRACE_POINTS = 200
 
 @dataclass(eq=False)
 class ComparisonPlan:
-    """What all tasks of a run share.
-
-    Attributes
-    ----------
-    folds : what is learnt from, what chooses, what is tested
-    measure : chooses settings
-    measures : are taken on test
-    seed : of the run
-    folder : where scores go; None for nowhere
-    seeds : fits of a chosen setting if a ranker is random
-    sizes : fractions of the training queries
-    """
+    """What all tasks of a run share."""
 
     folds: Sequence[Fold]
-    measure: MeasureLike
-    measures: Sequence[MeasureLike]
+    measure: MeasureLike  # chooses settings
+    measures: Sequence[MeasureLike]  # are taken on test
     seed: int
-    folder: Path | None
-    seeds: int = 1
-    sizes: Sequence[float] = (1.0,)
+    folder: Path | None  # where scores go; None for nowhere
+    seeds: int = 1  # fits of a chosen setting if a ranker is random
+    sizes: Sequence[float] = (1.0,)  # fractions of the training queries
     _fold: int = -1
     _parts: dict[str, RankingData] = field(default_factory=dict)
 

@@ -204,14 +204,7 @@ def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> f
 
 
 def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
-    """measure(y_q, s_q) of every query q; nan where the function returns nan, for undefined.
-
-    Parameters
-    ----------
-    measure : a function of the grades and the scores of a query's rows, both in the rows' order
-    y, scores : a number per row
-    blocks : the queries
-    """
+    """measure(y_q, s_q) of the grades and scores of every query q, both in the rows' order; nan for undefined."""
     name, values, y, scores = measure_name(measure), np.empty(len(blocks)), blocks.gather(y), blocks.gather(scores)
     for q, (first, last) in enumerate(zip(blocks.offsets[:-1], blocks.offsets[1:])):
         found = measure(y[first:last].copy(), scores[first:last].copy())

@@ -82,17 +82,11 @@ def fit_settings(
     caught: tuple[type[Exception], ...] = (Exception,),
     stop_on: object = None,
 ) -> Iterator[SettingFit]:
-    """Fit each setting; along a path in one call if there are several, else, or if that fails, one at a time.
+    """Fit each setting of a batch (`path_batches`): along a path in one call if there are several, else, or if that
+    fails, one at a time.
 
-    Parameters
-    ----------
-    make : returns an unfitted ranker for a setting
-    settings : a batch from `path_batches`
-    paths : the parameter whose values ``fit_path`` fits in one call; or several, whose values it takes together
-    rows : what ``fit_path`` takes: X, y and qid; or data in parts, None and None
-    learn : fits one ranker to the same rows
-    caught : errors that belong to a setting; all others are raised
-    stop_on : rows for early stopping, for rankers whose paths support it
+    `make` returns an unfitted ranker for a setting. ``fit_path`` takes `rows` and, for rankers whose paths support it,
+    rows for early stopping; `learn` fits one ranker to the same rows. Errors that are not `caught` are raised.
     """
     names = (*takewhile(settings[0].__contains__, paths),)  # all of the path's parameters, or the first ones
     if names and (len(settings) > 1 or stop_on is not None):
@@ -156,16 +150,15 @@ def paths_of(ranker: Ranker) -> tuple[str, ...]:
 
 
 class FoldOutcome(NamedTuple):
-    """A setting on one fold: its value, the standard error of that over queries, seconds, the error, the scores of
-    held-out rows if wanted, how far a fit that stops early came, by parameter, and the values of queries if any."""
+    """A setting on one fold."""
 
     setting: Setting
     value: float
-    error: float
+    error: float  # the standard error of the value over queries
     seconds: float
     problem: str | None = None
-    scores: np.ndarray | None = None
-    reached: Mapping[str, int] = MappingProxyType({})
+    scores: np.ndarray | None = None  # of held-out rows, if wanted
+    reached: Mapping[str, int] = MappingProxyType({})  # parameter of a fit that stops early -> how far it came
     by_query: np.ndarray | None = None
 
 
@@ -188,10 +181,7 @@ class QueryFolds:
 
     Parameters
     ----------
-    data : RankingData, or data in parts, of which every part is split into folds
-    measure : to compare by
-    validation : data to choose on instead of folds
-    folds : their number
+    data, measure, validation, folds : as in `tune`; every part of data in parts is split into folds
     seed : of the folds
     tol_factor : factor of the tolerance for fits that are only tried
     keep_scores : whether outcomes include the scores of held-out rows
@@ -392,9 +382,8 @@ class ClickFolds(QueryFolds):
 
     Parameters
     ----------
-    data : ClickData
+    data, validation : ClickData
     measure : "dcg@10", "average-rank", ... (`hingerank.metrics.places`)
-    validation : clicks to choose on instead of folds
     folds, seed, keep_scores : as in QueryFolds
     propensities, correction, clip, around : as in `fit_clicks`
     """

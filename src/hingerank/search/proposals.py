@@ -176,11 +176,8 @@ def describe_search(search: Search) -> Facts:
     """A description of the search, in strings and numbers that can be stored and compared."""
     words: Facts = {"kind": type(search).__name__}
     for name, value in vars(search).items():
-        words[name] = {k: _words(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            lists = {k: list(v) if isinstance(v, Sequence) and not isinstance(v, str) else v for k, v in value.items()}
+            value = {k: repr(v) if isinstance(v, Distribution) else v for k, v in lists.items()}
+        words[name] = value
     return words
-
-
-def _words(values: object) -> object:
-    if isinstance(values, Distribution):
-        return repr(values)
-    return list(values) if isinstance(values, Sequence) and not isinstance(values, str) else values

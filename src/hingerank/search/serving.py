@@ -41,14 +41,9 @@ def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
 
 
 def check_target(to: str, tried: Mapping[str, tuple[Ranker, list[Setting]]], only: bool, blended: bool = False) -> None:
-    """Raise a ValueError before any fit if the target can run nothing that would be tried.
+    """Raise a ValueError before any fit if the target can run none of the rankers' first settings.
 
-    Parameters
-    ----------
-    to : the target
-    tried : name of a ranker -> the ranker and its first settings
-    only : whether every ranker needs a setting that runs there, as the members of a blend do
-    blended : whether the scores of all rankers are added up
+    only: every ranker needs a setting that runs there, as the members of a blend do; blended: so does their sum.
     """
     reasons = {
         name: [why_not(ranker, setting, to, blended) for setting in settings]
@@ -96,12 +91,6 @@ def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[T
     """The chosen settings if the target can run the sum of these rankers, else the best that it can.
 
     Members may each run there and not together: linear models that fill missing values differently are not one.
-
-    Parameters
-    ----------
-    to : the target
-    tried : of each member the ranker and the settings that the target can run
-    chosen : the best of these for each member
     """
     if not (why := _refused_sum(to, tried, chosen)):
         return chosen

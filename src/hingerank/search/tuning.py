@@ -35,24 +35,14 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the studies of all rankers share.
-
-    Attributes
-    ----------
-    folds : what settings are tried on
-    simplest : take the simplest setting within one standard error of the best
-    target : the format that must run the best setting, or None
-    target_only : do not try what the target cannot run
-    blend : the scores of all rankers are added up, so the target must run the sum
-    progress : called after every fit
-    """
+    """What the studies of all rankers share."""
 
     folds: Folds
-    simplest: bool = False
-    target: str | None = None
-    target_only: bool = False
-    blend: bool = False
-    progress: Progress | None = None
+    simplest: bool = False  # take the simplest setting within one standard error of the best
+    target: str | None = None  # the format that must run the best setting
+    target_only: bool = False  # do not try what the target cannot run
+    blend: bool = False  # the scores of all rankers are added up, so the target must run the sum
+    progress: Progress | None = None  # called after every fit
 
 
 @dataclass
@@ -126,13 +116,7 @@ class Study:
         return [trial for trial in self.trials.values() if not np.isnan(trial.mean) and (free or trial.served)]
 
     def best(self, simplest: bool = False, free: bool = False) -> Trial:
-        """The setting with the largest mean, ties going to the simpler one.
-
-        Parameters
-        ----------
-        simplest : take the simplest of all within a standard error
-        free : include settings that the target cannot run
-        """
+        """The setting with the largest mean, ties going to the simpler one; or the simplest within a standard error."""
         among = self.fitted(free)
         chosen = best_setting([(trial.setting, trial.mean) for trial in among])
         top = next(trial for trial in among if trial.setting is chosen)
