@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.rankers.corrections import refuse_parts
+from hingerank.rankers.corrections import ClickedRows, refuse_parts
 from hingerank.rankers.sources import RowsInParts
 
 if TYPE_CHECKING:
@@ -219,8 +219,7 @@ class ClickLog:
 _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
 
 
-@dataclass(frozen=True, eq=False)
-class ClickData:
+class ClickData(ClickedRows):
     """Rows to rank, and how often each was shown and clicked at each place.
 
     Parameters
@@ -245,19 +244,6 @@ class ClickData:
     parts : rows in parts, or None
         Where the features are, if not in this process; those of `data` are then 0.
     """
-
-    data: RankingData
-    row: np.ndarray
-    place: np.ndarray
-    showings: np.ndarray
-    clicks: np.ndarray
-    propensity: np.ndarray | None
-    context: np.ndarray | None
-    lists: np.ndarray
-    context_names: np.ndarray | None = None
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, int] = field(default_factory=dict)
-    parts: RowsInParts | None = None
 
     @property
     def X(self) -> Matrix:

@@ -6,6 +6,7 @@ of lists.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -24,30 +25,22 @@ MOST_FEATURES, BLOCK = 2000, 1 << 22  # columns of the regression, and numbers o
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from, relative to the rows' weight
 
 
-@runtime_checkable
-class ClickedRows(Protocol):
-    """Rows, and cells of them: `hingerank.clicks.log.ClickData`."""
+@dataclass(frozen=True, eq=False)
+class ClickedRows:
+    """Rows, and cells of them; `hingerank.clicks.log.ClickData` says what each field is."""
 
-    @property
-    def data(self) -> RankingData: ...
-    @property
-    def row(self) -> np.ndarray: ...
-    @property
-    def place(self) -> np.ndarray: ...
-    @property
-    def showings(self) -> np.ndarray: ...
-    @property
-    def clicks(self) -> np.ndarray: ...
-    @property
-    def propensity(self) -> np.ndarray | None: ...
-    @property
-    def context(self) -> np.ndarray | None: ...
-    @property
-    def context_names(self) -> np.ndarray | None: ...
-    @property
-    def lists(self) -> np.ndarray: ...
-    @property
-    def parts(self) -> RowsInParts | None: ...
+    data: RankingData
+    row: np.ndarray
+    place: np.ndarray
+    showings: np.ndarray
+    clicks: np.ndarray
+    propensity: np.ndarray | None
+    context: np.ndarray | None
+    lists: np.ndarray
+    context_names: np.ndarray | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+    parts: RowsInParts | None = None
 
 
 @runtime_checkable
