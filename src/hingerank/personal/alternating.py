@@ -194,7 +194,7 @@ class LocalUsers:
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """Return the gradient of the loss in the scores of all rows, at scores of 0."""
     users, z = len(p.users), np.zeros((len(p.item), 1))
-    users_pass(LOSS, np.zeros_like(z), np.ones((users, 1)), 0, users, p.by_row(), np.zeros(len(z), np.float32), z)
+    users_pass(LOSS, np.zeros_like(z), np.ones((users, 1)), 0, users, p.with_items(), np.zeros(len(z), np.float32), z)
     return z[:, 0]
 
 
@@ -430,15 +430,6 @@ def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.nd
     return moved, same, (L @ Q) / np.sqrt(S)
 
 
-def nuclear_norm(U: np.ndarray, V: np.ndarray) -> float:
-    """Return ‖U Vᵀ‖_*.
-
-    >>> round(nuclear_norm(np.eye(3)[:, :2], 2.0 * np.eye(4)[:, :2]), 9)
-    4.0
-    """
-    return float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
-
-
 def nuclear_gap(
     X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
 ) -> float:
@@ -460,7 +451,9 @@ def nuclear_gap(
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
     users, z, kept = len(p.users), np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(users), np.diff(p.start))])
-    loss, hinge, kink = users_pass(LOSS, s[:, None], np.ones((users, 1)), 0, users, p.by_row(width), kept, z)
+    rows = p.with_items()
+    rows = replace(rows, known=rows.known._replace(width=width))
+    loss, hinge, kink = users_pass(LOSS, s[:, None], np.ones((users, 1)), 0, users, rows, kept, z)
     Z = sp.csr_matrix((z[:, 0], p.item, p.start), shape=(users, X.shape[0]))
     G = Z @ X
     G = G.toarray() if sp.issparse(G) else np.asarray(G)
@@ -474,5 +467,6 @@ def nuclear_gap(
     else:
         bend, a = bend + C * loss, loss - 0.5 * float(s @ z[:, 0])
     theta = min(C * a / bend if bend > 0 else np.inf, most) if a > 0 else 0.0
-    primal, dual = C * loss + nuclear_norm(U, V) + own, 2.0 * theta * C * a - theta * theta * bend
+    nuclear = float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
+    primal, dual = C * loss + nuclear + own, 2.0 * theta * C * a - theta * theta * bend
     return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0

@@ -44,7 +44,8 @@ class UserIndex:
         if wanted.dtype.kind == "O" and self._order is not None and not self._listed:
             self._numbers = {user: number for number, user in enumerate(self._ids.tolist())} | self._numbers
             self._listed = True
-        if self._order is not None and len(self._ids) and _same_kind(wanted, self._ids):
+        kinds = {wanted.dtype.kind, self._ids.dtype.kind}  # ids can be equal if both are numbers, or of the same kind
+        if self._order is not None and len(self._ids) and (len(kinds) == 1 or kinds <= set("biuf")):
             place = np.searchsorted(self._ids, wanted, sorter=self._order)
             found = self._order[np.minimum(place, len(self._ids) - 1)]
             found = np.where(self._ids[found] == wanted, found, -1)
@@ -59,12 +60,6 @@ class UserIndex:
             user = users if _is_one(users) else np.asarray(users)[numbers < 0].tolist()[0]
             raise DataError(f"user {user!r} is not known: was it in the data of fit, and of the same type? ({cure})")
         return numbers
-
-
-def _same_kind(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether ids of two arrays can be equal: both are numbers, or both are the same kind of text or time."""
-    numbers = "biuf"
-    return a.dtype.kind == b.dtype.kind or (a.dtype.kind in numbers and b.dtype.kind in numbers)
 
 
 def _is_one(users: Any) -> bool:

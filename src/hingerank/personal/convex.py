@@ -76,10 +76,14 @@ class OwnDesign(Design):
 
     def __init__(self, X: Matrix, preferences: UserPreferences):
         self.X, self.p, self._sparse = X, preferences, sp.issparse(X)
-        if self._sparse:
-            rows, self._columns, self._start = blocks_of_users(X, preferences)
-            self._design = RowsDesign(rows)
-            self.shape: tuple[int, int] = rows.shape
+        if self._sparse:  # columns are numbered within the user
+            rows, count = X[preferences.item], len(preferences.users)
+            user = np.repeat(np.repeat(np.arange(count), np.diff(preferences.start)), np.diff(rows.indptr))
+            distinct, column = np.unique(user * X.shape[1] + rows.indices, return_inverse=True)
+            self._columns = distinct % X.shape[1]
+            self._start = np.searchsorted(distinct, np.arange(count + 1) * X.shape[1])
+            self.shape = rows.shape[0], max(1, len(distinct))
+            self._design = RowsDesign(sp.csr_matrix((rows.data, column.astype(np.int32), rows.indptr), self.shape))
         else:
             self.shape = (len(preferences.item), len(preferences.users) * X.shape[1])
             self._shards = cut_shards(preferences.start, ROWS_PER_SHARD)
@@ -119,17 +123,6 @@ class MeanAndOwnDesign(Design):
 
     def back(self, z: np.ndarray) -> np.ndarray:
         return np.concatenate([self.root * self.shared.back(z), self.own.back(z)])
-
-
-def blocks_of_users(X: sp.csr_matrix, p: UserPreferences) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Return rows of X with columns numbered within the user: (matrix, feature of each, first of each user)."""
-    rows = X[p.item]
-    user = np.repeat(np.repeat(np.arange(len(p.users)), np.diff(p.start)), np.diff(rows.indptr))
-    key = user * X.shape[1] + rows.indices
-    distinct, column = np.unique(key, return_inverse=True)
-    start = np.searchsorted(distinct, np.arange(len(p.users) + 1) * X.shape[1])
-    block = sp.csr_matrix((rows.data, column.astype(np.int32), rows.indptr), shape=(len(p.item), max(1, len(distinct))))
-    return block, distinct % X.shape[1], start
 
 
 def row_preferences(p: UserPreferences) -> Preferences:

@@ -60,7 +60,7 @@ class UserSpace(NamedTuple):
 
 
 @inner
-def user_start(known, n, space):
+def user_start(n, space):
     """Prepare for a user, before all other functions."""
     for p in range(n):
         space.order[p] = p
@@ -73,29 +73,59 @@ def user_loss(known, u, lo, n, s, z, space):
         return grades_loss(known, u, lo, n, s, z, space)
     if known.kind == PAIRS:
         return pairs_loss(known, u, n, s, z, space)
-    return targets_loss(known, lo, n, s, z)
+    value, weighted = 0.0, len(known.weight) > 0
+    for p in range(n):
+        miss = s[p] - known.target[lo + p]
+        force = known.weight[lo + p] * miss if weighted else miss
+        value += force * miss
+        z[p] = 2.0 * force
+    return value
 
 
 @inner
 def user_curvature(known, u, lo, n, t, out, space):
-    """Set out = (Hessian of the loss) t."""
-    if known.kind == GRADES:
-        grades_curvature(known, u, n, t, out, space)
+    """Set out = (Hessian of the loss) t. O(n), of comparisons O(n + pairs)."""
+    out[:n] = 0.0
+    if known.kind == GRADES and known.grades[u] >= 2:
+        scale, width = known.scale[u], known.width
+        if width == 0.0:
+            window_curvature(known, u, n, 0, 2.0 * scale, t, out, space)
+        else:
+            window_curvature(known, u, n, 0, scale / width, t, out, space)
+            window_curvature(known, u, n, 1, -scale / width, t, out, space)
     elif known.kind == PAIRS:
-        pairs_curvature(known, u, n, t, out, space)
-    else:
-        targets_curvature(known, lo, n, t, out)
+        base = known.start[u]
+        for e in range(base, known.start[u + 1]):
+            i, j = known.winner[e], known.loser[e]
+            force = 2.0 * space.gap[e - base] * (t[i] - t[j])
+            out[i] += force
+            out[j] -= force
+    elif known.kind == TARGETS:
+        weighted = len(known.weight) > 0
+        for p in range(n):
+            out[p] = 2.0 * known.weight[lo + p] * t[p] if weighted else 2.0 * t[p]
 
 
 @inner
 def user_diagonal(known, u, lo, n, out, space):
     """Set out to the diagonal of that Hessian."""
+    out[:n] = 0.0
     if known.kind == GRADES:
-        grades_diagonal(known, u, n, out, space)
+        scale, width = known.scale[u], known.width
+        for p in range(n):
+            if width == 0.0:
+                out[space.order[p]] = 2.0 * scale * space.degree[0, p]
+            else:
+                out[space.order[p]] = scale / width * (space.degree[0, p] - space.degree[1, p])
     elif known.kind == PAIRS:
-        pairs_diagonal(known, u, n, out, space)
+        base = known.start[u]
+        for e in range(base, known.start[u + 1]):
+            out[known.winner[e]] += 2.0 * space.gap[e - base]
+            out[known.loser[e]] += 2.0 * space.gap[e - base]
     else:
-        targets_diagonal(known, lo, n, out)
+        weighted = len(known.weight) > 0
+        for p in range(n):
+            out[p] = 2.0 * known.weight[lo + p] if weighted else 2.0
 
 
 @inner
@@ -120,7 +150,13 @@ def user_settle(known, lo, n, item, s, z, space):
 @inner
 def user_right(known, u, lo, n, s, space):
     """Return the number of correctly ordered pairs; equal scores count one half."""
-    return grades_right(known, u, lo, n, s, space) if known.kind == GRADES else pairs_right(known, u, s)
+    if known.kind == GRADES:
+        return grades_right(known, u, lo, n, s, space)
+    right = 0.0
+    for e in range(known.start[u], known.start[u + 1]):
+        t = s[known.winner[e]] - s[known.loser[e]]
+        right += 1.0 if t > 0 else (0.5 if t == 0 else 0.0)
+    return right
 
 
 # Ratings: all pairs of different grades, not listed. `put`, `lower` and `higher` keep sums by grade.
@@ -242,20 +278,6 @@ def grades_window(known, u, n, window, margin, force, z, space):
 
 
 @inner
-def grades_curvature(known, u, n, t, out, space):
-    """Set out = (Hessian at the last user_loss) t. O(n)."""
-    out[:n] = 0.0
-    if known.grades[u] < 2:
-        return
-    scale, width = known.scale[u], known.width
-    if width == 0.0:
-        window_curvature(known, u, n, 0, 2.0 * scale, t, out, space)
-    else:
-        window_curvature(known, u, n, 0, scale / width, t, out, space)
-        window_curvature(known, u, n, 1, -scale / width, t, out, space)
-
-
-@inner
 def window_curvature(known, u, n, window, force, t, out, space):
     """out += force · (degree t minus the weighted sum of t over active partners)."""
     order, grade, sorted_t, low, high = space.order, space.grade, space.spare_key, space.low[0], space.high[0]
@@ -277,16 +299,6 @@ def window_curvature(known, u, n, window, force, t, out, space):
             b += 1
         partners = lower(low, grade[p], G) + higher(high, grade[p], G)
         out[order[p]] += force * (degree[p] * t[order[p]] - weight[p] * partners)
-
-
-@inner
-def grades_diagonal(known, u, n, out, space):
-    scale, width = known.scale[u], known.width
-    for p in range(n):
-        if width == 0.0:
-            out[space.order[p]] = 2.0 * scale * space.degree[0, p]
-        else:
-            out[space.order[p]] = scale / width * (space.degree[0, p] - space.degree[1, p])
 
 
 @inner
@@ -344,61 +356,3 @@ def pairs_loss(known, u, n, s, z, space):
             z[i] -= force
             z[j] += force
     return value
-
-
-@inner
-def pairs_curvature(known, u, n, t, out, space):
-    """Set out = (Hessian at the last user_loss) t. O(n + pairs)."""
-    out[:n] = 0.0
-    base = known.start[u]
-    for e in range(base, known.start[u + 1]):
-        i, j = known.winner[e], known.loser[e]
-        force = 2.0 * space.gap[e - base] * (t[i] - t[j])
-        out[i] += force
-        out[j] -= force
-
-
-@inner
-def pairs_diagonal(known, u, n, out, space):
-    out[:n] = 0.0
-    base = known.start[u]
-    for e in range(base, known.start[u + 1]):
-        out[known.winner[e]] += 2.0 * space.gap[e - base]
-        out[known.loser[e]] += 2.0 * space.gap[e - base]
-
-
-@inner
-def pairs_right(known, u, s):
-    right = 0.0
-    for e in range(known.start[u], known.start[u + 1]):
-        t = s[known.winner[e]] - s[known.loser[e]]
-        right += 1.0 if t > 0 else (0.5 if t == 0 else 0.0)
-    return right
-
-
-# Ratings as targets of scores.
-
-
-@inner
-def targets_loss(known, lo, n, s, z):
-    value, weighted = 0.0, len(known.weight) > 0
-    for p in range(n):
-        miss = s[p] - known.target[lo + p]
-        force = known.weight[lo + p] * miss if weighted else miss
-        value += force * miss
-        z[p] = 2.0 * force
-    return value
-
-
-@inner
-def targets_curvature(known, lo, n, t, out):
-    weighted = len(known.weight) > 0
-    for p in range(n):
-        out[p] = 2.0 * known.weight[lo + p] * t[p] if weighted else 2.0 * t[p]
-
-
-@inner
-def targets_diagonal(known, lo, n, out):
-    weighted = len(known.weight) > 0
-    for p in range(n):
-        out[p] = 2.0 * known.weight[lo + p] if weighted else 2.0

@@ -155,7 +155,7 @@ def step_of_users(
         for p in range(n):
             for c in range(k):
                 block[p, c] = P[item[lo + p], c]
-        user_start(known, n, space)
+        user_start(n, space)
         value, norm = user_newton(block, lo, n, known, u, C, V[u], centre, fraction, most, s, z, vectors, space)
         loss += value
         after += norm * norm
@@ -163,7 +163,12 @@ def step_of_users(
         kink += space.hinge[1]
         if len(G) > 0:
             user_diagonal(known, u, lo, n, h, space)
-            add_weight(item[lo:hi], h, V[u], weight, spread)
+            total = 0.0
+            for p in range(n):
+                weight[item[lo + p]] += h[p]
+                total += h[p]
+            for c in range(k):
+                spread[c] += total * V[u, c] * V[u, c]
         user_settle(known, lo, n, item[lo:hi], s, z, space)
         for p in range(n):
             scores[lo + p] = s[p]
@@ -198,7 +203,7 @@ def pass_of_users(what, P, V, first, last, start, item, known, scores, G, rows, 
         lo, hi = start[u], start[u + 1]
         n = hi - lo
         item_scores(item[lo:hi], P, V[u], s)
-        user_start(known, n, space)
+        user_start(n, space)
         if what == RIGHT:
             total += user_right(known, u, lo, n, s, space)
             continue
@@ -239,17 +244,6 @@ def add_outer(item, z, v, G):
                 G[j, c] += zr * v[c]
 
 
-@inner
-def add_weight(item, h, v, weight, spread):
-    """weight[item[r]] += h[r], spread += sum(h) v²."""
-    total = 0.0
-    for r in range(len(item)):
-        weight[item[r]] += h[r]
-        total += h[r]
-    for c in range(len(v)):
-        spread[c] += total * v[c] * v[c]
-
-
 @kernel
 def own_scores(X, W, first, last, start, item, out):
     """out[r] = <X[item[r]], W[u]> for the rows of users first:last."""
@@ -269,9 +263,9 @@ def own_back(X, z, first, last, start, item, W):
 
 
 @inner(fastmath=SUMS_MAY_REORDER)
-def top_of(s, first, rows, values, count):
-    """Insert scores into a list of the best ones, best first, equal ones in order; return its new length."""
-    top = len(rows)
+def top_of(s, rows, values):
+    """Fill the list of the best scores, best first, equal ones in order, and return its length."""
+    top, count = len(rows), 0
     for lo in range(0, len(s), RUN):
         run = s[lo : lo + RUN]
         if count == top:
@@ -290,7 +284,7 @@ def top_of(s, first, rows, values, count):
                 rows[at] = rows[at - 1]
                 at -= 1
             values[at] = x
-            rows[at] = first + lo + j
+            rows[at] = lo + j
             if count < top:
                 count += 1
     return count
@@ -303,6 +297,6 @@ def top_rows(S, first, last, rows, values):
     Scores of -inf are left out (row -1). O(columns) a row while few scores enter the list.
     """
     for b in range(first, last):
-        count = top_of(S[b], 0, rows[b], values[b], 0)
+        count = top_of(S[b], rows[b], values[b])
         for at in range(count, rows.shape[1]):
             rows[b, at], values[b, at] = -1, -float("inf")

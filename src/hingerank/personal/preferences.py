@@ -68,15 +68,14 @@ class UserPreferences:
             judged=None if self.judged is None else self.judged.take(users),
         )  # fmt: skip
 
-    def with_items(self, number: np.ndarray) -> "UserPreferences":
-        """Return the same preferences with item j renumbered as number[j]."""
-        judged = None if self.judged is None else self.judged.with_items(number)
-        return replace(self, item=number[self.item], known=own_rows(self.known), judged=judged)
-
-    def by_row(self, width: float = 0.0) -> "UserPreferences":
-        """Return the same preferences with each row about an item of its own, and another width of the hinge."""
-        item = np.arange(len(self.item), dtype=np.int32)
-        return replace(self, item=item, known=own_rows(self.known)._replace(width=float(width)))
+    def with_items(self, number: np.ndarray | None = None) -> "UserPreferences":
+        """Return the preferences with item j renumbered as number[j]; without, each row is about an item of its own."""
+        known, judged = self.known, self.judged
+        if known.kind == GRADES:  # passes reorder these, as they do items
+            known = known._replace(grade=known.grade.copy(), weight=known.weight.copy())
+        if number is None:
+            return replace(self, item=np.arange(len(self.item), dtype=np.int32), known=known)
+        return replace(self, item=number[self.item], known=known, judged=judged and judged.with_items(number))
 
     @property
     def mass(self) -> tuple[np.ndarray, np.ndarray]:
@@ -86,13 +85,6 @@ class UserPreferences:
             return count, self.pairs
         total = np.bincount(np.repeat(np.arange(len(count)), np.diff(self.start)), self.known.weight, len(count))
         return total, self.pairs if self.known.kind == TARGETS else weigh_pairs(self.start, self.known)
-
-
-def own_rows(known: Known) -> Known:
-    """Copy the arrays that passes reorder."""
-    if known.kind != GRADES:
-        return known
-    return known._replace(grade=known.grade.copy(), weight=known.weight.copy())
 
 
 def weigh_pairs(start: np.ndarray, known: Known) -> np.ndarray:

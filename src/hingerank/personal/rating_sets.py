@@ -19,6 +19,10 @@ from hingerank.personal.ratings import Ratings, read_ratings
 from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows, text_of
 
 NO_GENRES = "(no genres listed)"
+GENRES_100K = (
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
+    "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
 
 
 def read_movielens(folder: Any, part: str | None = None) -> Ratings:
@@ -48,7 +52,9 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
         if delimiter == "\t":
             kinds = listed.get(row[0].strip(), ()) if len(row) > 1 else None
         elif delimiter == "|":
-            kinds = _genres_100k(row)
+            flags = row[2:][-len(GENRES_100K) :]
+            if len(flags) == len(GENRES_100K) and set(flags) <= {"0", "1"}:
+                kinds = tuple(name for name, flag in zip(GENRES_100K, flags) if flag == "1")
         elif len(row) > 2:
             kinds = () if row[2] == NO_GENRES else tuple(name for name in row[2].split("|") if name)
         if number is None or kinds is None:
@@ -94,19 +100,6 @@ def _listed_genres(movies: Path) -> dict[str, tuple[str, ...]]:
         film = row[0].strip()
         found[film] = (*found.get(film, ()), row[1].strip())
     return found
-
-
-GENRES_100K = (
-    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
-    "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
-)  # fmt: skip
-
-
-def _genres_100k(row: list[str]) -> tuple[str, ...] | None:
-    flags = row[2:][-len(GENRES_100K) :]
-    if len(flags) < len(GENRES_100K) or not set(flags) <= {"0", "1"}:
-        return None
-    return tuple(name for name, flag in zip(GENRES_100K, flags) if flag == "1")
 
 
 def _find(folder: Path, name: str) -> Path | None:
