@@ -31,6 +31,7 @@ _OTHER = {
 }
 MOST_TIMES, MOST_BYTES = 200, 1 << 26  # a file may unpack to at most this multiple of its size plus this many bytes
 _MOST_MEMORY = 1 << 29  # bytes that decompressing an xz file may use
+_WORD = re.compile(r"[^ \t\n\r\f\v]+")
 
 
 class TextSource:
@@ -39,11 +40,8 @@ class TextSource:
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)
         status = os.stat(self.path)
-        self.size = status.st_size
-        self._kept: bytes | None = None
-        if not stat.S_ISREG(status.st_mode):
-            self._kept = Path(self.path).read_bytes()
-            self.size = len(self._kept)
+        self._kept = None if stat.S_ISREG(status.st_mode) else Path(self.path).read_bytes()
+        self.size = status.st_size if self._kept is None else len(self._kept)
 
     @contextmanager
     def open(self) -> Iterator["ByteStream"]:
@@ -227,8 +225,10 @@ def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tup
     lines = io.StringIO(text, newline=None)
     if delimiter not in (",", ";"):
         for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield number, _words(line) if delimiter == " " else line.rstrip("\n").split(delimiter)
+            if line.strip() and delimiter != " ":
+                yield number, line.rstrip("\n").split(delimiter)
+            elif line.strip():  # characters that are blank only in Unicode, such as U+2028, belong to words
+                yield number, line.split() if line.isascii() else _WORD.findall(line)
         return
     reader, number = csv.reader(lines, delimiter=delimiter, strict=True), 0
     try:
@@ -242,14 +242,6 @@ def split_lines(path: PathLike, text: str, delimiter: str = " ") -> Iterator[tup
         if reader.line_num > number + 1:
             raise open_quote(path, number + 1) from None
         raise DataError(f"{os.fspath(path)}, line {number + 1}: {error}; check the quotes on this line") from None
-
-
-_WORD = re.compile(r"[^ \t\n\r\f\v]+")
-
-
-def _words(line: str) -> list[str]:
-    """The words between blanks and tabs. Characters that are blank only in Unicode, such as U+2028, belong to words."""
-    return line.split() if line.isascii() else _WORD.findall(line)
 
 
 def open_quote(path: PathLike, line: int) -> DataError:
