@@ -259,18 +259,6 @@ def query_borders(tree: GradeTree, q: int) -> np.ndarray:
     return np.append(leaves, tree.offsets[q + 1]) - lo
 
 
-def block_shape(tree: GradeTree, q: int) -> tuple[int, int, int]:
-    """(first winner's position within the query, winners, losers) of the query's matrix of multipliers."""
-    borders = query_borders(tree, q)
-    return (borders[1], borders[-1] - borders[1], borders[-2]) if len(borders) > 2 else (0, 0, 0)
-
-
-def prefix_lengths(tree: GradeTree, q: int) -> np.ndarray:
-    """The number of losers of each of the query's winners."""
-    borders = query_borders(tree, q)
-    return np.repeat(borders[1:-1], np.diff(borders[1:])) if len(borders) > 2 else np.empty(0, np.int64)
-
-
 @inner
 def matrix_shape(tree, q):
     """(top, losers) of query q's matrix: its first winner's position within the query, and its number of columns."""

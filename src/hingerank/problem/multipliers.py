@@ -12,7 +12,6 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.data.checks import positive, whole
 from hingerank.kernels.multipliers import (
-    block_shape,
     factor_ahead,
     factor_chain,
     factor_epoch,
@@ -21,7 +20,7 @@ from hingerank.kernels.multipliers import (
     multiplier_curvature,
     multiplier_gap,
     multiplier_response,
-    prefix_lengths,
+    query_borders,
 )
 from hingerank.kernels.sweeps import GradeTree
 from hingerank.kernels.threads import run_shards, serial_blas
@@ -139,7 +138,9 @@ class RegularizedDual:
         self.width = 0.5 if squared else 0.0  # margin over which the multipliers of a smooth loss grow to C
         self.design, self.preferences, self.C, self.gamma, self.lam = design, preferences, C, gamma, lam
         self.tree, self.shards = preferences.tree, preferences.shards
-        shapes = np.array([block_shape(self.tree, q) for q in range(preferences.n_queries)]).reshape(-1, 3)
+        borders = (query_borders(self.tree, q) for q in range(preferences.n_queries))
+        sizes = [(b[1], b[-1] - b[1], b[-2]) if len(b) > 2 else (0, 0, 0) for b in borders]
+        shapes = np.array(sizes, np.int64).reshape(-1, 3)  # position of the first winner, numbers of winners and losers
         self.shapes, self.start = shapes, np.concatenate(([0], np.cumsum(shapes[:, 1] * shapes[:, 2])))
         self.coefficients, self.ranks = np.empty(preferences.n_items), np.zeros(len(shapes), np.int64)
         self.a = self.A = np.zeros(self.start[-1])
@@ -150,7 +151,9 @@ class RegularizedDual:
         for q, (top, winners, losers) in enumerate(self.shapes):
             if winners:
                 lo, hi = self.tree.offsets[q : q + 2]
-                rows, pair = lo + self.tree.perm[lo:hi], np.arange(losers) < prefix_lengths(self.tree, q)[:, None]
+                borders = query_borders(self.tree, q)
+                beaten = np.repeat(borders[1:-1], np.diff(borders[1:]))  # the number of losers of each winner
+                rows, pair = lo + self.tree.perm[lo:hi], np.arange(losers) < beaten[:, None]
                 yield q, rows[top : top + winners], rows[:losers], pair
 
     def plain(self) -> Problem:
