@@ -175,14 +175,8 @@ class WindowLoss(PairLoss):
 
     def degrees(self, state: WindowState, preferences: QueryPreferences) -> Floats:
         """The diagonal of the score-space Hessian by position: the state's, without pairs of a row with itself."""
-        own = preferences.own_pairs
-        return state.degree if own is None else state.degree - self.own_curvature * own
-
-    @property
-    def own_curvature(self) -> float:
-        """What a row paired with itself, at weight 1, adds to the diagonal of a Hessian in which it cancels."""
-        margin, _, b = self.terms.T
-        return float(4.0 * b[margin > 0].sum())
+        own, (margin, _, b) = preferences.own_pairs, self.terms.T
+        return state.degree if own is None else state.degree - float(4.0 * b[margin > 0].sum()) * own
 
     def graded(self, s: Floats, preferences: QueryPreferences) -> LossAt:
         tree, terms, shards = preferences.tree, self.terms, preferences.shards

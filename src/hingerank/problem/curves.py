@@ -161,14 +161,17 @@ class CurveBasis(Design):
         self.mine = np.arange(most) < counts[:, None]  # d × most: which knots exist
         placed = np.zeros((d, most))
         placed[self.mine] = knots.values
-        self.placed = placed
         lengths = np.zeros((d, most))
         lengths[:, 1:] = np.where(self.mine[:, 1:], placed[:, 1:] - placed[:, :-1], 0.0) / knots.width[:, None]
         self.lengths = sign[:, None] * lengths
         self.unit = sign / np.sqrt(smoothness * np.maximum(counts - 1, 1))
-        self.columns, self.last = np.arange(d), counts
-        self.bin, self.place = self._reference(zero)
-        self.breadth = d
+        self.columns, self.last, self.breadth = np.arange(d), counts, d
+        # the bin and position of the value at which a curve is 0
+        self.bin, self.place = np.maximum(counts // 2, 1), np.zeros(d)
+        if zero:
+            self.bin = k = (np.where(self.mine, placed, np.inf) <= 0).sum(axis=1)
+            below, above = (placed[self.columns, np.clip(at, 0, counts - 1)] for at in (k - 1, k))
+            self.place = -below / np.where((k > 0) & (k < counts), above - below, knots.width)
 
     def with_smoothness(self, smoothness: float) -> "CurveBasis":
         """The same at another smoothness."""
@@ -181,16 +184,6 @@ class CurveBasis(Design):
         factor = np.full(len(w), np.sqrt(smoothness / self.smoothness))
         factor[self.knots.starts[:-1]] = 1.0
         return np.asarray(w * factor)
-
-    def _reference(self, zero: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The bin and position of the value at which a curve is 0."""
-        if not zero:
-            return np.maximum(self.counts // 2, 1), np.zeros(len(self.counts))
-        k = (np.where(self.mine, self.placed, np.inf) <= 0).sum(axis=1)
-        below = self.placed[self.columns, np.maximum(k - 1, 0)]
-        inside = (k > 0) & (k < self.counts)
-        above = self.placed[self.columns, np.minimum(k, self.counts - 1)]
-        return k, -below / np.where(inside, above - below, self.knots.width)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         heights, rises, slope = self._heights(w)

@@ -1,15 +1,13 @@
 """Scores with a product term for every two features, whose weights are of low rank (Rendle's factorization machine)."""
 
-from copy import copy
-
 import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import whole
 from hingerank.losses import Loss
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.problem import Objective, Point, first_useful
+from hingerank.problem.problem import Objective, Point
 
 START = 0.1  # standard deviation of the initial factors
 
@@ -19,7 +17,7 @@ class FactorizationMachine(Objective):
 
     A point is w followed by V, a row of K numbers for each feature, in one vector. With the identity
     sum over f < g = ½ sum over k of ((sum of v_fk x_f)² - sum of v_fk² x_f²)  a score costs O(d K). Not convex; V = 0
-    is stationary.
+    is stationary, so the smallest useful C is that of the linear part.
     """
 
     convex = False
@@ -46,16 +44,6 @@ class FactorizationMachine(Objective):
             raise NotImplementedError("a factorization machine is fitted by its gradient only")
 
         return Point(theta, value, gradient, curvature)
-
-    def with_C(self, C: float) -> "FactorizationMachine":
-        """The same problem at another C."""
-        other = copy(self)
-        other.C = positive("C", C)
-        return other
-
-    def first_C(self) -> float:
-        """The smallest useful C of the linear part, as the factors have no gradient at 0."""
-        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
 
 def parts_of(theta: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:

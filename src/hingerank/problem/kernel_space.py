@@ -15,7 +15,7 @@ from hingerank.kernels.rows import triangle_product
 from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.preferences import Preferences
-from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, RowsDesign, add_up, first_useful
+from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, RowsDesign, add_up
 
 ENTRIES_PER_SHARD = 1 << 18
 TILE = (256, 1024)  # 1 MiB in float32
@@ -341,12 +341,7 @@ class KernelProblem(Objective):
         return value, lower + 0.5 * (dual @ dual - self.gram.inner(dual.a, own)) - rounding
 
     def with_C(self, C: float) -> "KernelProblem":
-        """The same problem at another C."""
         return KernelProblem(self.gram, self.loss, self.preferences, C)
-
-    def first_C(self) -> float:
-        """The smallest useful C (`first_useful`)."""
-        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
     def with_loss(self, loss: Loss) -> "KernelProblem":
         """The same problem under another loss."""

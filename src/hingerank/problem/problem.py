@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,21 +55,11 @@ class Point:
     first: Callable[[], tuple[Vector, Vector] | None] | None = None
 
 
-def first_useful(origin: Point) -> float:
-    """The smallest useful C under ½‖w‖², L(0) / ‖∇L(0)‖², from the objective at w = 0 and C = 1.
-
-    A convex loss L is at least L(0) + <∇L(0), w>, so ½‖w‖² + C L(w) is at least C L(0) - ½C²‖∇L(0)‖²: at this C the fit
-    gains at most half of the objective at w = 0, and at a fraction of this C that fraction of the half. With k times
-    the data it is divided by k, with features times s by s². Infinite if weights of 0 are optimal.
-    """
-    slope = float(origin.gradient @ origin.gradient)
-    return origin.value / slope if slope > 0 else np.inf
-
-
 class Objective(Protocol):
     """The interface of problems for solvers."""
 
     dimension: int
+    C: float = 1.0  # weight of the loss
     convex: bool = True
     factor: float = 1.0  # of a sample: by which its loss is multiplied to weigh as much as that of all queries
     recycled: int = 0  # Hessian products to store (solvers/newton.py): none if vectors cost as much as the rows
@@ -100,6 +90,23 @@ class Objective(Protocol):
             gap = SMALLEST
         v = point.w - point.gradient
         return gap, 0.5 * float(v @ v)
+
+    def with_C(self, C: float) -> Self:
+        """The same problem at another C, sharing everything that does not depend on it."""
+        other = copy(self)
+        other.C = positive("C", C)
+        return other
+
+    def first_C(self) -> float:
+        """The smallest useful C under ½‖w‖²: L(0) / ‖∇L(0)‖² for the loss L, infinite if weights of 0 are optimal.
+
+        A convex loss L is at least L(0) + <∇L(0), w>, so ½‖w‖² + C L(w) is at least C L(0) - ½C²‖∇L(0)‖²: at this C the
+        fit gains at most half of the objective at w = 0, and at a fraction of this C that fraction of the half. With k
+        times the data it is divided by k, with features times s by s².
+        """
+        origin = self.with_C(1.0).at(np.zeros(self.dimension))
+        slope = float(origin.gradient @ origin.gradient)
+        return origin.value / slope if slope > 0 else np.inf
 
     def rounding(self, point: Point) -> float:
         """Bound on the rounding error of the value and of the gap, if it can be large."""
@@ -262,16 +269,6 @@ class Problem(Objective):
                 part._pass, part.factor = self._pass.every(stride), factor
                 parts.append(part)
         return parts
-
-    def with_C(self, C: float) -> "Problem":
-        """The same problem at another C, sharing everything that does not depend on it."""
-        other = copy(self)
-        other.C = positive("C", C)
-        return other
-
-    def first_C(self) -> float:
-        """The smallest useful C (`first_useful`)."""
-        return first_useful(self.with_C(1.0).at(np.zeros(self.dimension)))
 
     def risk(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss and a subgradient of it at w."""

@@ -90,8 +90,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         qid : the query or user of each pair, which ``pair_weight="query"`` makes count the same
         """
         X = self._plain_rows(X)
-        pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
-        return self._fit_explicitly(X, pairs)
+        self._solve(RowsSource(X, ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)))
+        return self._finish()
 
     def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Self:
         """Learn from a preference set with any weights; X has its rows in the order of the preference set.
@@ -110,7 +110,8 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         X = self._plain_rows(X)
         if preferences.n_items != X.shape[0]:
             raise ValueError(f"the preferences are about {preferences.n_items} rows but X has {X.shape[0]}")
-        return self._fit_explicitly(X, preferences)
+        self._solve(RowsSource(X, preferences))
+        return self._finish()
 
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (),
@@ -138,10 +139,6 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
                 "fitting preferences directly, or by columns"
             )
         return self._learnt_rows(X, None)
-
-    def _fit_explicitly(self, X: RowsLike, preferences: Preferences) -> Self:
-        self._solve(RowsSource(X, preferences))
-        return self._finish()
 
     def _how(self, problem, before, solve=None):
         """As in ProblemRanker; solve: the solver, if it is not the one that SOLVERS has for the loss."""

@@ -122,20 +122,12 @@ def factor_newton(
                 break
             V, w, value = ahead, w_ahead, value - gain
     found = run.solution(STATIONARY, w, value, len(run.trace) - 1, V=V)
-    return found if before is None else continued(before, found)
-
-
-def continued(before: Solution, found: Solution) -> Solution:
-    """A solution that includes the trace, iterations and seconds of the solver before it."""
-    n, seconds = before.certificate.n_iter, before.certificate.seconds
-    later = [
-        entry | {"iteration": entry["iteration"] + n, "seconds": entry["seconds"] + seconds}
-        for entry in found.trace[1:]
-    ]
-    certificate = replace(
-        found.certificate, n_iter=n + found.certificate.n_iter, seconds=seconds + found.certificate.seconds
-    )
-    return replace(found, certificate=certificate, trace=before.trace + later)
+    if before is None:
+        return found
+    n, seconds, own = before.certificate.n_iter, before.certificate.seconds, found.certificate
+    more = [e | {"iteration": e["iteration"] + n, "seconds": e["seconds"] + seconds} for e in found.trace[1:]]
+    certificate = replace(own, n_iter=n + own.n_iter, seconds=seconds + own.seconds)
+    return replace(found, certificate=certificate, trace=before.trace + more)
 
 
 def factor_steps(

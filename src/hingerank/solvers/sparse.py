@@ -317,7 +317,12 @@ def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:
     towards = Move(-1.0, j, corner, -1, 0.0, 1.0)
     if variant == "classic":
         return towards
-    k, worst, share = _worst_corner(ball, g, w)
+    used = np.flatnonzero(w)
+    heights, share = g[used] * np.sign(w[used]), 1.0 - np.abs(w[used]).sum() / ball.radius
+    k, worst = -1, 0.0  # of the corners in use that where <g, corner> is largest: the corner 0, or this one
+    if len(used) and not (share > 1e-14 and heights.max() < 0):
+        k = int(used[np.argmax(heights)])
+        worst, share = float(np.sign(w[k]) * ball.radius), float(abs(w[k]) / ball.radius)
     if variant == "pairwise":
         return Move(0.0, j, corner, k, worst, share)
     level = dot(g, w)
@@ -325,17 +330,6 @@ def _choose(variant: str, ball: L1Ball, g: np.ndarray, w: np.ndarray) -> Move:
     if height - level <= level - g[j] * corner or share >= 1.0:
         return towards
     return Move(1.0, -1, 0.0, k, worst, share / (1.0 - share))
-
-
-def _worst_corner(ball: L1Ball, g: np.ndarray, w: np.ndarray) -> tuple[int, float, float]:
-    """(k, its coordinate, its weight) of the corner in use where <g, corner> is largest; k = -1 is the corner 0."""
-    used = np.flatnonzero(w)
-    slack = 1.0 - np.abs(w[used]).sum() / ball.radius
-    heights = g[used] * np.sign(w[used])
-    if len(used) == 0 or (slack > 1e-14 and heights.max() < 0):
-        return -1, 0.0, slack
-    k = int(used[np.argmax(heights)])
-    return k, float(np.sign(w[k]) * ball.radius), float(abs(w[k]) / ball.radius)
 
 
 def _direction(move: Move, s: np.ndarray, columns: SingleColumns, g: np.ndarray) -> np.ndarray:
