@@ -45,7 +45,7 @@ def heat_map(asked: argparse.Namespace) -> None:
     outcome = load_outcome(find_table("xu2019-table8"), Path("docs/reproductions"))
     if outcome is None:
         raise SystemExit("run `hingerank reproduce xu2019-table8` first")
-    cells = outcome.figures(0)
+    cells = np.array(outcome.figures(0)).reshape(-1, len(outcome.table.sections[0].columns))
     grids = {
         "Table 8 of the paper": np.array([[cell.paper for cell in row] for row in cells]),
         "ours, at the optimum": np.array([[cell.ours for cell in row] for row in cells]),

@@ -88,7 +88,7 @@ def _show(outcome: "Outcome", json: bool) -> None:
         names = ("row", "column", "paper", "ours", "difference")
         sections = [
             {"title": outcome.section_title(k), "part": outcome.share(k) or None,
-             "figures": [{name: getattr(cell, name) for name in names} for row in outcome.figures(k) for cell in row]}
+             "figures": [{name: getattr(cell, name) for name in names} for cell in outcome.figures(k)]}
             for k in range(len(table.sections))
         ]  # fmt: skip
         print_json({"name": table.name, "sections": sections})

@@ -91,36 +91,31 @@ class Outcome:
         """The titles of the sections whose data were not available."""
         return [section.title for section, ours in zip(self.table.sections, self.sections) if not ours]
 
-    def figures(self, place: int) -> list[list[Figure]]:
+    def figures(self, place: int) -> list[Figure]:
         """The figures of a section, row by row: the paper's rows, then those that only we have."""
         section, ours = self.table.sections[place], self.sections[place]
-        rows = []
+        found = []
         for name in dict.fromkeys([*section.figures, *ours]):
             given = section.figures.get(name) or [None] * len(section.columns)
             own = ours.get(name, Ours({}))
             marks, spread = own.marks or {}, own.spread or {}
             after: Sequence[str | None] = section.after.get(name, [None] * len(section.columns))
-            rows.append(
-                [
-                    Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c))
-                    for c, paper, printed in zip(section.columns, given, after, strict=True)
-                ]
-            )
-        return rows
+            for c, paper, printed in zip(section.columns, given, after, strict=True):
+                found.append(Figure(name, c, paper, own.values.get(c), marks.get(c, ""), printed, spread.get(c)))
+        return found
 
     def note(self, place: int) -> str:
         """The meaning of the marks in a section, and a sentence if there are none."""
         text = self.table.sections[place].note
-        marked = any(figure.marks for row in self.figures(place) for figure in row)
+        marked = any(figure.marks for figure in self.figures(place))
         return text if marked or not text else f"{text} No method is."
 
     def differences(self) -> Iterator[tuple[Section, Figure]]:
         """Every figure that both have for the same data; those of a part or a stand-in are for orientation only."""
         for place, section in enumerate(self.table.sections):
-            for row in self.figures(place) if section.counted and not self.share(place) else []:
-                for figure in row:
-                    if figure.difference is not None:
-                        yield section, figure
+            for figure in self.figures(place) if section.counted and not self.share(place) else []:
+                if figure.difference is not None:
+                    yield section, figure
 
     def sides(self, own: bool | None = None) -> np.ndarray:
         """How many figures are above, within and below print; own: only the paper's own methods, or its baselines."""
@@ -173,8 +168,8 @@ class Outcome:
         """Our figures that changed in a digit that is shown: "OHSUMED, RSVM, MAP: 0.4479 to 0.4481"."""
         found = []
         for place, section in enumerate(self.table.sections):
-            before = {(f.row, f.column): f.ours for row in old.figures(place) for f in row if f.column != TIME}
-            after = {(f.row, f.column): f.ours for row in self.figures(place) for f in row if f.column != TIME}
+            before = {(f.row, f.column): f.ours for f in old.figures(place) if f.column != TIME}
+            after = {(f.row, f.column): f.ours for f in self.figures(place) if f.column != TIME}
             for cell in dict.fromkeys([*before, *after]):
                 was, now = (figure_text(values.get(cell), section.digits) for values in (before, after))
                 if was != now:
@@ -185,9 +180,8 @@ class Outcome:
         """SVG of the paper's figures and ours, a panel for each column of a section that was run."""
         panels = []
         for place, section in enumerate(self.table.sections):
-            figures = [figure for row in self.figures(place) for figure in row if figure.ours is not None]
             for column in (column for column in section.columns if column != TIME):
-                if shown := [figure for figure in figures if figure.column == column]:
+                if shown := [f for f in self.figures(place) if f.column == column and f.ours is not None]:
                     panels.append(Panel(self.section_title(place), column, shown, section.digits))
         return draw(panels)
 
@@ -225,8 +219,8 @@ class Outcome:
 
     def _printed(self) -> bool:
         """Whether the paper has a figure for one of ours, on whatever data."""
-        rows = (row for place in range(len(self.table.sections)) for row in self.figures(place))
-        return any(figure.difference is not None for row in rows for figure in row)
+        places = range(len(self.table.sections))
+        return any(figure.difference is not None for place in places for figure in self.figures(place))
 
     def save(self, folder: Path) -> Path:
         """Write NAME.json, and NAME.svg with the picture, into the folder."""

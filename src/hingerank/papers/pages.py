@@ -20,6 +20,7 @@ table: its name, the first cell of the row, and the column. The number of digits
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -154,11 +155,10 @@ def look_up(address: str, outcomes: Mapping[str, Outcome], paper: bool = False) 
     name, title, row, column = address.split(" / ")
     for place, section in enumerate(outcomes[name].table.sections if name in outcomes else ()):
         if section.title == title:
-            for figures in outcomes[name].figures(place):
-                for figure in figures:
-                    value = figure.paper if paper else figure.ours
-                    if (figure.row, figure.column) == (row, column) and value is not None:
-                        return value
+            for figure in outcomes[name].figures(place):
+                value = figure.paper if paper else figure.ours
+                if (figure.row, figure.column) == (row, column) and value is not None:
+                    return value
     raise DataError(f"no stored result has {'the paper’s ' * paper}{address}: run `hingerank reproduce {name}`")
 
 
@@ -181,17 +181,18 @@ def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]
     """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
     section = outcome.table.sections[place]
     digits, lines = section.digits, []
-    for row in outcome.figures(place):
+    for name, figures in groupby(outcome.figures(place), key=lambda figure: figure.row):
+        row = list(figures)
         if any(figure.paper is not None for figure in row):
             printed = [figure_text(f.paper, digits, f.column) + (f.after or "") for f in row]
-            lines.append([row[0].row, "paper", *printed])
+            lines.append([name, "paper", *printed])
         if any(figure.ours is not None for figure in row):
             own = []
             for f in row:
                 spread = "" if f.spread is None or f.after is None else f" ± {f.spread:.{digits - 1}f}"
                 apart = "" if f.difference is None else f" ({f.difference:+.{digits}f})"
                 own.append(figure_text(f.ours, digits, f.column) + f.marks + spread + apart)
-            lines.append([row[0].row, "ours", *own])
+            lines.append([name, "ours", *own])
     return ["", "", *section.columns], lines
 
 
