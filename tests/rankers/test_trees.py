@@ -318,7 +318,7 @@ def test_every_name_of_a_parameter_is_honoured(library, make, halves):
         assert np.allclose(
             make(n_estimators=7, learning_rate=0.05, n_jobs=n_jobs).fit(train).predict(train), plain.predict(train)
         )
-    with pytest.raises(ValueError, match="no parameter 'lerning_rate'; did you mean learning_rate"):
+    with pytest.raises(ValueError, match="no parameter 'lerning_rate'; did you mean 'learning_rate'"):
         make(params={"lerning_rate": 0.1}).fit(train)
     with pytest.raises(ValueError, match="twice"):
         make(params={"eta": 0.1, "learning_rate": 0.2}).fit(train)

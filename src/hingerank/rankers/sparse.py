@@ -253,7 +253,7 @@ class TruncatedGradientRanker(SparseRanker):
 
     def _how(self, problem, before):
         options = self._limits() | {
-            "w": np.zeros(problem.dimension) if before is None else before.w,
+            "w": np.zeros(problem.inner.dimension) if before is None else before.w,
             "every": whole("every", self.every),
             "threshold": np.inf if self.threshold is None else positive("threshold", self.threshold),
             "rate": 1.0 / max(problem.inner.C * problem.curvature, 1e-300),
@@ -278,10 +278,6 @@ class Descent:
     @property
     def preferences(self) -> QueryPreferences:
         return self.inner.preferences
-
-    @property
-    def dimension(self) -> int:
-        return self.inner.dimension
 
     def first_C(self) -> float:
         """Up to this C all weights are 0."""
@@ -349,9 +345,7 @@ class RSRank(TruncatedGradientRanker):
     ----------
     C : weight of the loss; multiplies its sum over pairs, whose weights W add up to about 1 in every query
         None for one that follows the data.
-    learning_rate : of the gradient steps; None for one over the largest curvature, the longest safe one
-    every : truncate in every N-th step
-    threshold : shrink only weights up to this size; None for all
+    learning_rate, every, threshold : as in TGRank
     tol : stop when the largest subgradient is at most this
     max_iter, max_seconds, scale, missing, callback : as in RankSVM
 

@@ -4,7 +4,6 @@ Grades are any real numbers, queries may be drawn into bags, and one training gi
 Models are stored as plain arrays and scored here: the library is needed only to fit, and never reads a model file.
 """
 
-import difflib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -26,6 +25,7 @@ from hingerank.rankers.base import BaseRanker, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
 from hingerank.rankers.sources import RowsInParts
+from hingerank.registry import did_you_mean
 from hingerank.solvers.run import Certificate
 
 LARGEST_GRADE = 30  # up to here the libraries' own gains 2^grade - 1 serve
@@ -65,9 +65,7 @@ def main_names(params: Given | None, names: Mapping[str, str], library: str) -> 
     found: Facts = {}
     for name, value in (params or {}).items():
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, 3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"{library} has no parameter {name!r}{hint}")
+            raise ValueError(f"{library} has no parameter {name!r}{did_you_mean(str(name), names)}")
         if names[name] in found:
             raise ValueError(f"params gives {names[name]!r} twice, once as {name!r}: give it once")
         found[names[name]] = value
