@@ -245,6 +245,9 @@ def test_paths_of_a_number_of_points_begin_where_the_first_feature_enters():
     assert len(path) == 3 and not hr.RSRank(C=path[0].C / 1.2).fit(X, y, qid).coef_.any()
     with pytest.raises(ValueError, match="the path is a number, 3: give values of radius"):
         hr.FenchelRank().fit_path(X, y, qid, 3)
+    for ranker in (hr.RankSVM(), hr.AdditiveRankSVM(), hr.RankingFM()):  # which have no useful range
+        with pytest.raises(ValueError, match="the path is a number, 3: give values of C"):
+            ranker.fit_path(X, y, qid, 3)
     for empty in ([], 0):
         with pytest.raises(ValueError, match="path is empty"):
             hr.SparseRankSVM().fit_path(X, y, qid, empty)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -250,9 +251,7 @@ class AdditiveRankSVM(PairwiseRanker):
         Cs : values of C; or pairs of C and smoothness, and no `smoothness`
         smoothness : values of smoothness; the ranker's own if None
         """
-        Cs = list(Cs)
-        values = Cs if smoothness is None else [(C, value) for C in Cs for value in list(smoothness)]
-        return self._fit_path(values, X, y, qid, sample_weight, group)
+        return self._fit_path(Cs if smoothness is None else product(Cs, smoothness), X, y, qid, sample_weight, group)
 
     def _path_value(self, value):
         if not isinstance(value, tuple):

@@ -124,7 +124,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         X, y, qid, sample_weight, group : as in fit
         Cs : values of C
         """
-        return self._fit_path(list(Cs), X, y, qid, sample_weight, group)
+        return self._fit_path(Cs, X, y, qid, sample_weight, group)
 
     def _plain_rows(self, X: RowsLike) -> Matrix:
         """Checked and scaled rows, for preferences that are given directly."""

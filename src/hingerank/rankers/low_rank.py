@@ -369,7 +369,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         X, y, qid, group : as in fit
         Cs : values of C
         """
-        return self._fit_path(list(Cs), X, y, qid, None, group)
+        return self._fit_path(Cs, X, y, qid, None, group)
 
     @property
     def interactions_(self) -> np.ndarray:
