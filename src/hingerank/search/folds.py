@@ -146,7 +146,8 @@ def paths_of(ranker: Ranker) -> tuple[str, ...]:
     home = next((place for place in kind.__mro__ if "fit_path" in vars(place)), None)
     if home is None or not follows(kind, home, FITS):
         return ()
-    return getattr(kind, "path_parameters", (getattr(kind, "path_parameter", "C"),))
+    first, several = getattr(kind, "path_parameter", "C"), getattr(kind, "path_parameters", ())
+    return several if first in several else (first,)
 
 
 class FoldOutcome(NamedTuple):
