@@ -194,8 +194,40 @@ def _emptied(folder: Path) -> Path:
 
 def shop_page(found: Demo) -> str:
     """The page of what the demo found."""
-    parts = [*_summary(found), _search(found), *_learned(found), places_part(found.shop.log, found.places)]
-    parts += [_why(found), *_proof_and_export(found)]
+    ranker, certificate, check = found.ranker, found.ranker.certificate_, found.exported.check or {}
+    order = np.argsort(-ranker.deviations_, kind="stable")
+    panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
+    learned = (
+        "A score is the sum of these curves. Customers want a fitting title, a good rating and a price near 60. "
+        "Margin, which today's ranking pushes, is almost flat. Ticks show where the products are."
+    )
+    corrected = (
+        "All were learned from the clicks of some searches and measured on the others. Clicks as they are repeat the "
+        "ranking that was shown: margin seems to matter."
+    )
+    first, second = found.explained.documents[:2]
+    titles = dict(zip(np.asarray(found.shop.rows.docid).tolist(), found.shop.titles.tolist()))
+    columns, rows = found.explained.pair(first, second)
+    why = f"<h2>Why “{escape(titles[first])}” is above “{escape(titles[second])}”</h2>"
+    proof = (
+        "Training minimises a convex function. The certificate bounds how much lower it could be: the "
+        f"{certificate.kind} is {certificate.value:.2g}, found in {certificate.n_iter} iterations."
+    )
+    shipped = (
+        f"{found.exported.files[0].name} holds the ranker as {found.exported.to.upper()}. It was run by "
+        f"{check['consumer']} on {check['rows']:,} products; the largest difference of a score is "
+        f"{check['largest_difference']:.1g}. The same steps on files of your own:"
+    )
+    parts = [
+        *_summary(found),
+        _search(found),
+        part("What it learned", learned, panels),
+        part("What the correction does", corrected, table(*found.table())),
+        places_part(found.shop.log, found.places),
+        why + bars([columns[0], "first", "second", "contribution"], rows),
+        part("Certificate", proof),
+        part("Ship it", shipped, f"<pre>{escape(chr(10).join(found.commands))}</pre>"),
+    ]
     return whole_page("hingerank demo", "A small shop: from clicks to a ranking", parts)
 
 
@@ -232,45 +264,3 @@ def _search(found: Demo) -> str:
         halves += f"<div><h3>{title}</h3>{listing}</div>"
     stars = "● marks how well customers like a product here: none to ●●●. The ranker never saw these grades."
     return part(f"A search for “{found.query}”", stars, f'<div class="beside">{halves}</div>')
-
-
-def _learned(found: Demo) -> list[str]:
-    """The curves of the features, and all rankings beside each other."""
-    ranker = found.ranker
-    order = np.argsort(-ranker.deviations_, kind="stable")
-    curves = (
-        "A score is the sum of these curves. Customers want a fitting title, a good rating and a price near 60. "
-        "Margin, which today's ranking pushes, is almost flat. Ticks show where the products are."
-    )
-    rankings = (
-        "All were learned from the clicks of some searches and measured on the others. Clicks as they are repeat the "
-        "ranking that was shown: margin seems to matter."
-    )
-    panels = curve_panels([ranker.curves_[j] for j in order], [ranker.rug_[j] for j in order])
-    return [
-        part("What it learned", curves, panels),
-        part("What the correction does", rankings, table(*found.table())),
-    ]
-
-
-def _why(found: Demo) -> str:
-    first, second = found.explained.documents[:2]
-    titles = dict(zip(np.asarray(found.shop.rows.docid).tolist(), found.shop.titles.tolist()))
-    columns, rows = found.explained.pair(first, second)
-    heading = f"<h2>Why “{escape(titles[first])}” is above “{escape(titles[second])}”</h2>"
-    return heading + bars([columns[0], "first", "second", "contribution"], rows)
-
-
-def _proof_and_export(found: Demo) -> list[str]:
-    certificate, check = found.ranker.certificate_, found.exported.check or {}
-    proof = (
-        "Training minimises a convex function. The certificate bounds how much lower it could be: the "
-        f"{certificate.kind} is {certificate.value:.2g}, found in {certificate.n_iter} iterations."
-    )
-    shipped = (
-        f"{found.exported.files[0].name} holds the ranker as {found.exported.to.upper()}. It was run by "
-        f"{check['consumer']} on {check['rows']:,} products; the largest difference of a score is "
-        f"{check['largest_difference']:.1g}. The same steps on files of your own:"
-    )
-    commands = f"<pre>{escape(chr(10).join(found.commands))}</pre>"
-    return [part("Certificate", proof), part("Ship it", shipped, commands)]

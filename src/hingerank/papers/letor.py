@@ -341,7 +341,17 @@ def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
     W = np.abs([results.arrays(row, record["fold"])["weights"] for record in results.tests(row)])
     used = (W > 0).sum(axis=0)
     share = (W / np.maximum(W.sum(axis=1, keepdims=True), 1e-300)).mean(axis=0)
-    alone = _alone(section, place)
+    tests, measure = [fold.test for fold in folds_of(study, place)], section.options["measure"]
+
+    def alone_by(j: int, sign: float) -> float:
+        values = []
+        for t in tests:
+            column = t.X[:, j] if isinstance(t.X, np.ndarray) else t.X[:, [j]].toarray()[:, 0]
+            scores = sign * np.asarray(column, dtype=np.float64)
+            values.append(hingerank.evaluate(t.y, scores, t.qid, measure, per_query=True)[measure])
+        return float(np.concatenate(values).mean())
+
+    alone = np.array([max(alone_by(j, 1.0), alone_by(j, -1.0)) for j in range(tests[0].n_features)])
     order = np.lexsort((-share, -used))
     named = [int(name.removeprefix("feature ")) - 1 for name in section.figures]
     shown = [*named, *(int(j) for j in order[:MOST_SHOWN] if used[j] and j not in named)]
@@ -352,19 +362,3 @@ def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
         )
         for j in shown
     }
-
-
-def _alone(section: Section, place: Place) -> np.ndarray:
-    """The better NDCG@10 of every feature, sorted descending or ascending."""
-    study, measure = section.study, section.options["measure"]
-    tests = [fold.test for fold in folds_of(study, place)]
-
-    def mean(j: int, sign: float) -> float:
-        values = []
-        for t in tests:
-            column = t.X[:, j] if isinstance(t.X, np.ndarray) else t.X[:, [j]].toarray()[:, 0]
-            scores = sign * np.asarray(column, dtype=np.float64)
-            values.append(hingerank.evaluate(t.y, scores, t.qid, measure, per_query=True)[measure])
-        return float(np.concatenate(values).mean())
-
-    return np.array([max(mean(j, 1.0), mean(j, -1.0)) for j in range(tests[0].n_features)])
