@@ -54,14 +54,13 @@ def tables_of(form: Form) -> tuple[str, Facts]:
 def front_tables(form: Form) -> Facts:
     """The numbers used on a row before the model's own loop: what scales its columns, and fills missing values."""
     scaling, used = form.scaling, form.used()
-    tables: Facts = {}
+    tables: Facts = {} if scaling is None else {"SCALED": used}
     if isinstance(scaling, ScaledColumns):
-        tables = {"SCALED": used, "CENTRE": scaling.centre[used], "WIDTH": scaling.width[used]}
-    elif isinstance(scaling, Logs):
-        tables = {"SCALED": used, "WIDTH": scaling.width[used]}
-    elif isinstance(scaling, Places):
-        count = scaling.quantiles.shape[1]
-        tables = {"SCALED": used, "QUANTILES": int(count), "QUANTILE": scaling.quantiles[used].ravel()}
+        tables["CENTRE"] = scaling.centre[used]
+    if isinstance(scaling, ScaledColumns | Logs):
+        tables["WIDTH"] = scaling.width[used]
+    if isinstance(scaling, Places):
+        tables |= {"QUANTILES": scaling.quantiles.shape[1], "QUANTILE": scaling.quantiles[used].ravel()}
     if form.filled is not None:
         tables |= {"FILL": form.filled.values, "MARKED": form.filled.marked}
     return tables

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -29,16 +29,16 @@ def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "do
         for part, each in zip(forms, columns)
         for j, x in each.items()
     ]
-    steps = [("rows_", f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}", "")]
+    steps = {"rows_": f"SELECT {', '.join([*keys, *names])}\n  FROM {quoted(table)}"}
     for k, (part, own) in enumerate(zip(forms, columns)):  # the other parts' columns are passed through
         others = [x for each in columns if each is not own for x in each.values()]
-        steps += _scaling_steps(part, own, [*keys, *others], query, steps[-1][0], f"{k + 1}_" if several else "_")
-    source, scores = steps[-1][0], []
+        steps |= _scaling_steps(part, own, [*keys, *others], query, [*steps][-1], f"{k + 1}_" if several else "_")
+    source, scores = [*steps][-1], []
     for k, (part, own) in enumerate(zip(forms, columns)):
         extra, score = _score(part, own, f"known{k + 1}_" if several else "known_")
-        steps += extra
+        steps |= extra
         scores.append(score)
-    written = ",\n".join(f"{name}{heads} AS (\n  {text}\n)" for name, text, heads in steps)
+    written = ",\n".join(f"{name} AS (\n  {text}\n)" for name, text in steps.items())
     title = f"-- {about['ranker']} by hingerank {about['version']}: a higher score ranks first within its query"
     total_score = total(scores) if several else scores[0]
     return f"{title}\nWITH {written}\nSELECT {', '.join(keys)}, {total_score} AS score\nFROM {source}\n"
@@ -46,30 +46,31 @@ def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "do
 
 def _scaling_steps(
     form: Form, columns: dict[int, str], keys: list[str], query: str, source: str, end: str
-) -> list[tuple[str, str, str]]:
-    """Steps from `source` on, each with its name, that scale the columns of a form and pass `keys` through.
+) -> dict[str, str]:
+    """Steps from `source` on that scale the columns of a form and pass `keys` through, by name; end: of the names."""
+    scaling, names = form.scaling, columns.values()
+    if scaling is None or not columns:
+        return {}
+    window = f" WINDOW q AS (PARTITION BY {quoted(query)})"
 
-    end: suffix of the steps' names.
-    """
-    scaling = form.scaling
-    steps: list[tuple[str, str, str]] = []
-    if not columns:
-        return steps
-    if isinstance(scaling, ScaledWithinQueries) and scaling.how == "minmax":
-        low = [f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in columns.values()]
-        return _scaled(keys, columns, [*columns.values(), *low], query, source, end)
-    if isinstance(scaling, ScaledWithinQueries):  # sums of differences: a constant column gives exactly 0
-        low = [f"{x} - MIN({x}) OVER q AS {x}" for x in columns.values()]
-        steps.append((f"moved{end}", _select(keys, low, source, query), ""))
-        mean = [f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in columns.values()]
-        steps.append((f"centred{end}", _select(keys, mean, steps[-1][0], query), ""))
-        width = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in columns.values()]
-        return [*steps, *_scaled(keys, columns, width, query, steps[-1][0], end)]
-    if scaling is not None:  # NULL stays NULL
+    def select(items: Iterable[str], source: str) -> str:
+        return f"SELECT {', '.join([*keys, *items])}\n  FROM {source}"
+
+    if not isinstance(scaling, ScaledWithinQueries):  # NULL stays NULL
         values = {x: scaling.written(WORDS, j, x) for j, x in columns.items()}
         scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
-        steps.append((f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM {source}", ""))
-    return steps
+        return {f"scaled{end}": select(scaled, source)}
+    steps = {}
+    if scaling.how == "minmax":
+        ranges = [*names, *(f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in names)]
+    else:  # sums of differences: a constant column gives exactly 0
+        steps[f"moved{end}"] = select((f"{x} - MIN({x}) OVER q AS {x}" for x in names), source) + window
+        mean = (f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in names)
+        steps[f"centred{end}"] = select(mean, f"moved{end}") + window
+        source = f"centred{end}"
+        ranges = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in names]
+    scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in names]
+    return steps | {f"ranges{end}": select(ranges, source) + window, f"scaled{end}": select(scaled, f"ranges{end}")}
 
 
 class SqlWords(Words):
@@ -120,26 +121,11 @@ def refuse_names(form: Form, table: str, key: str, query: str) -> None:
         seen[name.lower()] = f"the feature {name!r}"
 
 
-def _scaled(
-    keys: list[str], columns: dict[int, str], ranges: list[str], query: str, source: str, end: str
-) -> list[tuple[str, str, str]]:
-    """Steps that compute each query's ranges, and divide by them; 0 where a column is constant."""
-    scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in columns.values()]
-    return [
-        (f"ranges{end}", _select(keys, ranges, source, query), ""),
-        (f"scaled{end}", f"SELECT {', '.join([*keys, *scaled])}\n  FROM ranges{end}", ""),
-    ]
-
-
-def _select(keys: list[str], columns: list[str], source: str, query: str) -> str:
-    return f"SELECT {', '.join([*keys, *columns])}\n  FROM {source} WINDOW q AS (PARTITION BY {quoted(query)})"
-
-
-def _score(form: Form, columns: dict[int, str], known: str = "known_") -> tuple[list[tuple[str, str, str]], str]:
+def _score(form: Form, columns: dict[int, str], known: str) -> tuple[dict[str, str], str]:
     """Further steps, and the expression of the score."""
     body = form.body
     if not isinstance(body, CosineSum | KernelSum):
-        return [], score_expression(WORDS, form, columns)
+        return {}, score_expression(WORDS, form, columns)
     x = list(columns.values())
     if isinstance(body, CosineSum):
         rows = np.column_stack((body.weights, body.phases, body.frequencies))
@@ -155,7 +141,7 @@ def _score(form: Form, columns: dict[int, str], known: str = "known_") -> tuple[
             value = f"POWER({number(body.gamma)} * {product} + {number(body.coef0)}, {int(body.degree)})"
     lines = ",\n    ".join(f"({', '.join(number(v) for v in row)})" for row in rows.tolist())
     heads = f"({heads}, {', '.join(f'r{j + 1}' for j in range(len(x)))})"
-    return [(known, f"VALUES\n    {lines}", heads)], f"(SELECT SUM(l.c * {value}) FROM {known} l)"
+    return {f"{known}{heads}": f"VALUES\n    {lines}"}, f"(SELECT SUM(l.c * {value}) FROM {known} l)"
 
 
 def quoted(name: object) -> str:
