@@ -225,7 +225,7 @@ def test_a_wrong_fill_in_an_export_is_refused(tmp_path, monkeypatch):
     data = hr.RankingData.from_arrays(X, y, qid, missing="nan")
     ranker = hr.RankSVM(C=0.1, missing="median").fit(data)
     form = ranker._form()
-    wrong = form.filled._replace(values=form.filled.values + 1)
+    wrong = MissingValues(form.filled.values + 1, form.filled.marked)
     monkeypatch.setattr(type(ranker), "_form", lambda self: type(form)(form.names, form.body, form.scaling, wrong))
     with pytest.raises(hr.ExportError, match="the export is wrong"):
         ranker.export(tmp_path / "model.py", to="python", check=data)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler
 from hingerank.export.code_texts import JAVASCRIPT, PYTHON, C
 from hingerank.export.forms import Affine, CosineSum, ExportError, Form, KernelSum, Shapes, Trees
-from hingerank.export.scalings import Logs, Places, ScaledColumns
 
 ABOUT = "score(x) of a {ranker}, by hingerank {version}: x holds {count} features, a higher score ranks first."
 COUNTED = {"trees": "ROOT", "curves": "SLOPE", "surfaces": "SLOPE"}  # the table whose length is the number of a loop
@@ -55,12 +55,12 @@ def front_tables(form: Form) -> Facts:
     """The numbers used on a row before the model's own loop: what scales its columns, and fills missing values."""
     scaling, used = form.scaling, form.used()
     tables: Facts = {} if scaling is None else {"SCALED": used}
-    if isinstance(scaling, ScaledColumns):
-        tables["CENTRE"] = scaling.centre[used]
-    if isinstance(scaling, ScaledColumns | Logs):
-        tables["WIDTH"] = scaling.width[used]
-    if isinstance(scaling, Places):
-        tables |= {"QUANTILES": scaling.quantiles.shape[1], "QUANTILE": scaling.quantiles[used].ravel()}
+    if isinstance(scaling, ColumnScaler):
+        tables["CENTRE"] = scaling.centre_[used]
+    if isinstance(scaling, ColumnScaler | LogScaler):
+        tables["WIDTH"] = scaling.width_[used]
+    if isinstance(scaling, QuantileScaler):
+        tables |= {"QUANTILES": scaling.quantiles_.shape[1], "QUANTILE": scaling.quantiles_[used].ravel()}
     if form.filled is not None:
         tables |= {"FILL": form.filled.values, "MARKED": form.filled.marked}
     return tables

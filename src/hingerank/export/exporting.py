@@ -19,7 +19,6 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.export.formats import FORMATS, format_name, refusal, run_first
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import LUCENE, engine_set, own_list, shift_for, store_of, used_names
-from hingerank.export.scalings import ScaledWithinQueries
 from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
@@ -201,8 +200,7 @@ def notes_of(form: Form) -> list[str]:
         notes.append("A missing value is not a zero: it takes a branch of its own. Give missing features as missing.")
     else:
         notes.append("The model does not handle missing values: it was trained with 0 for absent features, so give 0.")
-    within = dict.fromkeys(part.scaling.how for part in form.parts if isinstance(part.scaling, ScaledWithinQueries))
-    if within:
+    if within := form.within_queries:
         notes.append(f"Features are scaled within each query ({', '.join(within)}): score all its rows together.")
     return notes
 

@@ -1,11 +1,53 @@
-"""A model's score as an expression, for the languages whose `Words` say how they write numbers and choices."""
+"""Columns and the score of a model as expressions, for the languages whose `Words` say how they write them."""
 
 from collections.abc import Iterator, Sequence
+from typing import SupportsFloat
 
+import numpy as np
+
+from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
 from hingerank.export.forest import MISSING_LEFT, ZERO_IS_MISSING
 from hingerank.export.forms import Affine, Form, Shapes, Trees
-from hingerank.export.scalings import Words
 from hingerank.features.curves import Curves
+
+
+class Words:
+    """Expressions in a language with infix operators; other languages override these methods."""
+
+    equals = "="
+    logarithm, size = "LN", "ABS"
+
+    def number(self, value: SupportsFloat) -> str:
+        """A literal."""
+        text = repr(float(value))
+        return f"({text})" if text.startswith("-") else text
+
+    def join(self, a: str, operator: str, b: str) -> str:
+        """a + b, a - b, a * b, a / b, a < b, or a = b."""
+        return f"({a} {self.equals if operator == '=' else operator} {b})"
+
+    def call(self, function: str, a: str) -> str:
+        """A call of a function, `logarithm` or `size`."""
+        return f"{function}({a})"
+
+    def choose(self, test: str, yes: str, no: str) -> str:
+        """`yes` if the test is true, else `no`."""
+        raise NotImplementedError
+
+    def missing(self, x: str) -> str:
+        """The test whether x is missing."""
+        raise NotImplementedError
+
+    def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
+        """The first value if x is below the first knot, the second if it is below the second, …, else the last."""
+        if not len(knots):
+            return values[0]
+        half = (len(values) - 1) // 2
+        low, high = (
+            self.pieces(x, knots[:half], values[: half + 1]),
+            self.pieces(x, knots[half + 1 :], values[half + 1 :]),
+        )
+        return self.choose(f"{x} < {self.number(knots[half])}", low, high)
 
 
 def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
@@ -27,6 +69,49 @@ def filled_expression(words: Words, form: Form, column: int, x: str) -> str:
         return x
     own = (form.filled.values[column], x) if column < form.n_features else (1.0, words.number(0.0))
     return words.choose(words.missing(x), words.number(own[0]), own[1])
+
+
+def scaled_expression(words: Words, scaler: Scaler, column: int, x: str) -> str:
+    """The scaled value of an expression x of a column."""
+    if isinstance(scaler, ColumnScaler):
+        moved = words.join(x, "-", words.number(scaler.centre_[column]))
+        return words.join(moved, "/", words.number(scaler.width_[column]))
+    if isinstance(scaler, LogScaler):  # with u = 1 + |x| rounded, log(u) |x| / (u - 1) is accurate for small |x| too
+        size, one = words.call(words.size, x), words.number(1.0)
+        u = words.join(one, "+", size)
+        exact = words.join(words.join(words.call(words.logarithm, u), "*", size), "/", words.join(u, "-", one))
+        log, width = words.choose(words.join(u, "=", one), size, exact), scaler.width_[column]
+        signed = words.choose(words.join(x, "<", words.number(0.0)), words.number(-width), words.number(width))
+        return words.join(log, "/", signed)
+    assert isinstance(scaler, QuantileScaler)
+    return _place(words, scaler.quantiles_[column], x)
+
+
+def _place(words: Words, quantiles: np.ndarray, x: str) -> str:
+    """The position of x among quantiles: nested conditions that bisect them."""
+    knots, first = np.unique(quantiles, return_index=True)
+    top = len(quantiles) - 1
+    last = np.append(first[1:], top + 1) - 1
+
+    def piece(k: int) -> str:
+        """Between knots k - 1 and k."""
+        if k == 0 or k == len(knots):
+            return words.number(k > 0)
+        below, gap = words.number(knots[k - 1]), words.number(knots[k] - knots[k - 1])
+        place = words.join(words.number(last[k - 1]), "+", words.join(words.join(x, "-", below), "/", gap))
+        return words.join(place, "/", words.number(top))
+
+    def choice(low: int, high: int) -> str:
+        if low == high:
+            return piece(low)
+        middle = (low + high) // 2
+        at, above = words.number(knots[middle]), choice(middle + 1, high)
+        if first[middle] < last[middle]:
+            here = words.number(0.5 * (first[middle] + last[middle]) / top)
+            above = words.choose(words.join(x, "=", at), here, above)
+        return words.choose(words.join(x, "<", at), choice(low, middle), above)
+
+    return choice(0, len(knots))
 
 
 def total(terms: Sequence[str]) -> str:

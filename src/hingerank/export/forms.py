@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.data.missing import MissingValues
-from hingerank.data.scaling import Scaler
+from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
 from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
-from hingerank.export.scalings import SCALINGS, Logs, Places, ScaledColumns, ScaledWithinQueries, Scaling
+from hingerank.export.scalings import EXPORTED, scaled_values, scaling_kind, unscaled
 from hingerank.features.curves import Curves, SurfaceGrid
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import Kernel
@@ -83,14 +83,6 @@ class Shapes(NamedTuple):
     weights: np.ndarray
 
 
-class Filled(NamedTuple):
-    """A missing value becomes its column's number in `values`; for each column of `marked` one more follows, 1 if the
-    value was missing and else 0. This is done before scaling."""
-
-    values: np.ndarray
-    marked: np.ndarray
-
-
 class Sum(NamedTuple):
     """score(x) = sum of the scores of forms, each with its own scaling and treatment of missing values; none of them is
     a sum itself."""
@@ -134,15 +126,15 @@ class Form:
     ----------
     names : of the features
     body : the score as a function of scaled features
-    scaling : of the features (see `hingerank.export.scalings`), or None
-    filled : what missing values become; None if the model has none or, as trees, handles them itself
+    scaling : the scaler of the features, one of `EXPORTED`, or None
+    filled : what missing values become before scaling; None if the model has none or, as trees, handles them itself
         Body and scaling have `width` columns: the features, and then those that mark missing ones.
     """
 
     names: Sequence[str]
     body: Body
-    scaling: Scaling | None = None
-    filled: Filled | None = None
+    scaling: Scaler | None = None
+    filled: MissingValues | None = None
 
     @property
     def kind(self) -> str:
@@ -160,7 +152,19 @@ class Form:
     @property
     def scaled(self) -> str:
         """ "none", "columns", "log", "quantile", "query-minmax" or "query-standard"."""
-        return "none" if self.scaling is None else self.scaling.kind
+        return scaling_kind(self.scaling)
+
+    @property
+    def within_queries(self) -> list[str]:
+        """How parts scale features within each query: "minmax" and "standard"."""
+        kinds = dict.fromkeys(part.scaled for part in self.parts)
+        return [kind.removeprefix("query-") for kind in kinds if kind.startswith("query-")]
+
+    @property
+    def front(self) -> dict[str, np.ndarray]:
+        """The arrays by which columns are scaled and filled before the body scores them."""
+        scaled = {} if self.scaling is None else self.scaling.to_state()[1]
+        return scaled | ({} if self.filled is None else self.filled.to_state())
 
     @property
     def n_features(self) -> int:
@@ -182,13 +186,11 @@ class Form:
         cls, names: Sequence[str], body: Body, scaler: Scaler | None, missing: MissingValues | None = None
     ) -> "Form":
         """The form of a ranker with this scaler and this treatment of missing values."""
-        filled = None if missing is None else Filled(missing.values, missing.marked)
         if scaler is None or type(scaler) is Scaler:
-            return cls(names, body, None, filled)
-        for known, make in SCALINGS.items():
-            if isinstance(scaler, known):
-                return cls(names, body, make(scaler), filled)
-        raise ExportError(f"no export supports the scaler {scaler.name!r}: fit with another one, or scale=None")
+            return cls(names, body, None, missing)
+        if not isinstance(scaler, EXPORTED):
+            raise ExportError(f"no export supports the scaler {scaler.name!r}: fit with another one, or scale=None")
+        return cls(names, body, scaler, missing)
 
     def folded(self) -> "Form":
         """The same scores without scaling, if that is exact: a scaling of columns goes into weights, frequencies, knots
@@ -199,19 +201,19 @@ class Form:
         these are zeros after scaling (`FOLDED` lists what can be folded).
         """
         body, scaling = self.body, self.scaling
-        if isinstance(scaling, ScaledWithinQueries) or (scaling and scaling.kind not in FOLDED[self.kind]):
+        if scaling is not None and self.scaled not in FOLDED[self.kind]:
             return self
         if isinstance(body, Trees) and self.kind == "trees":
             if scaling is not None:
                 inner, number = body.feature >= 0, body.number.copy()
                 column = body.feature[inner]
-                number[inner] = largest_below(number[inner], lambda x: scaling.values(x, column))
+                number[inner] = largest_below(number[inner], lambda x: scaled_values(scaling, x, column))
                 body = body._replace(number=number)
             return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
-        if not isinstance(scaling, ScaledColumns) or isinstance(body, KernelSum):
+        if not isinstance(scaling, ColumnScaler) or isinstance(body, KernelSum):
             return self  # kernel functions of scaled rows
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are refused later
-            return replace(self, body=_folded(body, *scaling), scaling=None)
+            return replace(self, body=_folded(body, scaling.centre_, scaling.width_), scaling=None)
 
     def used(self) -> np.ndarray:
         """The columns that the score, which is no sum, depends on; those from n_features on mark missing values."""
@@ -235,8 +237,7 @@ class Form:
     def refuse_infinities(self) -> None:
         """Raise an ExportError if a number of the model is not finite."""
         for part in self.parts:
-            numbers = part.body._asdict() | ({} if part.scaling is None else part.scaling._asdict())
-            for name, value in numbers.items():
+            for name, value in (part.body._asdict() | part.front).items():
                 whole = value if isinstance(value, Curves) else (value,)
                 if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
                     raise ExportError(f"the model's {name} have numbers that are not finite: rescale the features")
@@ -263,18 +264,18 @@ class Form:
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, KernelSum):
             rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)
-        elif isinstance(self.scaling, ScaledColumns | Logs):
+        elif isinstance(self.scaling, ColumnScaler | LogScaler):
             rows = rng.standard_normal(rows.shape)
-        elif isinstance(self.scaling, Places):
+        elif isinstance(self.scaling, QuantileScaler):
             rows = 1.2 * rows - 0.1
-        rows = rows if self.scaling is None else self.scaling.unscaled(rows)
+        rows = rows if self.scaling is None else unscaled(self.scaling, rows)
         if self.filled is not None:
             rows = np.ascontiguousarray(rows[:, : self.n_features])
             rows[rng.random(rows.shape) < GAPS] = np.nan
         return rows
 
 
-def _ways_for_missing(body: Trees, filled: Filled) -> Trees:
+def _ways_for_missing(body: Trees, filled: MissingValues) -> Trees:
     """Trees of the features themselves: a missing value goes where its filled value goes.
 
     At a node that splits by a mark, which is 0 or 1, all known values go one way.

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import numpy as np
 
 from hingerank.arrays import Facts, Given
+from hingerank.data.scaling import ColumnScaler
 from hingerank.export.forest import MISSING_LEFT
 from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_single
-from hingerank.export.scalings import ScaledColumns
 
 # these engines have features of their own and normalizers that scale them; they score in single precision, allow no
 # negative scores, and take a feature without a value for 0, except in trees
@@ -183,9 +183,9 @@ def normalized(form: Form, shift: float) -> tuple[dict[str, float], dict[str, fl
     means: dict[str, float] = {}
     widths: dict[str, float] = {}
     scaling = form.scaling
-    if isinstance(scaling, ScaledColumns):
-        means = {form.names[j]: float(scaling.centre[j]) for j in used}
-        widths = {form.names[j]: float(scaling.width[j]) for j in used}
+    if isinstance(scaling, ColumnScaler):
+        means = {form.names[j]: float(scaling.centre_[j]) for j in used}
+        widths = {form.names[j]: float(scaling.width_[j]) for j in used}
     if constant:
         if not len(used):
             raise ExportError("all weights of the model are 0, so no feature can carry a shift: leave shift out")

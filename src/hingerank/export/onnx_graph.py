@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from hingerank.arrays import Facts
+from hingerank.data.missing import MissingValues
+from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
 from hingerank.export.forest import ZERO_IS_MISSING
 from hingerank.export.forms import (
     Affine,
     CosineSum,
     ExportError,
-    Filled,
     Form,
     KernelSum,
     Shapes,
     Trees,
     largest_single,
 )
-from hingerank.export.scalings import Logs, Places, ScaledColumns, ScaledWithinQueries
 from hingerank.features.curves import Curves
 from hingerank.kernels.threads import threads_for
 
@@ -68,16 +68,16 @@ def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     onnx = graph.onnx
     given = onnx.helper.make_tensor_value_info
     inputs = [given("features", graph.type, ["rows", form.n_features])]
-    if any(isinstance(part.scaling, ScaledWithinQueries) for part in form.parts):
+    if form.within_queries:
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
     within: dict[tuple[str, str], str] = {}  # (rows, scaling) -> scaled rows, shared by all parts
     scores = ""
     for part in form.parts:
         x = "features" if part.filled is None else _filled(graph, part.filled)
-        if isinstance(part.scaling, ScaledWithinQueries):
-            key = (part.scaling.how, x)
+        if part.within_queries:
+            key = (part.scaled, x)
             if key not in within:
-                within[key] = _scaled_queries(graph, x, part.width, part.scaling.how)
+                within[key] = _scaled_queries(graph, x, part.width, part.scaled)
             x = within[key]
         elif part.scaling is not None:
             x = _scaled_columns(graph, x, part.scaling)
@@ -92,14 +92,14 @@ def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     )
     model.ir_version = IR_VERSION
     facts = {"ranker": about["ranker"], "features": json.dumps([str(name) for name in form.names])}
-    hows = ", ".join(dict.fromkeys(how for how, _ in within)) or "none"
+    hows = ", ".join(form.within_queries) or "none"
     facts |= {"precision": precision, "query_scaling": hows, "notes": json.dumps(about["notes"])}
     onnx.helper.set_model_props(model, facts)
     onnx.checker.check_model(model)
     return model.SerializeToString()
 
 
-def _filled(graph: Graph, filled: Filled) -> str:
+def _filled(graph: Graph, filled: MissingValues) -> str:
     """Features with missing values filled, and columns that mark some of them."""
     x, absent = "features", graph.add("IsNaN", "features")
     full = graph.add("Where", absent, graph.constant(filled.values), x)
@@ -111,18 +111,19 @@ def _filled(graph: Graph, filled: Filled) -> str:
     return graph.add("Concat", full, marks, axis=1)
 
 
-def _scaled_columns(graph: Graph, x: str, scaling: ScaledColumns | Logs | Places) -> str:
+def _scaled_columns(graph: Graph, x: str, scaling: Scaler) -> str:
     """Features scaled column by column."""
-    if isinstance(scaling, ScaledColumns):
-        return graph.add("Div", graph.add("Sub", x, graph.constant(scaling.centre)), graph.constant(scaling.width))
+    if isinstance(scaling, ColumnScaler):
+        return graph.add("Div", graph.add("Sub", x, graph.constant(scaling.centre_)), graph.constant(scaling.width_))
     one = graph.constant(1.0)
-    if isinstance(scaling, Logs):  # log(1 + s) = log(u) s / (u - 1), with u = 1 + s rounded, is exact for a small s
+    if isinstance(scaling, LogScaler):  # with u = 1 + s rounded, log(u) s / (u - 1) is exact for a small s too
         size = graph.add("Abs", x)
         u = graph.add("Add", size, one)
         exact = graph.add("Div", graph.add("Mul", graph.add("Log", u), size), graph.add("Sub", u, one))
         log = graph.add("Where", graph.add("Equal", u, one), size, exact)
-        return graph.add("Div", graph.add("Mul", graph.add("Sign", x), log), graph.constant(scaling.width))
-    knots = scaling.quantiles.astype(graph.dtype)  # the mean of ramps from 0 to 1, which are steps between equal knots
+        return graph.add("Div", graph.add("Mul", graph.add("Sign", x), log), graph.constant(scaling.width_))
+    assert isinstance(scaling, QuantileScaler)
+    knots = scaling.quantiles_.astype(graph.dtype)  # the mean of ramps from 0 to 1, which are steps between equal knots
     begin, width, last = knots[:, :-1], np.diff(knots), graph.constant([2], np.int64)
     moved = graph.add("Sub", graph.add("Unsqueeze", x, last), graph.constant(begin))
     ramp = graph.add("Div", moved, graph.constant(np.where(width > 0, width, 1.0)))
@@ -151,7 +152,7 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
     most = float(np.finfo(graph.dtype).max)
     low, high = gathered(x, "min", most), gathered(x, "max", -most)
     moved, width = graph.add("Sub", x, low), graph.add("Sub", high, low)
-    if how == "standard":
+    if how == "query-standard":
         size = graph.add("Cast", graph.add("Unsqueeze", graph.add("Gather", counts, group), column), to=graph.type)
         moved = graph.add("Sub", moved, graph.add("Div", gathered(moved, "add", 0.0), size))
         squares = gathered(graph.add("Mul", moved, moved), "add", 0.0)

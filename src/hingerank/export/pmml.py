@@ -11,10 +11,9 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.export.expressions import filled_expression
+from hingerank.export.expressions import Words, filled_expression, scaled_expression
 from hingerank.export.forest import MISSING_LEFT
 from hingerank.export.forms import Affine, ExportError, Form, Shapes, Trees
-from hingerank.export.scalings import Logs, Places, ScaledColumns, Words
 from hingerank.features.curves import Curves
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
@@ -100,10 +99,10 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
         for j, field in fields.items():
             fields[j] = names.new(f"filled {field}" if j < form.n_features else f"missing {field}")
             derived.append(_derived(fields[j], filled_expression(WORDS, form, j, _field(field))))
-    if isinstance(scaling, ScaledColumns | Logs | Places):
+    if scaling is not None:
         for j, field in fields.items():
             fields[j] = names.new(f"scaled {field}")
-            derived.append(_derived(fields[j], scaling.written(WORDS, j, _field(field))))
+            derived.append(_derived(fields[j], scaled_expression(WORDS, scaling, j, _field(field))))
     if isinstance(body, Shapes):
         for j, field in fields.items():
             fields[j] = names.new(f"curve of {field}")

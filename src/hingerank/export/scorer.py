@@ -96,11 +96,12 @@ def _steps(form: "Form") -> list[ScoringStep]:
     """The steps applied to rows, one after another, up to their scores."""
     from hingerank.export.forms import Affine, CosineSum, KernelSum, Shapes, Trees
 
-    steps: list[ScoringStep] = [] if form.filled is None else [_bound(filled, *form.filled)]
+    steps: list[ScoringStep] = [] if form.filled is None else [_bound(filled, form.filled.values, form.filled.marked)]
     if form.scaling is not None:
         by_columns: dict[str, Callable[..., np.ndarray]]
         by_columns = {"columns": shifted, "log": logarithms, "quantile": among_quantiles}
-        steps.append(_bound(by_columns.get(form.scaled, within_query), *form.scaling))
+        learnt = form.within_queries or form.scaling.to_state()[1].values()
+        steps.append(_bound(by_columns.get(form.scaled, within_query), *learnt))
     body = form.body
     if isinstance(body, Affine):
         return [*steps, _bound(weighted_sum, *body)]

@@ -11,9 +11,8 @@ from typing import SupportsFloat
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.export.expressions import filled_expression, score_expression, total
+from hingerank.export.expressions import Words, filled_expression, scaled_expression, score_expression, total
 from hingerank.export.forms import CosineSum, ExportError, Form, KernelSum
-from hingerank.export.scalings import ScaledWithinQueries, Words
 
 
 def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
@@ -56,12 +55,12 @@ def _scaling_steps(
     def select(items: Iterable[str], source: str) -> str:
         return f"SELECT {', '.join([*keys, *items])}\n  FROM {source}"
 
-    if not isinstance(scaling, ScaledWithinQueries):  # NULL stays NULL
-        values = {x: scaling.written(WORDS, j, x) for j, x in columns.items()}
+    if not form.within_queries:  # NULL stays NULL
+        values = {x: scaled_expression(WORDS, scaling, j, x) for j, x in columns.items()}
         scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
         return {f"scaled{end}": select(scaled, source)}
     steps = {}
-    if scaling.how == "minmax":
+    if form.scaled == "query-minmax":
         ranges = [*names, *(f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in names)]
     else:  # sums of differences: a constant column gives exactly 0
         steps[f"moved{end}"] = select((f"{x} - MIN({x}) OVER q AS {x}" for x in names), source) + window

@@ -3,7 +3,6 @@ trees one ensemble, and the rest is a `Sum` of forms, each with its own scaling.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from hingerank.export.forms import (
     Affine,
     Body,
     CosineSum,
-    Filled,
     Form,
     KernelSum,
     Outline,
@@ -21,7 +19,6 @@ from hingerank.export.forms import (
     Trees,
     largest_below,
 )
-from hingerank.export.scalings import Scaling
 from hingerank.features.curves import Curves
 
 SUMMANDS = ("linear", "curves", "surfaces")  # kinds that add up to one of them, the last that occurs
@@ -57,7 +54,9 @@ def joins(first: Form, second: Form) -> bool:
     the same way."""
     kinds = [(Trees,), (Affine, Shapes)]
     alike = any(isinstance(first.body, k) and isinstance(second.body, k) for k in kinds)
-    return alike and _same(first.scaling, second.scaling) and _same(first.filled, second.filled)
+    own, other = first.front, second.front
+    same = first.scaled == second.scaled and own.keys() == other.keys()
+    return alike and same and all(np.array_equal(own[name], other[name]) for name in own)
 
 
 def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
@@ -78,13 +77,6 @@ def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
         else:
             found[str(number)] = part._replace(scaled="none") if part.folds else part
     return list(found.values())
-
-
-def _same(first: Scaling | Filled | None, second: Scaling | Filled | None) -> bool:
-    if type(first) is not type(second):
-        return False
-    pairs: Any = () if first is None or second is None else zip(first, second, strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def multiplied(body: Body, a: float) -> Body:

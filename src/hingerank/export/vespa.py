@@ -10,11 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hingerank.arrays import Facts, Given
-from hingerank.export.expressions import filled_expression, score_expression, total
+from hingerank.export.expressions import Words, filled_expression, scaled_expression, score_expression, total
 from hingerank.export.forms import Affine, ExportError, Form
 from hingerank.export.lucene import by_engine_name
 from hingerank.export.onnx_graph import run_onnx, write_onnx
-from hingerank.export.scalings import ScaledWithinQueries, Words
 
 Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
 OPERATORS: dict[type, Callable[..., Column]] = {
@@ -67,12 +66,12 @@ def write_vespa(
             for j, x in own.items():
                 own[j] = f"filled_{j + 1}{behind}"
                 functions += _function(own[j], filled_expression(WORDS, part, j, x))
-        if isinstance(part.scaling, ScaledWithinQueries):  # never in a sum here
+        if part.within_queries:  # never in a sum here
             return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
         if part.scaling is not None:
             for j, x in own.items():
                 own[j] = f"scaled_{j + 1}{behind}"
-                functions += _function(own[j], part.scaling.written(WORDS, j, x))
+                functions += _function(own[j], scaled_expression(WORDS, part.scaling, j, x))
         scores.append(score_expression(WORDS, part, own))
     return ["\n".join([*head, *functions, *_phase(phase, total(scores) if scores[1:] else scores[0])]), b""]
 
