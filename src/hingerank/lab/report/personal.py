@@ -198,11 +198,11 @@ def _lists(
     title, about = OF_ITEMS if of_items else OF_FEATURES
     parts = []
     for user, best, values in zip(chosen, rows, scores):
-        reasons_for = explain(user)
+        shown = [(row, score) for row, score in zip(best.tolist(), values.tolist()) if row >= 0]
+        reasons = explain(user, [row for row, _ in shown])
         lines = [
-            [str(place), escape(catalogue.called(row)), f"{score:.3f}", reasons_for(row)]
-            for place, (row, score) in enumerate(zip(best.tolist(), values.tolist()), 1)
-            if row >= 0
+            [str(place), escape(catalogue.called(row)), f"{score:.3f}", why]
+            for place, ((row, score), why) in enumerate(zip(shown, reasons), 1)
         ]
         kinds = ["number", "words", "number", "reasons"]
         parts.append(f"<h3>User {escape(str(user))}</h3>")
@@ -210,36 +210,32 @@ def _lists(
     return part("Lists, and why", about, *parts)
 
 
-def _by_features(ranker: Ranker, catalogue: Catalogue, names: list[str]) -> Callable[[object], Callable[[int], str]]:
-    """Of a user and an item, its features that set it apart from the mean item."""
+def _by_features(ranker: Ranker, catalogue: Catalogue, names: list[str]) -> Callable[[object, list[int]], list[str]]:
+    """For a user and items, their features that set them apart from the mean item."""
     X = ranker._rows(catalogue.X)
     mean = np.asarray(X.mean(axis=0)).ravel()
     every = sp.identity(len(names), format="csr")
 
-    def of_user(user: object) -> Callable[[int], str]:
+    def explain(user: object, rows: list[int]) -> list[str]:
         weights = ranker._scores(every, ranker._numbers(user, len(names)))
-        return lambda row: reasons_of(X[row], mean, weights, names)
+        return [reasons_of(X[row], mean, weights, names) for row in rows]
 
-    return of_user
+    return explain
 
 
-def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object], Callable[[int], str]]:
-    """Of a user and an item, the items that the user took which raise or lower it most."""
+def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object, list[int]], list[str]]:
+    """For a user and items, the items that the user took which raise or lower them most."""
     X = ranker._rows(catalogue.X)
     first = same_rows(X)[2]
     called = {number: catalogue.called(row) for number, row in zip(ranker._item_numbers(X[first]).tolist(), first)}
     weights = ranker._weights_of(X)
 
-    def of_user(user: object) -> Callable[[int], str]:
+    def explain(user: object, rows: list[int]) -> list[str]:
         took = sp.csr_matrix(ranker.history_[ranker._numbers([user])])
+        names = [called.get(number, "an item that is not here") for number in took.indices]
+        return [_reasons(took.data * weights[row, took.indices], names.__getitem__) for row in rows]
 
-        def of_item(row: int) -> str:
-            given = took.data * weights[row, took.indices]
-            return _reasons(given, lambda j: called.get(took.indices[j], "an item that is not here"))
-
-        return of_item
-
-    return of_user
+    return explain
 
 
 def reasons_of(row: Matrix, mean: np.ndarray, weights: np.ndarray, names: list[str], most: int = REASONS) -> str:
