@@ -9,10 +9,9 @@ from hingerank.losses import LOSSES
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem import problem as module
-from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.mapped import rows_design
 from hingerank.problem.problem import FusedPass
-from hingerank.solvers.hinge import smoothing
+from hingerank.solvers.hinge import RoundedHinge, smoothing
 from hingerank.solvers.newton import Recycled, RelativeGap, TangentGap, gap_by_tangents, newton
 from hingerank.solvers.run import Run
 

@@ -1,26 +1,34 @@
-"""The hinge, by Newton's method on a rounded kink, and by its dual pair by pair (problem/hinge.py).
+"""The hinge, which has no curvature, by Newton's method on a rounded kink, and by its dual pair by pair.
 
-`smoothing` rounds the kink over a width, solves, and narrows the width until the duality gap is small enough. Every
-iterate has a true lower bound. At a smoothed optimum the gap is about C·(pairs within the kink)·u/6 for a width u,
-which falls as u²: moderate widths suffice.
+`smoothing` rounds the kink over a width u, solves, and narrows the width until the duality gap is small enough. The
+multipliers  a_ij = C clip((m - t_ij) / u, 0, 1)  are feasible for the dual of the *unrounded* problem,
+
+    max  m sum a_ij - ½‖sum a_ij (x_i - x_j)‖²,   0 ≤ a_ij ≤ C weight_ij,
+
+and both of its sums come from the sweep that gives value and gradient. So every iterate has a true lower bound. At a
+smoothed optimum the gap is about C·(pairs within the kink)·u/6, which falls as u²: moderate widths suffice.
 
 `dual_coordinate_descent` lists the pairs because its result has a multiplier for each of them; if only w is wanted,
 `smoothing` is far faster. It starts from the nearly optimal multipliers of `smoothing` and improves them one by one.
 """
 
+from collections.abc import Sequence
 from itertools import count
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from hingerank.arrays import Vector
-from hingerank.problem.hinge import Bounds, HingeProblem, PairDual, RoundedHinge
-from hingerank.problem.problem import Point, Problem
+from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
+from hingerank.losses import Loss, WindowLoss, smoothed_hinge
+from hingerank.problem.kernel_space import KernelProblem
+from hingerank.problem.problem import Objective, Point, Problem, RowsDesign
 from hingerank.solvers.newton import TangentGap, newton_from, solve_samples
-from hingerank.solvers.run import GAP, Entry, Limits, Run, Solution, apart
+from hingerank.solvers.run import GAP, ROUNDING, Entry, Limits, Run, Solution, apart
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
 EPOCHS_OF_A_SUM = 20  # w is recomputed after this many epochs, so that rounding does not accumulate
+HingeProblem = Problem | KernelProblem  # whose loss, a hinge, can be replaced
 
 
 def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits]) -> Solution:
@@ -54,6 +62,76 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
     extra = {"lower_bound": smooth.dual, "latest": point.w, "width": width, "best_dual": smooth.best_dual}
     w, value = smooth.answer
     return run.solution(GAP, w, value, len(run.trace), **extra)
+
+
+class Bounds(NamedTuple):
+    """At one w: the value of the hinge, a lower bound on its optimum, the gap between them, the part of it that the
+    rounded kink causes, and a lower bound on the gap plus the decrease from 0 (½‖sum a (x_i - x_j)‖²).
+
+    gap and least are not differences of values, so they are accurate even if the possible gain is below the rounding of
+    the values.
+    """
+
+    value: float
+    lower: float
+    gap: float
+    kink: float
+    least: float
+
+
+class RoundedHinge(Objective):
+    """A problem with its hinge rounded over `width`, and the bounds that its points give for the hinge itself."""
+
+    def __init__(self, problem: HingeProblem, width: float):
+        self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
+        self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
+        self.recycled = problem.recycled
+
+    def narrow(self, width: float) -> None:
+        """Round the kink over another width, reusing the memory."""
+        self.width, self.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
+
+    def at(self, w: Vector) -> Point:
+        return self.problem.at(w)
+
+    def samples(self, larger: bool = False) -> Sequence[Objective]:
+        return [] if larger else self.problem.samples()
+
+    def diagonal(self, point: Point) -> Vector:
+        return self.problem.diagonal(point)
+
+    def bounds_by_tangents(self, point: Point, here: Point, there: Point, r: Vector) -> Bounds:
+        """The bounds at a point if a sample's queries, of which `here` is at the same w, have the multipliers of
+        `there`; r: w minus the sum of a_ij (x_i - x_j)."""
+        bounds, combined = self.bounds(point), point.w - r
+        least = 0.5 * float(combined @ combined)
+        multipliers = self._multipliers(point) - self._multipliers(here) + self._multipliers(there)
+        lower = self.margin * multipliers - least
+        return bounds._replace(lower=lower, gap=bounds.value - lower + ROUNDING * bounds.value, least=least)
+
+    def _multipliers(self, point: Point) -> float:
+        """The sum of the multipliers of a point's pairs."""
+        assert point.moments is not None  # smoothed_hinge is a WindowLoss
+        outer, inner = point.moments
+        return self.C * float(outer[1] - inner[1]) / self.width
+
+    def bounds(self, point: Point) -> Bounds:
+        """The bounds that a point of the rounded problem gives for the hinge."""
+        assert point.moments is not None  # smoothed_hinge is a WindowLoss
+        w, (outer, inner) = point.w, point.moments
+        (gap, least), multipliers = self.gap(point), self._multipliers(point)  # least: of the sum of a_ij (x_i - x_j)
+        rounding = self.problem.rounding(point)
+        kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])
+        noise = ROUNDING * self.C * float(outer[2]) / self.width
+        if outer[0] == inner[0]:  # no pair is within the kink, so rounding changes nothing
+            kink = noise = 0.0
+        return Bounds(
+            0.5 * float(w @ w) + self.C * float(outer[1]),
+            self.margin * multipliers - least - rounding,
+            gap + max(kink, 0.0) + noise + rounding,
+            kink,
+            least - rounding,
+        )
 
 
 class WatchedHinge(RoundedHinge, TangentGap):
@@ -110,27 +188,37 @@ class WatchedHinge(RoundedHinge, TangentGap):
         return np.inf, 0.0 if bounds.gap <= needed else needed - bounds.kink - curved
 
 
-def dual_coordinate_descent(
-    problem: Problem, w: np.ndarray | None = None, *, seed: int = 0, **limits: Unpack[Limits]
-) -> Solution:
+def dual_coordinate_descent(problem: Problem, w: Vector = None, *, seed: int = 0, **limits: Unpack[Limits]) -> Solution:
     """Maximise the dual of ½‖w‖² + C sum weight · max(0, m - t) until value at w - dual value, relative to gain and
     objective (solvers/run.py), is at most tol.
 
     w = sum a_k (x_i - x_j) exactly; the multipliers a and their pairs are in `extra`.
     """
-    run, rng = Run("gap", **limits), np.random.default_rng(seed)
-    dual = PairDual(problem)
-    run.origin = dual.origin()
+    if not isinstance(problem.design, RowsDesign):
+        raise ValueError("solver='dual' visits single rows and needs them in memory: use solver='auto'")
+    run, rng, margin = Run("gap", **limits), np.random.default_rng(seed), hinge_of(problem.loss).margin
+    rows, pairs = problem.design.rows, problem.preferences.pairs()
+    i, j, limit = pairs.winner, pairs.loser, problem.C * pairs.weight
+    norm, run.origin = pair_norms(rows, i, j), margin * float(limit.sum())
     start = smoothing(problem, w, tol=0.5 * run.tol, max_seconds=run.max_seconds)
-    a = dual.multipliers(start.extra["latest"], start.extra["width"])
-    w = dual.weights(a)
+    s = problem.design.scores(start.extra["latest"])
+    a = np.asarray(limit * np.clip((margin - s[i] + s[j]) / start.extra["width"], 0.0, 1.0))
     for epoch in count():
-        (value, apart), bound = dual.at(a, w), dual.value(a, w)
-        gap = run.relative(apart, value, 0.5 * float(w @ w))
+        if epoch % EPOCHS_OF_A_SUM == 0:
+            w = np.asarray(combine_pairs(rows, i, j, a, problem.dimension))
+        s, square = problem.design.scores(w), 0.5 * float(w @ w)
+        margins = margin - s[i] + s[j]
+        losses = limit * np.maximum(margins, 0.0)
+        value, bound = square + float(losses.sum()), margin * float(a.sum()) - square
+        gap = run.relative(float((losses - a * margins).sum()), value, square)  # no term of this sum is negative
         if run.stops(early=epoch == 0, iteration=epoch, value=value, lower_bound=bound, gap=gap):
             break
-        dual.epoch(rng.permutation(len(a)), a, w)
-        if epoch % EPOCHS_OF_A_SUM == EPOCHS_OF_A_SUM - 1:
-            w = dual.weights(a)
-    extra = {"multipliers": a, "pairs": dual.pairs, "lower_bound": bound}
-    return run.solution(GAP, w, value, epoch, **extra)
+        dual_epoch(rows, i, j, limit, norm, margin, rng.permutation(len(a)), a, w)  # changes a and w in place
+    return run.solution(GAP, w, value, epoch, multipliers=a, pairs=pairs, lower_bound=bound)
+
+
+def hinge_of(loss: Loss) -> WindowLoss:
+    """The loss, if it is a hinge."""
+    if not isinstance(loss, WindowLoss) or loss.name != "hinge":
+        raise ValueError(f"this solver minimises the hinge, not the loss {loss.name!r}: use solver='auto'")
+    return loss

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from hingerank.arrays import Vector
-from hingerank.problem.hinge import RoundedHinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.hinge import dual_coordinate_descent, smoothing
+from hingerank.solvers.hinge import RoundedHinge, dual_coordinate_descent, smoothing
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.run import Solution, apart, relative
 
