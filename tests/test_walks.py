@@ -11,9 +11,9 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "walks.py"
 MOST = {  # functions, files, depth: what was measured, with a few functions more
     "RankSVM.fit": (123, 21, 12),
-    "evaluate": (70, 10, 12),
+    "evaluate": (57, 8, 11),
     "PersonalRankSVM.fit": (130, 21, 19),
-    "tune": (303, 43, 20),
+    "tune": (260, 37, 20),
 }
 
 
