@@ -224,10 +224,10 @@ class Blend(BaseRanker):
         self._check_settings(clicked)
         X, y, blocks, _ = self._learning_rows(data, None, None, None, None)
         fitted = [self._learn(member, X, y, blocks.numbers, None, clicked, around) for member in members]
-        preferences = (WeightedWinners if clicked else GradedPreferences)(y, blocks.offsets)
-        self.n_pairs_, self.validation_scores_ = preferences.n_pairs, []
-        self.fingerprint_["pairs"] = self.n_pairs_
-        return self._combine(fitted, found, began)
+        self.n_pairs_ = (WeightedWinners if clicked else GradedPreferences)(y, blocks.offsets).n_pairs
+        blending = self._combine(fitted, found, began)
+        self._finish()
+        return blending
 
     def _measure(self, clicked: bool) -> str:
         """What out-of-fold scores are measured by."""
