@@ -91,10 +91,6 @@ class KnownItems(BaseEstimator):
         self.users_, code = number_ids(users, len(rows), "users")
         return code, place[rows], first
 
-    def _numbers(self, features: Any) -> np.ndarray:
-        """Return the number of each item, -1 for items that were not in the fit."""
-        return np.array([self._number.get(key, -1) for key in row_keys(features)], np.int64)
-
     def _place(self, features: Any) -> Any:
         """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
         raise NotImplementedError
@@ -129,6 +125,11 @@ def row_keys(X: Any) -> list[bytes]:
     X.eliminate_zeros()
     columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
     return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+
+
+def row_numbers(number: dict[bytes, int], X: Any) -> np.ndarray:
+    """Return the number of each row of X, -1 for rows without one."""
+    return np.array([number.get(key, -1) for key in row_keys(X)], np.int64)
 
 
 def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
@@ -183,7 +184,7 @@ class ItemKNN(KnownItems):
 
     def _place(self, features: Any) -> sp.csr_matrix:
         """Return the similarities of other items to these; the last row, for items that were not in the fit, is 0."""
-        return self.similarity[self._numbers(features)]
+        return self.similarity[row_numbers(self._number, features)]
 
     def _own(self, numbers: np.ndarray) -> sp.csr_matrix:
         return self.T[numbers]
@@ -218,7 +219,7 @@ class Peer(KnownItems):
         return rating >= float(self.taken)
 
     def _place(self, features: Any) -> np.ndarray:
-        return self.item_factors_[self._numbers(features)]
+        return self.item_factors_[row_numbers(self._number, features)]
 
     def _own(self, numbers: np.ndarray) -> np.ndarray:
         return self.user_factors_[numbers]

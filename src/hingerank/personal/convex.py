@@ -18,7 +18,7 @@ from hingerank.personal.alternating import ROWS_PER_BLOCK
 from hingerank.personal.losses import GRADES, PAIRS
 from hingerank.personal.passes import own_back, own_scores
 from hingerank.personal.preferences import UserPreferences
-from hingerank.personal.rankers import PersonalRanker, Watched, accuracies
+from hingerank.personal.rankers import PersonalRanker, accuracies
 from hingerank.personal.top_n import rows_or_mean
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem
@@ -179,10 +179,10 @@ class ConvexPersonalRanker(PersonalRanker):
             callback=self.callback,
         )
 
-    def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
+    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
-        found = None if watched is None else self._right(X, watched.preferences)
+        found = None if watched is None else self._right(X, watched)
         solution.trace[-1].update(accuracies(self._right(X, preferences), watched, found))
         return solution
 
@@ -214,15 +214,13 @@ class JointRanker(ConvexPersonalRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
+    _cure = None  # all users have the same list, known or not
     coef_: np.ndarray
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
         solution = self._newton(SharedDesign(X, preferences), preferences)
         self.coef_ = solution.w
         return solution
-
-    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        return self._users().numbers(users, n_rows)  # all users have the same list, known or not
 
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
@@ -253,6 +251,9 @@ class SeparateRanker(ConvexPersonalRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"user_weights_": Array("users, columns", csr=True)}
+    _cure: str | None = (
+        "SeparateRanker cannot rank for others: fit again with the user's ratings, or use MeanVarianceRanker"
+    )
     user_weights_: Any
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
@@ -260,10 +261,6 @@ class SeparateRanker(ConvexPersonalRanker):
         solution = self._newton(design, preferences)
         self.user_weights_ = design.vectors(solution.w)
         return solution
-
-    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        cure = "SeparateRanker cannot rank for others: fit again with the user's ratings, or use MeanVarianceRanker"
-        return self._users().known(users, n_rows, cure)
 
     def _place(self, X: Any) -> Any:
         return X
@@ -302,6 +299,7 @@ class MeanVarianceRanker(SeparateRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
+    _cure = None  # unknown users rank by w
     coef_: np.ndarray
 
     def __init__(
@@ -324,9 +322,6 @@ class MeanVarianceRanker(SeparateRanker):
 
     def _shared(self, X: Any) -> np.ndarray:
         return X @ self.coef_
-
-    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        return self._users().numbers(users, n_rows)  # unknown users rank by w
 
     def _own(self, numbers: np.ndarray) -> Any:
         own = self.user_weights_[numbers]

@@ -40,7 +40,7 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import PAIRS
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
-from hingerank.personal.rankers import Watched, accuracies
+from hingerank.personal.rankers import accuracies
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Solution
@@ -248,8 +248,9 @@ class PersonalRankSVM(FactorRanker):
         return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
     def _learn(
-        self, X: Matrix, preferences: Any, watched: Watched | None, draws: Sequence[Callable[[], UserPreferences]] = (),
-        start: tuple[np.ndarray, np.ndarray, float] | None = None, in_parts: bool = False, clicks: Clicks | None = None,
+        self, X: Matrix, preferences: Any, watched: UserPreferences | None, *,
+        draws: Sequence[Callable[[], UserPreferences]] = (), start: tuple[np.ndarray, np.ndarray, float] | None = None,
+        in_parts: bool = False, clicks: Clicks | None = None,
     ) -> Solution:  # fmt: skip
         """Fit U and V.
 
@@ -278,16 +279,16 @@ class PersonalRankSVM(FactorRanker):
                 V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
             for draw in draws:
                 epoch = self._alternate(small, fitted, U, V, self.C_, tol=0.0, max_iter=PER_DRAW)
-                U, V, fitted = epoch.w, epoch.extra["V"], draw()
+                U, fitted = epoch.w, draw()
             judged, threads, wide = fitted.judged or fitted, asked_threads(self.n_jobs), X
             if watched is not None:
-                order = UserIndex(fitted.users).known(watched.preferences.users)
+                order = UserIndex(fitted.users).known(watched.users)
                 wide = X if columns is None else X[:, columns]
 
             def watch(U: np.ndarray) -> dict[str, float]:
                 found = None
                 if watched is not None:
-                    found = count_right(item_vectors(wide, U), V[order], watched.preferences, threads)
+                    found = count_right(item_vectors(wide, U), V[order], watched, threads)
                 return accuracies(count_right(item_vectors(small, U), V, judged, threads), watched, found)
 
             solution = self._alternate(small, fitted, U, V, self.C_, watch=watch, **self._limits())

@@ -15,7 +15,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.personal.baselines import row_keys, same_rows
+from hingerank.personal.baselines import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings, check_weights
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
 from hingerank.personal.top_n import part_found, row_products, rows_or_mean
@@ -175,7 +175,7 @@ class EASE(PersonalRanker):
 
     def _item_numbers(self, X: Any) -> np.ndarray:
         """Return the place in weights_ of each row, -1 for items that were not in the fit."""
-        return np.array([self._numbers_of_rows.get(key, -1) for key in row_keys(X)], np.int64)
+        return row_numbers(self._numbers_of_rows, X)
 
     def _weights_of(self, X: Any) -> np.ndarray:
         """Return for each row the weights of the items that a user may have taken."""

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -19,8 +18,9 @@ from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.named_maps import feature_map
 from hingerank.personal.alternating import count_right
-from hingerank.personal.catalogue import UserIndex, ids_from_plain, plain_ids
+from hingerank.personal.catalogue import ADD_USER, UserIndex, ids_from_plain, plain_ids
 from hingerank.personal.item_features import column_scales, scaled
+from hingerank.personal.losses import GRADES
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
@@ -37,14 +37,6 @@ from hingerank.solvers.run import Certificate, Solution
 
 SCALES = ("standard", None)
 SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # smallest scale, since columns are divided by it
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Preferences whose accuracy goes into the trace; with_training: whether they include the training pairs."""
-
-    preferences: UserPreferences
-    with_training: bool
 
 
 class PersonalRanker(SavedModel, BaseEstimator):
@@ -75,6 +67,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     features_: FeatureMap | None = None
     pair_weight: str = "uniform"
     scale: str | None
+    _cure: str | None = ADD_USER  # what to do about unknown users; None if they can be ranked for
     C: Any
     tol: float
 
@@ -101,11 +94,10 @@ class PersonalRanker(SavedModel, BaseEstimator):
         watched = None
         if eval_set is not None:
             known = counting(users, items, ratings, sample_weight)[:3]
-            joined = joined_ratings(known, eval_set, preferences, X.shape[0], "eval_set")
-            if len(joined.users) > len(preferences.users):
-                user = joined.users[len(preferences.users) :].tolist()[0]
+            watched = joined_ratings(known, eval_set, preferences, X.shape[0], "eval_set")
+            if len(watched.users) > len(preferences.users):
+                user = watched.users[len(preferences.users) :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
-            watched = Watched(joined, with_training=True)
         return self._fit(X, preferences, watched)
 
     @renamed
@@ -128,7 +120,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         watched = None
         if eval_set is not None:
             u, i, j = eval_set
-            watched = Watched(from_comparisons(u, i, j, X.shape[0]), with_training=False)
+            watched = from_comparisons(u, i, j, X.shape[0])
         return self._fit(X, preferences, watched)
 
     def _rows(self, features: Any, reset: bool = False) -> Any:
@@ -161,7 +153,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     ) -> UserPreferences:
         return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: Watched | None, **how: Any) -> Self:
+    def _fit(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
         self.__dict__.pop("_index", None)  # belongs to an earlier fit
         cold = int((preferences.pairs == 0).sum())
@@ -185,7 +177,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             warn_weak(self, "C", solution)
         return self
 
-    def _learn(self, X: Any, preferences: UserPreferences, watched: Watched | None) -> Solution:
+    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         """Find and store the weights; accuracies go into the trace."""
         raise NotImplementedError
 
@@ -252,7 +244,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
         """Return the number of each user; rankers that can rank for unknown users return -1 for them."""
-        return self._users().known(users, n_rows)
+        index, cure = self._users(), self._cure
+        return index.numbers(users, n_rows) if cure is None else index.known(users, n_rows, cure)
 
     def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
         """Return rows of the candidates, best first for this user; equal scores keep their order.
@@ -410,13 +403,14 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
 
 def accuracies(
-    training: tuple[float, int], watched: Watched | None, found: tuple[float, int] | None
+    training: tuple[float, int], watched: UserPreferences | None, found: tuple[float, int] | None
 ) -> dict[str, float]:
     """Return the accuracies for the trace from numbers of (correct, all) pairs of training and of the watched data."""
     right, pairs = training
     figures = {"train_accuracy": right / pairs if pairs else np.nan}
     if watched is not None and found is not None:
-        more, total = (found[0] - right, found[1] - pairs) if watched.with_training else found
+        with_training = watched.known.kind == GRADES  # watched ratings are joined with those of training
+        more, total = (found[0] - right, found[1] - pairs) if with_training else found
         figures["validation_accuracy"] = more / total if total else np.nan
     return figures
 
