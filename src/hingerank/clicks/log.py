@@ -1,6 +1,5 @@
 """ClickLog: what was shown where and clicked; its counts by cell; the join with the features of the documents."""
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from hingerank.arrays import Matrix, PerRow
 from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
+from hingerank.data.checks import warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import ClickedRows, refuse_parts
@@ -213,7 +213,61 @@ class ClickLog:
         >>> joined.row.tolist(), joined.place.tolist(), joined.showings.tolist(), joined.clicks.tolist()
         ([0, 1], [1, 2], [2.0, 1.0], [1.0, 0.0])
         """
-        return join(self, data)
+        if isinstance(data, RowsInParts):
+            return replace(self.join(data.without_features()), parts=data)
+        if data.docid is None:
+            raise DataError("the rows have no document ids to find the log's documents by: read them with docid=")
+        cells, blocks = self.cells(), data.blocks
+        query = places_of(as_text(self.query_names).tolist(), as_text(blocks.ids).tolist())  # its number in the data
+        documents, document_of_row = np.unique(as_text(data.docid), return_inverse=True)
+        document = places_of(as_text(self.document_names).tolist(), documents.tolist())
+        n = len(documents)
+        row_key = blocks.scatter(blocks.numbers).astype(np.int64) * n + document_of_row.ravel()
+        order = np.argsort(row_key, kind="stable")
+        sorted_key = row_key[order]
+        q, d = query[cells.query], document[cells.document]
+        key = np.where((q < 0) | (d < 0), -1, q * n + d)
+        at, end = np.searchsorted(sorted_key, key), np.searchsorted(sorted_key, key, "right")
+        found, twin = end > at, end > at + 1
+        if twin.any():
+            row = order[at[np.argmax(twin)]]
+            raise DataError(
+                f"document {data.docid[row]!r} has several rows in query {data.qid[row]!r}: leave one row of each "
+                "document"
+            )
+        row = order[at[found]]
+        lists = np.zeros(len(blocks))
+        np.add.at(lists, query[query >= 0], self.lists_by_query()[query >= 0])
+        dropped = {
+            "showings of documents without a row": round(float(cells.showings[~found].sum())),
+            "clicks on documents without a row": round(float(cells.clicks[~found].sum())),
+            "queries of the log without a row": int((query < 0).sum()),
+            "queries of the rows that were never shown": int((lists == 0).sum()),
+            "rows that were never shown": data.n_rows - len(np.unique(row)),
+        }
+        self._warn_dropped(dropped, cells, found)
+        return ClickData(
+            data, row, cells.place[found], cells.showings[found], cells.clicks[found],
+            None if cells.propensity is None else cells.propensity[found],
+            None if cells.context is None else cells.context[found],
+            lists, self.context_names, dropped, {**self.notes, **dropped},
+        )  # fmt: skip
+
+    def _warn_dropped(self, dropped: Mapping[str, int], cells: Cells, found: np.ndarray) -> None:
+        if found.all():
+            return
+        if not found.any():
+            raise DataError(
+                f"no document of the log has a row: are query and document ids the same in both? The log begins with "
+                f"query {self.query_names[0]!r}, document {self.document_names[0]!r}"
+            )
+        first = int(np.argmin(found))
+        some = self.query_names[cells.query[first]], self.document_names[cells.document[first]]
+        showings, clicks = list(dropped.values())[:2]
+        warn(
+            f"{showings:,} of {self.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents have "
+            f"no row (such as query {some[0]!r}, document {some[1]!r})"
+        )
 
 
 _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
@@ -287,78 +341,6 @@ class ClickData(ClickedRows):
             part, new_row[self.row[cells]], self.place[cells], self.showings[cells], self.clicks[cells], chosen[0],
             chosen[1], lists, self.context_names, self.dropped, self.notes,
         )  # fmt: skip
-
-
-def join(log: ClickLog, data: RankingData | RowsInParts) -> ClickData:
-    """See `ClickLog.join`."""
-    if isinstance(data, RowsInParts):
-        return replace(join(log, data.without_features()), parts=data)
-    if data.docid is None:
-        raise DataError("the rows have no document ids to find the log's documents by: read them with docid=")
-    cells = log.cells()
-    blocks = data.blocks
-    log_queries, data_queries = as_text(log.query_names), as_text(blocks.ids)
-    query = places_of(log_queries.tolist(), data_queries.tolist())  # of a log's query: its number in the data
-    documents, document_of_row = np.unique(as_text(data.docid), return_inverse=True)
-    document = places_of(as_text(log.document_names).tolist(), documents.tolist())
-    n = len(documents)
-    row_key = blocks.scatter(blocks.numbers).astype(np.int64) * n + document_of_row.ravel()
-    order = np.argsort(row_key, kind="stable")
-    q, d = query[cells.query], document[cells.document]
-    key = np.where((q < 0) | (d < 0), -1, q * n + d)
-    at = np.searchsorted(row_key[order], key)
-    found = (key >= 0) & (at < len(order))
-    found[found] = row_key[order[at[found]]] == key[found]
-    row = order[at[found]]
-    _refuse_twins(data, row_key, order, at[found], key[found])
-    shown = np.zeros(data.n_rows, bool)
-    shown[row] = True
-    lists = np.zeros(len(blocks))
-    np.add.at(lists, query[query >= 0], log.lists_by_query()[query >= 0])
-    dropped = {
-        "showings of documents without a row": round(float(cells.showings[~found].sum())),
-        "clicks on documents without a row": round(float(cells.clicks[~found].sum())),
-        "queries of the log without a row": int((query < 0).sum()),
-        "queries of the rows that were never shown": int((lists == 0).sum()),
-        "rows that were never shown": int((~shown).sum()),
-    }
-    _warn_dropped(dropped, log, cells, found)
-    return ClickData(
-        data, row, cells.place[found], cells.showings[found], cells.clicks[found],
-        None if cells.propensity is None else cells.propensity[found],
-        None if cells.context is None else cells.context[found],
-        lists, log.context_names, dropped, {**log.notes, **dropped},
-    )  # fmt: skip
-
-
-def _refuse_twins(data: RankingData, row_key: np.ndarray, order: np.ndarray, at: np.ndarray, key: np.ndarray) -> None:
-    """Where two rows are of one document of one query, a showing has no row of its own."""
-    following = np.minimum(at + 1, len(order) - 1)
-    twin = (following > at) & (row_key[order[following]] == key)
-    if twin.any():
-        row = order[at[np.argmax(twin)]]
-        docid = np.asarray(data.docid)
-        raise DataError(
-            f"document {docid[row]!r} has several rows in query {data.qid[row]!r}: leave one row of each document"
-        )
-
-
-def _warn_dropped(dropped: Mapping[str, int], log: ClickLog, cells: Cells, found: np.ndarray) -> None:
-    if found.all():
-        return
-    if not found.any():
-        raise DataError(
-            f"no document of the log has a row: are query and document ids the same in both? The log begins with query "
-            f"{log.query_names[0]!r}, document {log.document_names[0]!r}"
-        )
-    first = int(np.argmin(found))
-    some = log.query_names[cells.query[first]], log.document_names[cells.document[first]]
-    showings, clicks = list(dropped.values())[:2]
-    warnings.warn(
-        f"{showings:,} of {log.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents have no "
-        f"row (such as query {some[0]!r}, document {some[1]!r})",
-        stacklevel=4,
-    )
 
 
 # Columns.

@@ -203,14 +203,11 @@ def _add_table(
     columns["clicks"] = _clicks(showings, table[roles["clicked"]], actions)
     good = (columns["clicks"] >= 0) & np.isfinite(columns["clicks"])
     _leave_out(showings, kept, good, "rows without a number of clicks: left out")
-    if "propensity" in roles:
-        columns["propensities"] = _numbers(table[roles["propensity"]])
-        good = (columns["propensities"] > 0) & np.isfinite(columns["propensities"])
-        _leave_out(showings, kept, good, "rows without a propensity above 0: left out")
-    if "weight" in roles:
-        columns["weights"] = _numbers(table[roles["weight"]])
-        good = (columns["weights"] >= 0) & np.isfinite(columns["weights"])
-        _leave_out(showings, kept, good, "rows without a weight: left out")
+    for name, role, what in (("propensities", "propensity", "propensity above 0"), ("weights", "weight", "weight")):
+        if role in roles:
+            columns[name] = values = _numbers(table[roles[role]])
+            good = (values > 0 if role == "propensity" else values >= 0) & np.isfinite(values)
+            _leave_out(showings, kept, good, f"rows without a {what}: left out")
     if "time" in roles:
         columns["times"] = _times(table[roles["time"]])
     columns["place"] = np.where(kept, place, 1).astype(np.int32)
@@ -226,14 +223,19 @@ def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str
 def _codes(showings: Showings, role: str, column: nw.Series) -> np.ndarray:
     """Numbers of the ids of a column, −1 where it has none."""
     native = column.to_native()
-    if column.dtype.is_integer() and not column.null_count() and _dense(whole := column.to_numpy()):
+    values: list[Any]
+    whole = column.to_numpy() if column.dtype.is_integer() and not column.null_count() else np.zeros(0)
+    if len(whole) and int(whole.max()) - int(whole.min()) < 4 * len(whole):  # so close that a table of all is small
         at, first = number(whole)
         values = whole[first].tolist()
     elif column.implementation is nw.Implementation.PYARROW:
         encoded = native.combine_chunks()
         encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
         encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
-        values = _plain_values(encoded.dictionary.to_pylist())
+        values = encoded.dictionary.to_pylist()
+        kinds = set(map(type, values))
+        if kinds != {int}:  # all of one kind, as in most columns, is soon done
+            values = [value.strip() for value in values] if kinds == {str} else [_plain(value) for value in values]
         at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     else:
         array = np.empty(len(column), object)
@@ -244,19 +246,6 @@ def _codes(showings: Showings, role: str, column: nw.Series) -> np.ndarray:
     back = np.full(len(values) + 1, -1, np.int32)  # the last one is what −1 finds
     back[known] = showings.codes(role, [values[entry] for entry in known])
     return back[at]
-
-
-def _dense(values: np.ndarray) -> bool:
-    """Whether whole numbers lie so close that a table of all between the least and the largest is small."""
-    return len(values) > 0 and int(values.max()) - int(values.min()) < 4 * len(values)
-
-
-def _plain_values(values: list[Any]) -> list[str | int | None]:
-    """Ids as text or whole numbers; None where one is missing. All of one kind, as in most columns, is soon done."""
-    kinds = set(map(type, values))
-    if kinds == {int}:
-        return values
-    return [value.strip() for value in values] if kinds == {str} else [_plain(value) for value in values]
 
 
 def _plain(value: object) -> str | int | None:

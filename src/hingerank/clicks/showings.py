@@ -67,25 +67,22 @@ class Showings:
         counted = count_rows([columns[name] for name in self._counted_by], columns.get("weights"))
         self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
 
-    def _columns(self) -> dict[str, np.ndarray]:
-        """All showings, or cells with weights."""
-        if self._cells is None:
-            one, more = self._batches[0], len(self._batches) > 1
-            return {name: np.concatenate([batch[name] for batch in self._batches]) for name in one} if more else one
-        columns = dict(zip(self._counted_by, self._cells[0]))
-        for name in _NUMBERED & columns.keys():
-            columns[name] = np.array(list(self._numbers[name]))[columns[name]]
-        return columns | {"weights": self._cells[1]}
-
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
         if not self._batches and self._cells is None:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
-        columns = self._columns()
+        if self._cells is not None:
+            columns = dict(zip(self._counted_by, self._cells[0])) | {"weights": self._cells[1]}
+            for name in _NUMBERED & columns.keys():
+                columns[name] = np.array(list(self._numbers[name]))[columns[name]]
+        elif len(self._batches) > 1:
+            columns = {name: np.concatenate([batch[name] for batch in self._batches]) for name in self._batches[0]}
+        else:
+            columns = self._batches[0]
         self._batches, self._cells = [], None
         columns["place"] = self._from_one(columns)
-        if self.keep == "showings" and "weights" not in columns:
+        if self.keep == "showings" and "weights" not in columns and "session" in columns:
             columns = self._merged(columns)
         ids = {name: Coded(columns[name], self._names(name)) for name in _IDS if name in columns}
         return ClickLog(
@@ -120,10 +117,7 @@ class Showings:
 
     def _merged(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Entries for a document of a list at one place as one showing, clicked if one of them is."""
-        if "session" not in columns:
-            return columns
-        by = [columns[name] for name in ("session", "query", "document", "place")]
-        distinct, group = group_by(by)
+        distinct, group = group_by([columns[name] for name in ("session", "query", "document", "place")])
         n, kept = len(group), len(distinct[0])
         if kept == n:
             return columns
@@ -197,37 +191,28 @@ class _WaitingLists:
 
     def __init__(self, showings: Showings) -> None:
         self.showings, self.count = showings, 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self.queries: list[str] = []
-        self.sizes: list[int] = []
-        self.documents: list[str] = []
-        self.clicks: list[bool] = []
+        self.lists: list[tuple[str, list[str], set[str]]] = []  # query, documents, clicked ones
 
     def add(self, query: str, documents: list[str], clicked: list[str]) -> None:
         note, distinct = self.showings.note, set(clicked)
         note("repeated clicks on a document in a list: one is counted", len(clicked) - len(distinct))
         note("clicks on documents that their list does not show: left out", len(distinct - set(documents)))
-        self.queries.append(query)
-        self.sizes.append(len(documents))
-        self.documents += documents
-        self.clicks += [document in distinct for document in documents]
-        if len(self.queries) >= _AT_A_TIME:
+        self.lists.append((query, documents, distinct))
+        if len(self.lists) >= _AT_A_TIME:
             self.flush()
 
     def flush(self) -> None:
-        sizes = np.array(self.sizes, np.int64)
-        lists = np.arange(self.count, self.count + len(sizes))
-        self.count += len(sizes)
+        sizes = np.array([len(documents) for _, documents, _ in self.lists], np.int64)
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        codes, clicks = self.showings.codes, [d in clicked for _, documents, clicked in self.lists for d in documents]
         columns: dict[str, np.ndarray | None] = {
-            "query": np.repeat(self.showings.codes("query", self.queries), sizes),
-            "document": self.showings.codes("document", self.documents),
+            "query": np.repeat(codes("query", [query for query, _, _ in self.lists]), sizes),
+            "document": codes("document", [document for _, documents, _ in self.lists for document in documents]),
             "place": (within + 1).astype(np.int32),
-            "clicks": np.array(self.clicks, np.float64),
+            "clicks": np.array(clicks, np.float64),
         }
         if self.showings.keep == "showings":
-            columns["session"] = np.repeat(self.showings.codes("session", lists.tolist()), sizes)
+            numbers = range(self.count, self.count + len(sizes))
+            columns["session"] = np.repeat(codes("session", numbers), sizes)
         self.showings.add(columns)
-        self._clear()
+        self.count, self.lists = self.count + len(sizes), []

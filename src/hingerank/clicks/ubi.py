@@ -166,8 +166,10 @@ class _Events:
         chosen = self._with_hits(chosen, impressed)
         listed = np.zeros(len(self.lists) + 1, bool)
         listed[chosen["list"]] = True
-        acted = {name: column[~shown] for name, column in events.items()} | {"place": place[~shown]}
-        self._add(chosen, self._on_lists(acted | {"weight": weight[~shown]}, listed), text)
+        acted = ~shown & listed[events["list"]]  # of other lists every document would be a clicked one
+        self.showings.note("clicks in lists without a showing: left out", int((~shown & ~acted).sum()))
+        clicks = {name: column[acted] for name, column in events.items()}
+        self._add(chosen, clicks | {"place": place[acted], "weight": weight[acted]}, text)
 
     def _from_one(self, place: np.ndarray, application: np.ndarray, first_place: int | None) -> np.ndarray:
         """Ordinals from 1; an application that has a 0 counts from 0."""
@@ -222,12 +224,6 @@ class _Events:
             shown = {name: np.concatenate([shown[name], column]) for name, column in more.items()}
         good = (shown["place"] >= 1) & (shown["place"] <= MOST_PLACES)
         return {name: column[good] for name, column in shown.items()}
-
-    def _on_lists(self, acted: dict[str, np.ndarray], listed: np.ndarray) -> dict[str, np.ndarray]:
-        """Actions on lists of which it is known what was shown: of others every document would be a clicked one."""
-        good = listed[acted["list"]]
-        self.showings.note("clicks in lists without a showing: left out", int((~good).sum()))
-        return {name: column[good] for name, column in acted.items()}
 
     def _add(self, shown: dict[str, np.ndarray], acted: dict[str, np.ndarray], text: np.ndarray) -> None:
         """Put clicks on their showings; a clicked document that its list does not have was shown, too."""
