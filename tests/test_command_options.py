@@ -490,7 +490,8 @@ def test_a_file_may_have_the_name_of_an_argument(call):
 TABLE = "label=x qid=x docid=x features=x one-query"
 OF_RATINGS = "item-columns"
 OF_TOPICS = "aspects=aspects.txt texts=aspects.txt clusters=2 depth=3 incomplete=keep first=listmle"
-OF_CLICKS, LEARNT, VALUED = "propensities=1,0.5 clip=0.1", "correction=naive around=m/", "estimator=snips also=m/"
+OF_CLICKS = "query=x document=x place=x clicked=x session=x weight=x context=x propensities=1,0.5 clip=0.1"
+LEARNT, VALUED = "correction=naive around=m/", "estimator=snips also=m/"
 MISFITS = {
     "fit rows.txt -o m/": f"{OF_RATINGS} clicks half-life=3 time-column=when parts=2 {OF_CLICKS} {LEARNT}",
     "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time-column=when",

@@ -51,6 +51,23 @@ def test_fit_learns_what_fit_clicks_does(files, rows, capsys):
     np.testing.assert_allclose(hr.load(files / "fitted.safetensors").coef_, again.coef_, rtol=1e-4, atol=1e-7)
 
 
+def test_columns_of_the_log_can_be_named(files, capsys):
+    pd.read_csv(files / "log.csv").add_prefix("my ").to_csv(files / "named.csv", index=False)
+    words = ["--features", files / "features.parquet", "--propensities", GIVEN]
+    assert main([str(word) for word in ("fit", files / "named.csv", *words, "-o", files / "named.safetensors")]) == 1
+    assert "as in --query NAME" in capsys.readouterr().err
+    named = [
+        word for name in ("query", "document", "place", "clicked", "weight") for word in (f"--{name}", f"my {name}")
+    ]
+    run("fit", files / "named.csv", *words, *named, "-o", files / "named.safetensors")
+    run("fit", files / "log.csv", *words, "-o", files / "plain.safetensors")
+    models = [files / "named.safetensors", "--also", files / "plain.safetensors"]
+    capsys.readouterr()
+    run("evaluate", files / "named.csv", *models, *words, *named, "--json")
+    one, two = json.loads(capsys.readouterr().out)["values"]["dcg@10"].values()
+    assert one == two
+
+
 def test_tune_blends(files, capsys):
     words = ["--features", files / "features.parquet", "--propensities", GIVEN, "--folds", 2, "--blend"]
     settings = ["--set", "C=1e-4", "--set", "scale=standard", "--set", "context=none"]

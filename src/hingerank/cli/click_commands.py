@@ -25,8 +25,8 @@ Log = Annotated[
 ]
 
 
-class ClickLogOptions(Group, panel="Log"):
-    """How to read a click log."""
+class LogColumns(Group, kinds=("clicks",)):
+    """Which columns of a table are a click log."""
 
     query: str | None = option("COLUMN", "Column of queries (CSV/Parquet only). Default: query, qid, …")
     document: str | None = option("COLUMN", "Column of documents. Default: document, docid, …")
@@ -35,33 +35,36 @@ class ClickLogOptions(Group, panel="Log"):
     session: str | None = option("COLUMN", "Column of result lists: one id per answer to a search. Default: session, …")
     weight: str | None = option("COLUMN", "Column with the number of showings that a row stands for.")
     context: str | None = option("COLUMN", "Column, or field of UBI, that propensities may depend on.")
+
+    def read(self, paths: list[Path], **more: Any) -> "ClickLog":
+        """Read the log from its files."""
+        from hingerank.clicks.reading import read_clicks
+
+        with working(f"reading {paths[0].name}"):
+            return read_clicks(paths, **{one.name: getattr(self, one.name) for one in LogColumns.options}, **more)
+
+
+class ClickLogOptions(LogColumns, panel="Log"):
+    """How to read a click log."""
+
     action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
     clicks: Path | None = option("FILE", "Lines of query and clicked document, for feature logs.")
     first_place: int | None = option("0|1", "Number of the first position. Default: detected.")
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
-    def read(self, paths: list[Path]) -> "ClickLog":
-        """Read the log from its files."""
-        from hingerank.clicks.reading import read_clicks
-
-        names = ("query", "document", "place", "clicked", "session", "weight", "context", "clicks", "first_place")
-        with working("reading"):
-            return read_clicks(
-                list(paths), **{name: getattr(self, name) for name in names}, actions=self._actions(),
-                keep="cells" if self.counted else "showings",
-            )  # fmt: skip
-
-    def _actions(self) -> dict[str, float] | None:
+    def more(self) -> dict[str, Any]:
+        """Return what `read` takes besides the columns."""
         from hingerank.data.checks import decimal
 
-        found = {}
+        actions = {}
         for text in self.action or []:
             name, equals, value = text.partition("=")
             weight = decimal(value) if equals else 1.0
             if not name or weight is None:
                 raise ValueError(f"--action {text} is not of the form NAME=WEIGHT, such as purchase=5")
-            found[name] = weight
-        return found or None
+            actions[name] = weight
+        keep = "cells" if self.counted else "showings"
+        return {"actions": actions or None, "clicks": self.clicks, "first_place": self.first_place, "keep": keep}
 
 
 class PropensityOptions(Group, panel="Propensities"):
@@ -122,7 +125,7 @@ def clicks(
         raise ValueError("--topics numbers the queries of qrels: give --to qrels and --output")
     if estimating.features is not None and estimating.method != "regression-em":
         raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
-    opened = reading.read(log)
+    opened = reading.read(list(log), **reading.more())
     if what == "info":
         _info(log, opened, json)
     elif what == "propensities":
@@ -202,11 +205,7 @@ def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, j
 # Logs with features.
 
 
-class ClickOptions(
-    Group,
-    panel="Clicks",
-    kinds=("clicks",),
-):
+class ClickOptions(LogColumns, panel="Clicks"):
     """How to correct clicks for the positions at which documents were shown."""
 
     propensities: str | None = option(
@@ -269,13 +268,11 @@ def is_log(rows: Rows) -> bool:
     return rows.features is not None and Path(rows.features).exists()
 
 
-def open_clicks(data: Path, rows: Rows) -> "tuple[ClickLog, ClickData]":
+def open_clicks(data: Path, rows: Rows, how: ClickOptions) -> "tuple[ClickLog, ClickData]":
     """Return the log, and its clicks joined with the features that --features names."""
-    from hingerank.clicks.reading import read_clicks
-
     features = open_features(Path(str(rows.features)), rows)
-    with working(f"reading {data.name}"):
-        log = read_clicks(data)
+    log = how.read([data])
+    with working("joining"):
         return log, log.join(features)
 
 
@@ -296,7 +293,7 @@ def value_of_models(
     from hingerank.export.model_file import load
 
     how.check_clip("--estimator", how.estimator, "dr")
-    log, joined = open_clicks(data, rows)
+    log, joined = open_clicks(data, rows, how)
     names = [str(path) for path in models]
     with working("evaluating"):
         values = evaluate_clicks(

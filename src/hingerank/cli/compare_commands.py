@@ -358,7 +358,7 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
     if judged:
         log, data, values = value_of_models(run, judged, rows, how, how.measure)
     else:
-        log, data = open_clicks(run, rows)
+        log, data = open_clicks(run, rows, how)
     given, curves = how.given_propensities(log), None
     try:
         curves = propensities(log) if given is None else propensities(log, "given", values=given)

@@ -150,7 +150,7 @@ def _fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, outp
         raise ValueError(
             f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another ranker of pairs"
         )
-    log, joined = open_clicks(data, rows)
+    log, joined = open_clicks(data, rows, how)
     with working("fitting"):
         ranker.fit_clicks(joined, **how.settings(log))
     return str(ranker.save(output, {"data": data.name, "correction": how.correction}))
@@ -306,7 +306,7 @@ def tune(
     learned: Any
     catalogue, held, more = None, None, dict[str, Any]()
     if clicked:
-        log, learned = open_clicks(data, rows)
+        log, learned = open_clicks(data, rows, logged)
         more = logged.settings(log)
     elif personal:
         learned, catalogue = read_rated(data, ratings, names)
