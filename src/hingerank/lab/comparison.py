@@ -39,7 +39,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measures
 from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
-from hingerank.metrics.measure import Measure, MeasureLike, measure_name
+from hingerank.metrics.measure import Measure, MeasureLike
 from hingerank.search.folds import path_batches
 from hingerank.search.settings import Setting
 
@@ -133,11 +133,7 @@ def compare(
     wanted = check_measures([measure, *(usual if measures is None else measures)], rows)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
-        names = [measure_name(given) for given in wanted]
-        own = [given for given in wanted if callable(given)]
-        header = make_header(methods, folds, names[0], names, seed, about, own)
-        header |= {"seeds": {method.name: seeds for method in methods if method.is_random}} if seeds > 1 else {}
-        header |= {"sizes": sizes} if len(sizes) > 1 else {}
+        header = make_header(methods, folds, wanted, seed, seeds, sizes, about)
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)

@@ -34,7 +34,7 @@ from hingerank.lab.folds import PARTS, Fold
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.lab.rating_folds import ListRows
 from hingerank.lab.topics import TopicRows
-from hingerank.metrics.measure import MeasureLike
+from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.registry import RANKERS
 from hingerank.renaming import RENAMED, present_keys, present_names
 
@@ -190,19 +190,20 @@ def plain_id(query: object) -> int | str:
 def make_header(
     methods: Sequence[Method],
     folds: Sequence[Fold],
-    measure: str,
-    measures: Sequence[str],
+    measures: Sequence[MeasureLike],
     seed: int,
+    seeds: int,
+    sizes: Sequence[float],
     about: Given | None,
-    own: Sequence[MeasureLike] = (),
 ) -> Record:
-    """Everything that distinguishes this run from another; own: user-defined measures."""
-    return plain(
+    """Everything that distinguishes this run from another; the first of the measures chooses settings."""
+    names, own = [measure_name(given) for given in measures], [given for given in measures if callable(given)]
+    header = plain(
         {
             "format": FORMAT,
             "data": fingerprint(folds),
-            "measure": measure,
-            "measures": list(measures),
+            "measure": names[0],
+            "measures": names,
             "seed": seed,
             "methods": {method.name: {**method.definition(), CODE: [method.code(own)]} for method in methods},
             "folds": [{"name": f.name, **{part: f.selected(part).n_rows for part in PARTS}} for f in folds],
@@ -212,6 +213,8 @@ def make_header(
             "about": dict(about or {}),
         }
     )
+    header |= {"seeds": {method.name: seeds for method in methods if method.is_random}} if seeds > 1 else {}
+    return header | ({"sizes": list(sizes)} if len(sizes) > 1 else {})
 
 
 def check_header(old: Record | None, new: Record, folder: Path, results: int = 0) -> Record:
