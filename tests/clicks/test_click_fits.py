@@ -145,6 +145,10 @@ def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
         (["fit", "log.csv", "--features", "features.parquet", "--model", "lightgbm", "-o", "x"], "learn from clicks"),
         (["fit", "features.parquet", "--correction", "naive", "-o", "x"], "--correction is for a click log"),
         (
+            ["fit", "log.csv", "--features", "feature.parquet", "--propensities", GIVEN, "-o", "x"],
+            "feature.parquet: there is no such file or folder; did you mean",
+        ),
+        (
             ["fit", "log.csv", "--features", "features.parquet", "--propensities", GIVEN, "--clip", "0.2", "-o", "x"],
             "--clip is for --correction clipped or doubly-robust, not for --correction ips",
         ),

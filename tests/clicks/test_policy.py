@@ -73,6 +73,8 @@ def test_what_is_refused():
         policy_value(r, p, e, estimator="dr")
     with pytest.raises(ValueError, match="there is no estimator"):
         policy_value(r, p, e, estimator="dm")
+    with pytest.raises(ValueError, match="estimator='snips' clips nothing: leave out clip"):
+        policy_value(r, p, e, estimator="snips", clip=0.2)
     with pytest.raises(hr.DataError, match="one of each"):
         policy_value(r, p[:5], e)
     with pytest.raises(hr.DataError, match="above 0"):

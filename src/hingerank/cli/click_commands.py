@@ -10,6 +10,7 @@ from hingerank.cli.files import open_data
 from hingerank.cli.groups import JSON, Rows
 from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import Table, answer, facts, working
+from hingerank.data.files import TABLES, TEXTS, DataError, endings, no_such_file
 from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -264,8 +265,12 @@ class ClickMeasuring(ClickOptions):
 
 
 def is_log(rows: Rows) -> bool:
-    """Whether --features names a file, so that DATA is a click log."""
-    return rows.features is not None and Path(rows.features).exists()
+    """Whether --features names a file, so that DATA is a click log; a file that is not there is an error."""
+    if rows.features is None or Path(rows.features).exists():
+        return rows.features is not None
+    if "," not in rows.features and endings(rows.features)[0] in (*TABLES, *TEXTS):
+        raise DataError(no_such_file(rows.features))
+    return False
 
 
 def open_clicks(data: Path, rows: Rows, how: ClickOptions) -> "tuple[ClickLog, ClickData]":

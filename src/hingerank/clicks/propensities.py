@@ -104,7 +104,7 @@ class Propensities:
             context = None if names is None else names[np.asarray(contexts)[entry]]
             why = self.reasons.get(place_name(place, context), "it was never shown")
             raise DataError(
-                f"the propensity of place {place} is not identified ({why}): leave out its showings, or give values="
+                f"the propensity of place {place} is not identified ({why}): leave out its showings, or use known ones"
             )
         return values
 
@@ -258,7 +258,7 @@ def propensities(
         raise DataError("the log has no showings")
     counted = _Counted(log, by_context)
     if not counted.c.any():
-        raise DataError("the log has no clicks, so nothing tells how places differ: give values=, or a log with clicks")
+        raise DataError("the log has no clicks, so propensities are unknown: use given ones, or a log with clicks")
     if judgments is not None:
         return counted.trusting(judgments)
     return counted.estimated(method, data, whole("max_iter", max_iter), tol)
@@ -277,7 +277,7 @@ def _given(log: ClickLog, values: Known) -> Propensities:
         total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
         alpha = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
         if not len(alpha) or np.isnan(alpha[0]):
-            raise DataError("nothing was shown at place 1, and propensities are relative to it: give values=")
+            raise DataError("nothing was shown at place 1, and propensities are relative to it: use known ones")
     else:
         alpha = real_numbers(values, "values")
         if alpha.ndim != 1 or not len(alpha) or not ((alpha > 0) & np.isfinite(alpha)).all():
@@ -399,7 +399,7 @@ class _Counted:
             why = silent if (shown & joined & ~known).any() else "no document was seen there and elsewhere"
             raise DataError(
                 f"no place can be compared with the first: {why}. Swap two results now and then when they are shown, "
-                "use method='regression-em' with data=, or give values="
+                "use method='regression-em' with the documents' features, or propensities that are known"
             )
         return known, reasons
 

@@ -193,7 +193,7 @@ def evaluate_clicks(
     """
     if not isinstance(data, ClickedRows):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
-    check_estimate(estimator, confidence, resamples)
+    check_estimate(estimator, confidence, resamples, clip, ("clipped", "dr"))
     rows = data.data
     places, named = parse_place_measure(measure), named_rankings(ranker, rows.n_rows)
     clicks = WeightedClicks(data, propensities, estimator, clip)
@@ -224,13 +224,17 @@ def evaluate_clicks(
     return ClickValues(zip(named, values)) if are_several(ranker, rows.n_rows) else values[0]
 
 
-def check_estimate(estimator: str, confidence: float, resamples: int) -> None:
-    """Raise a ValueError for an unknown estimator, or an interval that cannot be made."""
+def check_estimate(
+    estimator: str, confidence: float, resamples: int, clip: float | None, clipping: Sequence[str]
+) -> None:
+    """Raise a ValueError for an unknown estimator, an idle clip, or an interval that cannot be made."""
     if estimator not in ESTIMATORS:
         raise ValueError(
             f"there is no estimator {estimator!r}; use one of: {', '.join(ESTIMATORS)}"
             + did_you_mean(str(estimator), ESTIMATORS)
         )
+    if clip is not None and estimator not in clipping:
+        raise ValueError(f'estimator={estimator!r} clips nothing: leave out clip, or use estimator="clipped"')
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
     whole("resamples", resamples, 2)
@@ -418,7 +422,7 @@ def policy_value(
         raise DataError(f"{len(r)} rewards, {len(p)} propensities and {len(e)} target: give one of each for a round")
     if not (p > 0).all() or not (e >= 0).all():
         raise DataError("propensities must be above 0, and target not below it")
-    check_estimate(estimator, confidence, resamples)
+    check_estimate(estimator, confidence, resamples, clip, ("clipped",))
     w = e / p
     if estimator == "clipped":
         w = np.minimum(w, np.sqrt(len(r)) / 10 if clip is None else 1.0 / positive("clip", clip))
