@@ -166,6 +166,7 @@ class LocalUsers:
         shards = list(zip(self.shards, sums))
         parts = run_shards(lambda task: users_step(P, self.V, *task[0], *how, *task[1]), shards, self.threads)
         (loss, squares, hinge, kink), (G, weight, mixed) = np.sum(parts, axis=0), map(add_up, zip(*sums))
+        del sums, shards  # large, and not needed beside what follows
         return StepSums(
             float(loss), half_square(own), float(squares), back_to_features(self.X, G, self.threads),
             squares_to_features(self.X, weight, self.threads), float(weight.sum()), mixed, gram(own),
@@ -188,7 +189,9 @@ class LocalUsers:
         run_shards(
             lambda task: users_pass(CURVATURE, Q, self.V, *task[0], p, self.scores, task[1]), shards, self.threads
         )
-        return back_to_features(self.X, add_up(sums), self.threads)
+        G = add_up(sums)
+        del sums, shards
+        return back_to_features(self.X, G, self.threads)
 
 
 def first_gradient(p: UserPreferences) -> np.ndarray:
@@ -347,6 +350,7 @@ def alternating(
             run.status = "stalled"
             break
         U, last, turn = balance(following, sums.spread, came)
+        del sums, g, D, following  # before the next ones are made
         if narrower:
             users.narrow(users.width * float(np.clip(np.sqrt(0.3 * tol * gain / kink), 0.1, 0.5)))
             value, last = np.inf, None  # the objective has changed
