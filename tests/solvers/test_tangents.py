@@ -101,7 +101,7 @@ def test_the_bounds_of_a_hinge_hold(data):
         problem = problem_of(data, "hinge", C)
         optimum = smoothing(problem, tol=1e-6)
         for width in (0.5, 0.05):
-            rounded, w = RoundedHinge(problem, width), optimum.w * 1.01
+            rounded, w = RoundedHinge(problem, width, Run("gap")), optimum.w * 1.01
             sample, point = rounded.samples()[-1], rounded.at(w)
             here, lowest = sample.at(w), []
 

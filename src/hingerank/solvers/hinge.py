@@ -35,7 +35,7 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
     """Minimise ½‖w‖² + C sum weight · max(0, m - t) until value - lower bound, relative to gain and
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", **limits)
-    width, smooth = FIRST_WIDTH, WatchedHinge(problem, FIRST_WIDTH, run)
+    width, smooth = FIRST_WIDTH, RoundedHinge(problem, FIRST_WIDTH, run)
     samples = smooth.samples()
     zero, inverse = np.zeros(problem.dimension), None
     start = None if w is None or not np.any(w) else w
@@ -79,20 +79,31 @@ class Bounds(NamedTuple):
     least: float
 
 
-class RoundedHinge(Objective):
-    """A problem with its hinge rounded over `width`, and the bounds that its points give for the hinge itself."""
+class RoundedHinge(Objective, TangentGap):
+    """A problem with its hinge rounded over `width`, and the bounds that its points give for the hinge itself.
 
-    def __init__(self, problem: HingeProblem, width: float):
-        self.width, self.C, self.margin = width, problem.C, hinge_of(problem.loss).margin
-        self.problem, self.dimension = problem.with_loss(smoothed_hinge(width, self.margin)), problem.dimension
-        self.recycled = problem.recycled
+    Of all points evaluated it keeps the best value and the best lower bound, the point with the smallest gap of its
+    own, and what the current width can still achieve. run: that of the hinge.
+    """
+
+    def __init__(self, problem: HingeProblem, width: float, run: Run):
+        self.problem, self.dimension, self.recycled = problem, problem.dimension, problem.recycled
+        self.C, self.margin = problem.C, hinge_of(problem.loss).margin
+        self.narrow(width)
+        self.run, self.answer, self.best_w = run, (np.empty(0), np.inf), np.empty(0)
+        self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
+        self.best_dual: Point | None = None
+        self.own: tuple[Vector, Bounds] | None = None  # weights with the smallest gap of their own
+        self.kink = self.here = np.inf  # the part of the gap caused by the width; the gap at the latest point
 
     def narrow(self, width: float) -> None:
         """Round the kink over another width, reusing the memory."""
         self.width, self.problem = width, self.problem.with_loss(smoothed_hinge(width, self.margin))
 
     def at(self, w: Vector) -> Point:
-        return self.problem.at(w)
+        point = self.problem.at(w)
+        self.record(point, self.bounds(point))
+        return point
 
     def samples(self, larger: bool = False) -> Sequence[Objective]:
         return [] if larger else self.problem.samples()
@@ -132,24 +143,6 @@ class RoundedHinge(Objective):
             kink,
             least - rounding,
         )
-
-
-class WatchedHinge(RoundedHinge, TangentGap):
-    """A rounded hinge that keeps of all points evaluated the best value and the best lower bound, the point with the
-    smallest gap of its own, and what the current width can still achieve."""
-
-    def __init__(self, problem: HingeProblem, width: float, run: Run):
-        super().__init__(problem, width)
-        self.run, self.answer, self.best_w = run, (np.empty(0), np.inf), np.empty(0)
-        self.primal, self.dual, self.least = np.inf, -np.inf, 0.0
-        self.best_dual: Point | None = None
-        self.own: tuple[Vector, Bounds] | None = None  # weights with the smallest gap of their own
-        self.kink = self.here = np.inf  # the part of the gap caused by the width; the gap at the latest point
-
-    def at(self, w: Vector) -> Point:
-        point = super().at(w)
-        self.record(point, self.bounds(point))
-        return point
 
     def record(self, point: Point, bounds: Bounds) -> None:
         """Keep the bounds of a point."""

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hingerank.arrays import Vector
+from hingerank.losses import smoothed_hinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point
-from hingerank.solvers.hinge import RoundedHinge, dual_coordinate_descent, smoothing
+from hingerank.solvers.hinge import dual_coordinate_descent, hinge_of, smoothing
 from hingerank.solvers.newton import conjugate_gradients, newton, try_step
 from hingerank.solvers.run import Solution, apart, relative
 
@@ -46,7 +47,8 @@ def kernel_smoothing(problem: KernelProblem, w: Vector = None, *, tol: float = 1
     solution = smoothing(problem, w, tol=tol, **options)
     latest, width, lower = (solution.extra[name] for name in ("latest", "width", "lower_bound"))
     if solution.certificate.converged:
-        for near in prune(RoundedHinge(problem, width), latest, 0.0, 5 * solution.certificate.n_iter):
+        rounded = problem.with_loss(smoothed_hinge(width, hinge_of(problem.loss).margin))
+        for near in prune(rounded, latest, 0.0, 5 * solution.certificate.n_iter):
             point = problem.at(near.w)
             gap = relative(apart(point.value, lower), point.value, solution.origin)
             if gap <= tol:
