@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from copy import copy
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,7 +31,7 @@ from hingerank.data.rows_view import RowsView
 from hingerank.features.curves import Curves, Knots, SurfaceGrid, corners, looked_up
 from hingerank.kernels.curves import bin_rows, positions
 from hingerank.kernels.rows import back_range, scores_range
-from hingerank.kernels.sweeps import score_pass
+from hingerank.kernels.sweeps import GradeTree, WindowState, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
@@ -108,22 +108,27 @@ class BinnedDesign(CompiledRows, Bins):
         return super().sweep(loss, preferences)
 
 
+def unfused_loss_pass(
+    rows: tuple[Any, ...], w: np.ndarray, stride: int, tree: GradeTree, state: WindowState, terms: np.ndarray,
+    shard: tuple[int, int],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """As `fused_loss_pass`, reading each row twice."""
+    offsets, (begin, end), moments = tree.offsets, shard, np.zeros((len(terms), 3))
+    a, b = offsets[begin], offsets[end]
+    s = np.empty(b)  # memory that is never touched, such as that before a, costs nothing
+    if stride > 1:
+        s[a:] = 0.0
+    for first, last in [shard] if stride == 1 else [(q, q + 1) for q in range(begin, end, stride)]:
+        scores_range(rows, offsets[first], offsets[last], w, s)
+        moments += score_pass(s, first, last, tree, state, terms, s)
+    return moments, back_range(rows, a, b, s, len(w))
+
+
 class BinnedPass(FusedPass):
     """A fused pass, except for value and gradient: these are one pass in ten, and their fused sweep compiles slowly."""
 
     halves = False
-
-    def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
-        rows, offsets, stride, s = self.rows, self.offsets, self.stride, np.zeros(self.graded.n_items)
-
-        def part(shard: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-            moments = np.zeros((len(self.terms), 3))
-            for first, last in [shard] if stride == 1 else [(q, q + 1) for q in range(*shard, stride)]:
-                scores_range(rows, offsets[first], offsets[last], w, s)
-                moments += score_pass(s, first, last, self.tree, self.state, self.terms, s)
-            return moments, back_range(rows, offsets[shard[0]], offsets[shard[1]], s, len(w))
-
-        return part
+    loss_pass = staticmethod(unfused_loss_pass)
 
 
 def room_on_disk(count: int, dtype: DTypeLike) -> np.ndarray:

@@ -405,6 +405,7 @@ class FusedPass(WindowPass):
     """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one pass."""
 
     halves = True
+    loss_pass = staticmethod(fused_loss_pass)
 
     def __init__(self, design: CompiledRows, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
@@ -423,7 +424,8 @@ class FusedPass(WindowPass):
 
     def at(self, w: np.ndarray) -> Point:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        moments, gradient = map(add_up, zip(*run_shards(self._loss_of(w), self.shards)))
+        loss_of = partial(self.loss_pass, rows, w, stride, tree, state, terms)
+        moments, gradient = map(add_up, zip(*run_shards(loss_of, self.shards)))
         self.latest, self.used_by[0] = w, self
 
         def curvature(v: np.ndarray) -> np.ndarray:
@@ -431,10 +433,6 @@ class FusedPass(WindowPass):
             return add_up(run_shards(partial(fused_curvature_pass, rows, v, stride, tree, state, terms), self.shards))
 
         return Point(w, self.loss.value(moments), gradient, curvature, moments)
-
-    def _loss_of(self, w: np.ndarray) -> Callable[[tuple[int, int]], tuple[np.ndarray, np.ndarray]]:
-        """A function that returns the moments and the gradient at w of a shard's queries."""
-        return partial(fused_loss_pass, self.rows, w, self.stride, self.tree, self.state, self.terms)
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
         """The Hessian of the loss in w as a matrix; with fewer shards, since a part has d² entries."""
