@@ -33,10 +33,10 @@ from hingerank.kernels.curves import bin_rows, positions
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import GradeTree, WindowState, score_pass
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.losses import Loss, WindowLoss
-from hingerank.preferences import Preferences, QueryPreferences
+from hingerank.losses import Loss
+from hingerank.preferences import Preferences
 from hingerank.problem.mapped import MixedDesign, MixedPass
-from hingerank.problem.problem import NUMBERS_PER_SHARD, CompiledRows, Design, FusedPass, Pass, RowsDesign
+from hingerank.problem.problem import NUMBERS_PER_SHARD, CompiledRows, Design, Pass, RowsDesign
 from hingerank.problem.torch_design import TorchBins
 
 MANY_NUMBERS, ROWS_OF_A_LOOK = 1 << 15, 2048  # data size from which blocks of the Hessian pay, and rows they come from
@@ -50,13 +50,31 @@ class Bins(Design, Protocol):
         ...
 
 
+def unfused_loss_pass(
+    rows: tuple[Any, ...], w: np.ndarray, stride: int, tree: GradeTree, state: WindowState, terms: np.ndarray,
+    shard: tuple[int, int],
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """As `fused_loss_pass`, reading each row twice. Value and gradient of curves are one pass in ten, and their fused
+    sweep would compile slowly."""
+    offsets, (begin, end), moments = tree.offsets, shard, np.zeros((len(terms), 3))
+    a, b = offsets[begin], offsets[end]
+    s = np.empty(b)  # memory that is never touched, such as that before a, costs nothing
+    if stride > 1:
+        s[a:] = 0.0
+    for first, last in [shard] if stride == 1 else [(q, q + 1) for q in range(begin, end, stride)]:
+        scores_range(rows, offsets[first], offsets[last], w, s)
+        moments += score_pass(s, first, last, tree, state, terms, s)
+    return moments, back_range(rows, a, b, s, len(w))
+
+
 class BinnedDesign(CompiledRows, Bins):
     """Ψ in memory, or, for mapped rows, in a temporary file; positions (`places`) are float32.
 
     rows: dense (bins, places, n, d), in the order of `positions`; CSR (bins, places, columns, starts, stride).
     """
 
-    uneven = False
+    loss_pass = staticmethod(unfused_loss_pass)
+    halves = uneven = False
 
     def __init__(self, X: Matrix, knots: Knots):
         n, d = X.shape
@@ -101,34 +119,6 @@ class BinnedDesign(CompiledRows, Bins):
             places, each = self.rows[1][at].astype(np.float64), np.repeat(weight, np.diff(chosen.indptr))
         found = [np.bincount(cells, each * places**power, d * count) for power in (0, 1, 2)]
         return np.stack(found, axis=1).reshape(d, count, 3)
-
-    def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if isinstance(loss, WindowLoss) and isinstance(preferences, QueryPreferences):
-            return BinnedPass(self, loss, preferences)
-        return super().sweep(loss, preferences)
-
-
-def unfused_loss_pass(
-    rows: tuple[Any, ...], w: np.ndarray, stride: int, tree: GradeTree, state: WindowState, terms: np.ndarray,
-    shard: tuple[int, int],
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """As `fused_loss_pass`, reading each row twice."""
-    offsets, (begin, end), moments = tree.offsets, shard, np.zeros((len(terms), 3))
-    a, b = offsets[begin], offsets[end]
-    s = np.empty(b)  # memory that is never touched, such as that before a, costs nothing
-    if stride > 1:
-        s[a:] = 0.0
-    for first, last in [shard] if stride == 1 else [(q, q + 1) for q in range(begin, end, stride)]:
-        scores_range(rows, offsets[first], offsets[last], w, s)
-        moments += score_pass(s, first, last, tree, state, terms, s)
-    return moments, back_range(rows, a, b, s, len(w))
-
-
-class BinnedPass(FusedPass):
-    """A fused pass, except for value and gradient: these are one pass in ten, and their fused sweep compiles slowly."""
-
-    halves = False
-    loss_pass = staticmethod(unfused_loss_pass)
 
 
 def room_on_disk(count: int, dtype: DTypeLike) -> np.ndarray:

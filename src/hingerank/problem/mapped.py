@@ -44,6 +44,8 @@ def rows_design(X: Matrix, by_rows: bool = False) -> Design:
 class MappedRows(RowsDesign):
     """Rows of a mapped file: losses without a fused kernel are swept block by block, also in one pass."""
 
+    halves = False
+
     @cached_property
     def uneven(self) -> bool:
         with scattered(self.matrix):
@@ -60,7 +62,6 @@ class MappedRows(RowsDesign):
 class PassOnDisk(FusedPass):
     """A pass over rows of a mapped file: samples are copied, since a disk reads neighbouring rows, not every k-th."""
 
-    halves = False
     design: MappedRows
 
     def every(self, stride: int) -> FusedPass:

@@ -320,6 +320,8 @@ def add_up(parts: Sequence[np.ndarray]) -> np.ndarray:
 class CompiledRows(Design):
     """Rows read by compiled products, shard by shard: `rows` is the tuple they take (kernels/rows.py)."""
 
+    loss_pass = staticmethod(fused_loss_pass)
+    halves = True  # see Pass
     rows: tuple[Any, ...]
     dense: bool
     most_shards: int
@@ -404,12 +406,10 @@ class WindowPass(Pass):
 class FusedPass(WindowPass):
     """Hinge-type losses over graded rows in memory: value and gradient, or a Hessian product, in one pass."""
 
-    halves = True
-    loss_pass = staticmethod(fused_loss_pass)
-
     def __init__(self, design: CompiledRows, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
+        self.halves = design.halves
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
     def every(self, stride: int) -> "FusedPass":
@@ -424,7 +424,7 @@ class FusedPass(WindowPass):
 
     def at(self, w: np.ndarray) -> Point:
         rows, stride, tree, state, terms = self.rows, self.stride, self.tree, self.state, self.terms
-        loss_of = partial(self.loss_pass, rows, w, stride, tree, state, terms)
+        loss_of = partial(self.design.loss_pass, rows, w, stride, tree, state, terms)
         moments, gradient = map(add_up, zip(*run_shards(loss_of, self.shards)))
         self.latest, self.used_by[0] = w, self
 
