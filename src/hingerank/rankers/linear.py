@@ -15,7 +15,7 @@ from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, check_width
 from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
-from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
+from hingerank.preferences import ExplicitPairs, Preferences
 from hingerank.problem import Design, Problem, RowsDesign
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
@@ -69,12 +69,6 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     _solvers: ClassVar[Mapping[str, list[str]]] = solvers_by_loss(*SOLVERS)
     init: ArrayLike | None = None  # where to start, in rankers without that parameter
     rounds: int | None = None  # in rankers without pair_weight="ndcg"
-
-    def _preferences(self, y, blocks, sample_weight):
-        weighting = "uniform" if self.pair_weight == "ndcg" else self.pair_weight  # that of the first fit
-        return GradedPreferences(
-            y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
-        )
 
     @renamed
     def fit_pairs(

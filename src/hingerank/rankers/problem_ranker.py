@@ -144,7 +144,10 @@ class ProblemRanker(BaseRanker):
 
     def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> QueryPreferences:
         """Who should beat whom among graded rows."""
-        return GradedPreferences(y, blocks.offsets, item_weight=sample_weight)
+        weighting = "uniform" if self.pair_weight == "ndcg" else self.pair_weight  # that of the first fit
+        return GradedPreferences(
+            y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
+        )
 
     def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
         self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
