@@ -51,19 +51,19 @@ def test_hessian_of_columns_is_that_of_the_listed_pairs(kind, loss):
     K, pair_weight = differences(np.asarray(stored.todense() if kind == "csr" else stored, np.float64), preferences)
     curve = pair_weight * loss.pointwise(differences(X, preferences)[0] @ w)[2]
     expected = 3.0 / pair_weight.sum() * (K[:, chosen].T * curve) @ K[:, chosen]
-    np.testing.assert_allclose(objective.hessian(objective.columns(chosen)), expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(objective.hessian(objective.design.columns(chosen)), expected, rtol=1e-6, atol=1e-9)
 
 
 def test_hessian_in_pieces_and_from_a_sample(monkeypatch):
     X, y, offsets = data(n_queries=40, d=37)
     objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets))
     objective.at(X @ np.ones(37))
-    whole = objective.hessian(objective.columns(np.arange(37)))
+    whole = objective.hessian(objective.design.columns(np.arange(37)))
     odd = GradedPreferences(y, offsets, query_weight=(np.arange(40) % 4 == 0).astype(float))
     part = problem_of(X, squared_hinge(), odd)
     part.at(X @ np.ones(37))
-    sampled = objective.hessian(objective.columns(np.arange(37)), stride=4)
-    np.testing.assert_allclose(sampled, part.hessian(part.columns(np.arange(37))), rtol=1e-12)
+    sampled = objective.hessian(objective.design.columns(np.arange(37)), stride=4)
+    np.testing.assert_allclose(sampled, part.hessian(part.design.columns(np.arange(37))), rtol=1e-12)
     assert np.abs(sampled - whole).max() < 0.5 * np.abs(whole).max()
     monkeypatch.setattr(hessian, "BLOCK", 20)  # sixteen columns at a time
     tree, state, terms = objective.preferences.tree, objective._state, objective.loss.terms
@@ -238,7 +238,7 @@ def test_all_ways_into_the_ball_find_the_same_optimum(radius, kind):
     for variant in ("away", "pairwise"):
         other = frank_wolfe(objective.within(L1Ball(radius)), variant=variant, tol=1e-5, max_iter=20_000)
         assert best.value - 1e-9 <= other.value <= best.value + 1e-5, variant
-        np.testing.assert_allclose(objective.columns(np.arange(7)).scores(other.w), X @ other.w, atol=1e-9)
+        np.testing.assert_allclose(objective.design.columns(np.arange(7)).scores(other.w), X @ other.w, atol=1e-9)
 
 
 def test_wide_problems_grow_their_working_set():
@@ -272,8 +272,8 @@ def test_a_working_set_lets_go_of_its_columns_before_it_takes_others():
     rng = np.random.default_rng(8)
     X, y = sp.random(200, 3000, 0.02, random_state=8, format="csr"), rng.integers(0, 3, 200).astype(float)
     objective = problem_of(X, squared_hinge(), GradedPreferences(y, np.arange(0, 201, 20)))
-    working, seen, columns = WorkingSet(objective), [], objective.columns
-    objective.columns = lambda wanted: seen.append(working._design) or columns(wanted)
+    working, seen, columns = WorkingSet(objective), [], objective.design.columns
+    objective.design.columns = lambda wanted: seen.append(working._design) or columns(wanted)
     assert proximal_newton(objective.within(L1Ball(20.0)), working=working).certificate.converged
     assert len(seen) > 2 and all(design is None for design in seen)
 
@@ -285,7 +285,7 @@ def test_samples_of_queries_lead_to_the_same_optimum(monkeypatch):
     objective = problem_of(X, squared_hinge(), GradedPreferences(y, offsets), C=50.0)
     exact = proximal_newton(objective.within(L1Norm()), tol=1e-9)
     monkeypatch.setattr(module, "ROWS_OF_A_HESSIAN", 100)
-    assert objective.stride(objective.columns(np.arange(6))) > 4
+    assert objective.stride(objective.design.columns(np.arange(6))) > 4
     sampled = proximal_newton(objective.within(L1Norm()), tol=1e-9)
     assert sampled.certificate.converged
     np.testing.assert_allclose(sampled.w, exact.w, atol=1e-5)
@@ -324,10 +324,7 @@ def test_curvature_that_rounding_leaves_below_zero_is_not_added_to():
     """Features that do not differ within queries have a curvature of rounding errors, of either sign."""
 
     class Noise:
-        dimension, factor = 3, 1.0
-
-        def columns(self, indices):
-            return self
+        dimension, factor, design = 3, 1.0, RowsDesign(np.zeros((1, 3)))
 
         def stride(self, design):
             return 1

@@ -39,7 +39,7 @@ class SparseProblem:
     """F(w) = structure(w) + (C / total pair weight) · sum over pairs of weight · l(s_i - s_j),  s = X w.
 
     l is a hinge-type loss. `at(s)` costs one sweep and never touches X; `back(z)` = Xᵀ z is one pass over X;
-    `columns(list)` returns the few columns a working set needs, `hessian(columns)` the Hessian of the loss in their
+    `design.columns(list)` are the few columns a working set needs, `hessian(columns)` the Hessian of the loss in their
     weights.
     """
 
@@ -104,10 +104,6 @@ class SparseProblem:
     def back(self, z: np.ndarray) -> np.ndarray:
         """X^T z."""
         return self.design.back(z)
-
-    def columns(self, wanted: np.ndarray) -> RowsDesign:
-        """The design of only these columns."""
-        return self.design.columns(wanted)
 
     def stride(self, columns: RowsDesign) -> int:
         """The n for which every n-th query gives a Hessian of these columns within a few percent."""

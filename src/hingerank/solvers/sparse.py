@@ -117,7 +117,7 @@ class WorkingSet:
         few = len(self.indices) <= max(ALL, 2 * len(wanted))
         if self._design is None or not few or not np.isin(wanted, self.indices, assume_unique=True).all():
             self._design = self._hessian = None  # so that two sets of columns are never in memory at once
-            self.indices, self._design = wanted, problem.columns(wanted)
+            self.indices, self._design = wanted, problem.design.columns(wanted)
             self._stride = problem.stride(self.design)
 
     def hessian(self, problem: SparseProblem, better: bool) -> np.ndarray:
