@@ -22,6 +22,7 @@ from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
 from hingerank.problem.streamed import StreamedDesign
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
+MOST_ROWS = 1 << 14  # of a block of rows that are read anew: half a dozen arrays of theirs are made beside it
 REGRESSION = (WithRegression, RegressionAround)
 
 
@@ -168,7 +169,7 @@ def half_hessian_by_blocks(source: RowsView, loss: Loss, preferences: GradedPref
                 mass += m.sum()
         return A, square, first, mass
 
-    shards = cut_blocks(source.shape[0], source.height, offsets)
+    shards = cut_blocks(source.shape[0], min(source.height, MOST_ROWS), offsets)
     lanes = [list(chain(*shards[k::4])) for k in range(4)]
     with serial_blas():
         A, square, first, mass = (add_up(list(sums)) for sums in zip(*run_shards(work, lanes)))
