@@ -167,6 +167,6 @@ def test_paths_are_single_fits(cls, data, tmp_path):
         assert np.array_equal(ranker.predict(X), alone.predict(X))
         assert ranker.certificate_.value == alone.certificate_.value
         assert np.array_equal(hr.load(ranker.save(tmp_path)).predict(X), alone.predict(X))
-    for bad in ([], [0], [1.5]):
+    for bad in ([], [0], [1.5], 3):
         with pytest.raises(ValueError, match="max_iter"):
             cls().fit_path(X, y, qid, bad)

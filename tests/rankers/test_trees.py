@@ -97,6 +97,8 @@ def test_every_number_of_trees_from_one_training(cls, settings, data, tmp_path):
     np.testing.assert_allclose(grouped.certificate_.value, grouped.score(X, y, qid))
     with pytest.raises(ValueError, match="n_estimators is empty"):
         cls(**settings).fit_path(X, y, qid, [])
+    with pytest.raises(ValueError, match="n_estimators is 3: give several numbers"):
+        cls(**settings).fit_path(X, y, qid, 3)
 
 
 @BOTH

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, fingerprint, kept_rows
-from hingerank.data.checks import GIVE_IDS, warn, warn_one_query
+from hingerank.data.checks import GIVE_IDS, warn, warn_one_query, whole
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
@@ -455,6 +455,15 @@ def warn_not_converged(certificate: Certificate) -> None:
         f"{certificate.kind} {certificate.value:.3g} above the tolerance {certificate.tolerance:.3g}: {remedy}",
         ConvergenceWarning,
     )
+
+
+def path_counts(name: str, values: Iterable[int]) -> list[int]:
+    """The whole numbers of a path over the parameter `name`. No number, or a plain one, is a ValueError."""
+    wanted = [whole(name, value) for value in values] if isinstance(values, Iterable) else []
+    if not wanted:
+        came = "empty" if isinstance(values, Iterable) else repr(values)
+        raise ValueError(f"{name} is {came}: give several numbers, such as [10, 30, 100]")
+    return wanted
 
 
 def take_over(leader: Ranker, ranker: Ranker) -> Ranker:

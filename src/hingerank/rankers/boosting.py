@@ -24,7 +24,7 @@ from hingerank.losses import Exponential
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.problem import add_up
-from hingerank.rankers.base import BaseRanker, LinearRanker, take_over
+from hingerank.rankers.base import BaseRanker, LinearRanker, path_counts, take_over
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Certificate
@@ -70,9 +70,7 @@ class BoostingRanker(BaseRanker):
         sample_weight: PerRow = None, *, group: PerRow = None,
     ) -> list[Self]:  # fmt: skip
         """One fitted ranker for every number of rounds, in the order given, all from one run of boosting."""
-        wanted = [whole("max_iter", value) for value in max_iter]
-        if not wanted:
-            raise ValueError("max_iter is empty: give numbers of rounds, such as [10, 30, 100]")
+        wanted = path_counts("max_iter", max_iter)
         leader = clone(self).set_params(max_iter=max(wanted)).fit(X, y, qid, sample_weight, group=group)
         path = [take_over(leader, clone(self).set_params(max_iter=value)) for value in wanted]
         for ranker in path:

@@ -21,7 +21,7 @@ from hingerank.export.forest import Forest
 from hingerank.export.sums import trees_of
 from hingerank.kernels.threads import asked_threads, import_sleeping
 from hingerank.metrics import evaluate
-from hingerank.rankers.base import BaseRanker, take_over
+from hingerank.rankers.base import BaseRanker, path_counts, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
 from hingerank.rankers.sources import RowsInParts
@@ -220,9 +220,7 @@ class TreeRanker(BaseRanker):
             is 7.5 / learning rate, at least 50, and up to three times that if there are few queries, on which NDCG is
             noisy. A ranker of more trees than were grown has all that were grown.
         """
-        wanted = [whole("n_estimators", value) for value in n_estimators]
-        if not wanted:
-            raise ValueError("n_estimators is empty: give numbers of trees, such as [10, 30, 100]")
+        wanted = path_counts("n_estimators", n_estimators)
         patience, stop_on = None, next(iter(evaluation_sets(eval_set, None)), None)
         if stop_on is not None:
             queries = len(blocks_from_qid(stop_on[2], 0 if stop_on[1] is None else np.size(stop_on[1])))
