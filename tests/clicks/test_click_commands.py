@@ -42,6 +42,12 @@ def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
     log = hr.read_clicks(tmp_path / "log.csv", query="text")
     stored = hr.propensities(log, "given", values=tmp_path / "p.json")
     np.testing.assert_allclose(stored.values, hr.propensities(log).values)
+    few = json.loads(call("clicks propensities log.csv --query text --rounds 20 --json"))
+    assert (
+        few["low"]
+        == hr.propensities(log).interval(rounds=20)[0].tolist()
+        != json.loads((tmp_path / "p.json").read_text())["low"]
+    )
     both = json.loads(call("clicks propensities log.csv --query text --context device --by-context --json"))
     assert both["contexts"] == ["desk", "phone"] and len(both["values"]) == 2
     out = call("clicks propensities log.csv --query text --context device --by-context")

@@ -75,6 +75,7 @@ class PropensityOptions(Group, panel="Propensities"):
     features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
     by_context: bool = switch("Estimate values for each context of the log.")
     level: float = option("P", "Level of the intervals.", 0.95)
+    rounds: int = option("N", "Logs drawn for the intervals; fewer take less time.", 200, min=2)
     picture: Path | None = target(
         "FILE", "Draw the values with their intervals (.png, .svg, .pdf).", panel="Propensities"
     )
@@ -156,11 +157,11 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     rows = None if options.features is None else open_features(options.features, Rows())
     with working("estimating"):
         found = propensities(log, options.method, data=rows, by_context=options.by_context)
-        stored = found.to_dict(options.level)
+        stored = found.to_dict(options.level, options.rounds)
     if output is not None:
-        found.save(output, options.level)
+        found.save(output, options.level, options.rounds)
     if options.picture is not None:
-        found.plot(level=options.level).savefig(options.picture)
+        found.plot(level=options.level, rounds=options.rounds).savefig(options.picture)
     contexts, tables = stored.get("contexts", [None]), list[Table]()
     several = stored["values"] if options.by_context else [stored["values"]]
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]

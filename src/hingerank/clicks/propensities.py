@@ -152,17 +152,17 @@ class Propensities:
             self._drawn[key] = self._resample(*key)
         return self._drawn[key]
 
-    def plot(self, axis: "Axes | None" = None, level: float = 0.95) -> "Figure":
+    def plot(self, axis: "Axes | None" = None, level: float = 0.95, rounds: int = 200) -> "Figure":
         """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
 
         Parameters
         ----------
         axis : matplotlib Axes, optional
-        level : float
-            Of the intervals.
+        level, rounds : float, int
+            Of the intervals, as in `interval`.
         """
         axis = axis or new_figure(5.0, 3.2).add_subplot()
-        low, high = (self.values, self.values) if self._resample is None else self.interval(level)
+        low, high = (self.values, self.values) if self._resample is None else self.interval(level, rounds)
         names = [None] if self.context_names is None else [str(name) for name in self.context_names]
         for name, value, below, above in zip(names, *map(np.atleast_2d, (self.values, low, high))):
             bars = np.nan_to_num(np.maximum(0.0, [value - below, above - value]))
@@ -172,20 +172,20 @@ class Propensities:
             axis.legend()
         return cast("Figure", axis.figure)
 
-    def to_dict(self, level: float = 0.95) -> Facts:
+    def to_dict(self, level: float = 0.95, rounds: int = 200) -> Facts:
         """Plain values for JSON, with intervals where there are any."""
         found: Facts = {"method": self.method, "places": self.places, "values": self.values}
         if self._resample is not None:
-            low, high = self.interval(level)
+            low, high = self.interval(level, rounds)
             found |= {"low": low, "high": high, "level": level}
         found |= {"alpha": self.alpha, "beta": self.beta, "reasons": dict(self.reasons), "about": dict(self.about)}
         if self.context_names is not None:
             found["contexts"] = self.context_names
         return plain(found)
 
-    def save(self, path: str | os.PathLike[str], level: float = 0.95) -> None:
+    def save(self, path: str | os.PathLike[str], level: float = 0.95, rounds: int = 200) -> None:
         """Write them as JSON; ``propensities(log, "given", values=path)`` reads it."""
-        write_whole(path, (json.dumps(self.to_dict(level), indent=1) + "\n").encode())
+        write_whole(path, (json.dumps(self.to_dict(level, rounds), indent=1) + "\n").encode())
 
 
 def place_name(place: int, context: object = None) -> str:
