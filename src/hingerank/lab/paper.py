@@ -65,15 +65,15 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
 # TREC runs.
 
 
-def write_trec_runs(results: Results, folder: Path | str | None = None) -> list[Path]:
-    """A TREC run of every method and seed, over the test queries of all folds; returns the files.
+def write_trec_runs(results: Results) -> list[Path]:
+    """A TREC run of every method and seed in trec-runs of the results' folder, over the test queries of all folds.
 
     Where queries are in the test parts of several folds there is a run for each fold. Documents without an id are
-    numbered by their row in the test part, from 1. folder: by default trec-runs in that of the results.
+    numbered by their row in the test part, from 1. Returns the files.
     """
     if results.folder is None:
         raise ValueError("these results have no folder, and so no scores: give `compare` a folder")
-    target = results.folder / "trec-runs" if folder is None else Path(folder)
+    target = results.folder / "trec-runs"
     rows = {fold: load_arrays(results.folder / rows_file(fold)) for fold in results.folds}
     if not any(rows.values()):
         raise ValueError(f"{results.folder} does not say which rows were tested: run the same `compare` to its end")
