@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,7 +90,8 @@ def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
     folder = Path(folder)
     header = _read_header(folder)
     try:
-        return _assemble(header, {name: _open_array(folder, name, header, verify) for name in header["arrays"]})
+        arrays = {name: _open_array(folder, name, entry, verify) for name, entry in header["arrays"].items()}
+        return _assemble(header, arrays)
     except DataError as error:
         raise error.at(folder) from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -107,54 +109,25 @@ def _checksum(header: Facts) -> int:
 # Writing.
 
 
-class _ArrayFile:
-    """An .npy file to which pieces are appended. All have the columns and type of the first one.
-
-    `finish` writes the shape and returns the array's entry in the header. NumPy's `open_memmap` would need the number
-    of rows at the start, but it is known only at the end.
-    """
-
-    def __init__(self, path: Path, first: np.ndarray) -> None:
-        self.name, self.dtype, self.columns = path.stem, first.dtype.newbyteorder("<"), first.shape[1:]
-        self.rows = self.crc = 0
-        self.file = open(path, "wb")  # noqa: SIM115  closed by the writer
-        self.file.write(bytes(_NPY_BYTES))
-
-    def append(self, piece: np.ndarray) -> None:
-        if piece.dtype != self.dtype or piece.shape[1:] != self.columns:
-            raise DataError(
-                f"parts differ in {self.name}: the first part has {self.dtype} with columns {self.columns}, "
-                f"a later one has {piece.dtype} with columns {piece.shape[1:]}; make them the same"
-            )
-        content = np.ascontiguousarray(piece, self.dtype).reshape(-1).view(np.uint8).data
-        self.file.write(content)
-        self.crc = zlib.crc32(content, self.crc)
-        self.rows += len(piece)
-
-    def finish(self) -> Facts:
-        shape = (self.rows, *self.columns)
-        self.file.seek(0)
-        self.file.write(_npy_header(self.dtype, shape))
-        return {"dtype": self.dtype.str, "shape": list(shape), "crc32": self.crc}
-
-
-def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """The header of an .npy file, version 1.0, with the same length for all shapes.
-
-    Opening the array compares this header byte by byte.
-    """
-    text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
+def _npy_header(entry: Facts) -> bytes:
+    """The header of an .npy file, version 1.0, for an array's entry in header.json. All have the same length."""
+    descr, shape = np.dtype(entry["dtype"]).str, tuple(entry["shape"])
+    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     length = _NPY_BYTES - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
 class _Writer(ExitStack):
-    """Appends X, y, qid and docid of parts to files. Later parts must have the layout and types of the first one."""
+    """Appends X, y, qid and docid of parts to .npy files. Later parts must have the layout and types of the first one.
+
+    NumPy's `open_memmap` would need the number of rows at the start, but it is known only at the end.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        self.files: dict[str, _ArrayFile] = {}
+        self.files: dict[str, BinaryIO] = {}
+        self.arrays: dict[str, Facts] = {}  # entries of the header
         self.facts: Facts = {}  # properties of the first part, which all others must share
         self.n_features = 0
         self.codes: dict[str, int] = {}  # distinct text query ids
@@ -163,7 +136,8 @@ class _Writer(ExitStack):
         csr = sp.issparse(part.X)
         self._agree("layout", "csr" if csr else "dense")
         self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
-        self.n_features = max(self.n_features, part.n_features) if csr else part.n_features
+        self._agree("has docid", part.docid is not None)
+        self.n_features = max(self.n_features, part.n_features)
         if csr:
             before = self._rows("X_data")
             self._append("X_data", part.X.data)
@@ -174,7 +148,6 @@ class _Writer(ExitStack):
             self._append("X", part.X)
         self._append("y", part.y.astype(np.float64, copy=False))
         self._add_ids("qid", part.qid)
-        self._agree("has docid", part.docid is not None)
         if part.docid is not None:
             self._add_ids("docid", part.docid)
 
@@ -184,11 +157,14 @@ class _Writer(ExitStack):
             raise DataError("there is nothing to save: the sequence of parts is empty")
         if self.facts["type of qid"] == "text":
             self._append_text("qid", list(self.codes))
+        for name, file in self.files.items():
+            file.seek(0)
+            file.write(_npy_header(self.arrays[name]))
         return {
             "layout": self.facts["layout"],
             "features": self.n_features,
             "feature_names": self.facts["feature_names"],
-            "arrays": {name: file.finish() for name, file in self.files.items()},
+            "arrays": self.arrays,
         }
 
     def _agree(self, what: str, value: object) -> None:
@@ -199,13 +175,19 @@ class _Writer(ExitStack):
             )
 
     def _rows(self, name: str) -> int:
-        return self.files[name].rows if name in self.files else 0
+        return self.arrays[name]["shape"][0] if name in self.arrays else 0
 
     def _append(self, name: str, piece: np.ndarray) -> None:
+        dtype, columns = piece.dtype.newbyteorder("<"), piece.shape[1:]
+        self._agree(f"{name} (type and columns)", (dtype.str, columns))
         if name not in self.files:
-            self.files[name] = _ArrayFile(self.folder / f"{name}.npy", piece)
-            self.enter_context(self.files[name].file)
-        self.files[name].append(piece)
+            self.files[name] = self.enter_context((self.folder / f"{name}.npy").open("wb"))
+            self.files[name].write(bytes(_NPY_BYTES))
+            self.arrays[name] = {"dtype": dtype.str, "shape": [0, *columns], "crc32": 0}
+        content, entry = np.ascontiguousarray(piece, dtype).reshape(-1).view(np.uint8).data, self.arrays[name]
+        self.files[name].write(content)
+        entry["crc32"] = zlib.crc32(content, entry["crc32"])
+        entry["shape"][0] += len(piece)
 
     def _add_ids(self, name: str, ids: np.ndarray) -> None:
         if ids.dtype.kind not in _IDS + "U":
@@ -235,16 +217,12 @@ class _Writer(ExitStack):
 
 def _read_header(folder: Path) -> Facts:
     path = folder / BINARY_HEADER
-    if not folder.is_dir() or not path.is_file():
+    if not is_binary(folder):
         raise DataError(
-            f"{folder}: no binary data here, expected a folder with {BINARY_HEADER}; make one with `hingerank convert`"
+            f"{folder}: no binary data here, expected a folder with a {BINARY_HEADER} of the format {BINARY_FORMAT}; "
+            "make one with `hingerank convert`"
         )
-    try:
-        header = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DataError(f"{path}: this is not JSON ({error}); the header is damaged, convert the data again") from None
-    if not isinstance(header, dict) or header.get("format") != BINARY_FORMAT:
-        raise DataError(f"{path}: this is not a header of the format {BINARY_FORMAT}; name a folder of binary data")
+    header = json.loads(path.read_bytes())
     if header.get("version") != VERSION:
         raise DataError(
             f"{path}: the format has version {header.get('version')!r}, but this program reads version {VERSION}; "
@@ -255,32 +233,26 @@ def _read_header(folder: Path) -> Facts:
     return header
 
 
-def _open_array(folder: Path, name: str, header: Facts, verify: bool) -> np.ndarray:
+def _open_array(folder: Path, name: str, entry: Facts, verify: bool) -> np.ndarray:
     """The memory-mapped array. Its type, shape and size must be those in the header.
 
     The map is private: writes stay in memory and never reach the file. Compiled kernels can then use it as an ordinary
     array. If the system refuses a private map of this size, the map is read-only.
     """
-    entry, types, dimensions = header["arrays"][name], _ALLOWED.get(name, ()), 2 if name == "X" else 1
-    if entry["dtype"] not in types and not (isinstance(types, str) and np.dtype(entry["dtype"]).kind in types):
-        found = f"an array {name!r} of type {entry['dtype']!r}"
-        raise DataError(f"the header lists {found}, which this format does not allow")
-    if len(entry["shape"]) != dimensions:
-        raise DataError(f"the array {name!r} has shape {entry['shape']}, expected {dimensions} dimensions")
-    path, dtype, shape = folder / f"{name}.npy", np.dtype(entry["dtype"]), tuple(entry["shape"])
+    types, shape, path = _ALLOWED.get(name, ()), tuple(entry["shape"]), folder / f"{name}.npy"
+    known = entry["dtype"] in types or (isinstance(types, str) and np.dtype(entry["dtype"]).kind in types)
+    what = f"an array {name!r} of type {entry['dtype']!r} and shape {shape}"
+    if not known or len(shape) != (2 if name == "X" else 1):
+        raise DataError(f"the header lists {what}, which this format does not allow")
+    dtype = np.dtype(entry["dtype"])
     size = _NPY_BYTES + dtype.itemsize * int(np.prod(shape, dtype=object))
     if not path.is_file():
         raise DataError(f"{path.name}: the file is missing; copy the whole folder, or convert the data again")
-    if os.path.getsize(path) != size:
-        raise DataError(
-            f"{path.name}: the file has {os.path.getsize(path)} bytes, expected {size}; it was truncated or changed"
-        )
     with open(path, "rb") as file:
-        if file.read(_NPY_BYTES) != _npy_header(dtype, shape):
-            raise DataError(
-                f"{path.name}: the array does not have the type {dtype} and shape {shape} of the header; the file was "
-                "changed or damaged"
-            )
+        start, found = file.read(_NPY_BYTES), os.path.getsize(path)
+    if start != _npy_header(entry) or found != size:
+        wrong = f"the file ({found} bytes) is not {what} in {size} bytes, as the header says"
+        raise DataError(f"{path.name}: {wrong}; it was truncated or changed: convert the data again")
     if 0 in shape:
         return np.empty(shape, dtype)
     try:
@@ -299,12 +271,10 @@ def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
         X: Matrix = arrays["X"]
     else:
         data, indices, indptr = (arrays[f"X_{part}"] for part in ("data", "indices", "indptr"))
-        damaged = indptr[0] != 0 or indptr[-1] != len(data) or len(indices) != len(data) or (np.diff(indptr) < 0).any()
-        if damaged or (len(indices) and not 0 <= indices.min() <= indices.max() < d):
-            raise DataError(
-                "the column numbers of the sparse features are damaged"
-            )  # kernels do not check bounds again
         X = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, d))
+        X.check_format()  # kernels do not check bounds again
+        if indptr[-1] != len(data):
+            raise DataError("the sparse features are damaged: their rows end before the stored values do")
     qid, docid, names = arrays.get("qid"), arrays.get("docid"), header["feature_names"]
     if qid is None:
         ids, codes = _texts(arrays["qid_text"], arrays["qid_ends"]), arrays["qid_codes"]
