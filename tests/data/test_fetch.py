@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import io
 import json
+import tarfile
 import threading
 import zipfile
 from pathlib import Path
@@ -365,3 +366,15 @@ def test_the_function_is_found_where_the_documentation_says():
     import hingerank
 
     assert hingerank.fetch is fetch and hingerank.data.fetch is fetch
+
+
+def test_a_copy_that_is_refused_leaves_nothing_in_the_cache(toy, tmp_path):
+    """Its folder has the name under which a hidden folder keeps what is to be replaced."""
+    copy = tmp_path / "copy.tar"
+    with tarfile.open(copy, "w") as archive:
+        for name in ("replaced/other-set/rows.txt", "../evil"):
+            archive.addfile(tarfile.TarInfo(name))
+    toy(checksum=None)
+    with pytest.raises(FetchError):
+        fetch("toy", tmp_path / "cache", source=copy)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".toy.lock"]

@@ -128,9 +128,11 @@ def fetch(
     if origin is None:
         raise FetchError(manual_steps(entry))
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / f".{name}.lock"), naming(home), scratch_folder(folder) as work:
+    with _locked(folder / f".{name}.lock"), naming(home), scratch_folder(folder) as scratch:
         if home.is_dir() and source is None:  # another process fetched it while this one waited
             return home
+        work = scratch / "set"  # below the hidden folder, where no name of a copy has a meaning
+        work.mkdir()
         local = Path(origin)
         if not str(origin).lower().startswith(_WEB) and local.is_dir():
             link = next((path for path in local.rglob("*") if path.is_symlink()), None)

@@ -57,6 +57,17 @@ def no_such_file(path: PathLike) -> str:
     return f"{asked}: there is no such file or folder{did_you_mean(asked.stem, beside, beside)}"
 
 
+_OTHER_FORMATS = (  # how a line in another format begins; the remedy and the option of the error about it
+    (rb"[{\[]", f"this looks like JSON: use hr.read_clicks for clicks such as {UBI}, or hr.read_feature_log for logged "
+     "features", "json"),
+    (rb"[^\t]+\t[^\t:]*,[^\t:]*:[^\t]*;", "this looks like the sessions of a click log: read it with hr.read_clicks",
+     "click log"),
+    (rb"[-+.\de]+((\t|::|,|;)[-+.\de]+){2,}$", "this looks like ratings of users: read it with hr.read_ratings",
+     "ratings"),
+    (rb"[^\s,;]+([,;\t] ?[^\s,;]+)+$", "this looks like a table: end its name in .csv or .tsv", "table"),
+)  # fmt: skip
+
+
 def other_format(buffer: bytes | bytearray, place: int) -> tuple[()] | tuple[str, str]:
     """The remedy and the option of a `DataError` about a line in another format that this library can read.
 
@@ -68,16 +79,7 @@ def other_format(buffer: bytes | bytearray, place: int) -> tuple[()] | tuple[str
     """
     start = buffer.rfind(b"\n", 0, place) + 1
     line = bytes(buffer[start : buffer.find(b"\n", start)]).strip()
-    if line.startswith((b"{", b"[")):
-        clicks, logged = f"hr.read_clicks for clicks such as {UBI}", "hr.read_feature_log for logged features"
-        return f"this looks like JSON: use {clicks}, or {logged}", "json"
-    if re.match(rb"[^\t]+\t[^\t:]*,[^\t:]*:[^\t]*;", line):
-        return "this looks like the sessions of a click log: read it with hr.read_clicks", "click log"
-    if re.fullmatch(rb"[-+.\de]+((\t|::|,|;)[-+.\de]+){2,}", line):
-        return "this looks like ratings of users: read it with hr.read_ratings", "ratings"
-    if re.match(rb"[^\s,;]+([,;\t] ?[^\s,;]+)+$", line):
-        return "this looks like a table: end its name in .csv or .tsv", "table"
-    return ()
+    return next(((remedy, option) for begins, remedy, option in _OTHER_FORMATS if re.match(begins, line)), ())
 
 
 # Kinds of paths.
@@ -207,22 +209,18 @@ def scratch_folder(folder: PathLike) -> Iterator[Path]:
     Hidden folders that killed processes left are removed first. A process holds a lock on its own one, which ends with
     the process, also if it is killed. A locked folder is therefore in use.
     """
-    place = Path(folder)
+    place, held = Path(folder), None
     _clear_scratch(place)
     while True:
         scratch = place / f"{SCRATCH}{secrets.token_hex(6)}"
         scratch.mkdir()
-        try:
+        with suppress(BlockingIOError, FileNotFoundError):  # another process removed it before it was locked
             held = _lock_folder(scratch)
             break
-        except (BlockingIOError, FileNotFoundError):  # another process removed it as left over before it was locked
-            continue
     try:
         yield scratch
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if held is not None:
-            os.close(held)
+        _remove_scratch(scratch, held)
 
 
 def _lock_folder(folder: Path) -> int | None:
@@ -239,34 +237,37 @@ def _lock_folder(folder: Path) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.stat(folder)
         return descriptor
-    except (BlockingIOError, FileNotFoundError):
+    except OSError as error:
         os.close(descriptor)
-        raise
-    except OSError:  # some network drives have no locks
-        os.close(descriptor)
-        return None
+        if isinstance(error, BlockingIOError | FileNotFoundError):
+            raise
+        return None  # some network drives have no locks
+
+
+def _remove_scratch(scratch: Path, held: int | None) -> None:
+    """Remove a hidden folder and its lock. What it was about to replace is put back, if nothing is in its place."""
+    try:
+        for old in (scratch / _REPLACED).glob("*"):
+            if not (scratch.parent / old.name).exists():
+                os.replace(old, scratch.parent / old.name)
+        shutil.rmtree(scratch, ignore_errors=True)
+    finally:
+        if held is not None:
+            os.close(held)
 
 
 def _clear_scratch(place: Path) -> None:
-    """Remove what killed processes left in a folder. Files that they were about to replace are put back first."""
-    try:
-        hidden = [entry for entry in os.scandir(place) if entry.name.startswith(SCRATCH)]
-        owned = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in hidden]
-    except OSError:
-        return
-    user = getattr(os, "getuid", lambda: 0)()  # folders of others, and links, are left alone
-    for scratch in [path for path, status in owned if stat.S_ISDIR(status.st_mode) and status.st_uid == user]:
-        with suppress(OSError):
-            held = _lock_folder(scratch)
-            if held is None:
-                continue
-            try:
-                for old in (scratch / _REPLACED).glob("*"):
-                    if not (place / old.name).exists():
-                        os.replace(old, place / old.name)
-                shutil.rmtree(scratch, ignore_errors=True)
-            finally:
-                os.close(held)
+    """Remove what killed processes left in a folder. Folders of other users, and links, are left alone."""
+    user = getattr(os, "getuid", lambda: 0)()
+    with suppress(OSError):
+        for scratch in [Path(entry.path) for entry in os.scandir(place) if entry.name.startswith(SCRATCH)]:
+            with suppress(OSError):
+                status = scratch.lstat()
+                if not stat.S_ISDIR(status.st_mode) or status.st_uid != user:
+                    continue
+                held = _lock_folder(scratch)
+                if held is not None:
+                    _remove_scratch(scratch, held)
 
 
 @contextmanager
@@ -279,19 +280,13 @@ def draft_of(path: PathLike) -> Iterator[Path]:
     with naming(target), scratch_folder(target.parent) as scratch:
         draft = scratch / target.name  # with the same ending, by which libraries choose a format
         yield draft
-        aside = scratch / _REPLACED / target.name
         if not draft.is_dir():
             with open(draft, "r+b") as file:
                 os.fsync(file.fileno())
         elif target.exists() and any(target.iterdir()):  # a folder that is not empty cannot be replaced
-            aside.parent.mkdir()
-            os.replace(target, aside)
-        try:
-            os.replace(draft, target)
-        except BaseException:
-            if aside.exists():
-                os.replace(aside, target)
-            raise
+            (scratch / _REPLACED).mkdir()
+            os.replace(target, scratch / _REPLACED / target.name)
+        os.replace(draft, target)
         sync_folder(target.parent)
 
 
