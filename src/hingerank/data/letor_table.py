@@ -142,8 +142,8 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected; then, for some, 
     int(parse.BAD_QID): ("a query id without blanks or control characters after 'qid:'",),
     int(parse.NO_QID): ("'qid:' after the label, as on the first line",),
     int(parse.UNEXPECTED_QID): ("no 'qid:', as on the first line (give every line a query id, or none)",),
-    int(parse.BAD_ENTRY): ("index:value",),
-    int(parse.BAD_VALUE): ("a number after ':'",),
+    int(parse.BAD_ENTRY): ("index:value, with no negative feature index, and 'qid:' only once, after the label",),
+    int(parse.BAD_VALUE): ("a finite number after ':'",),
     int(parse.MISSING_VALUE): ("a number after ':'", 'pass missing="zero" or missing="nan" to accept it', "missing"),
     int(parse.REPEATED_INDEX): ("each feature index once per line",),
     int(parse.FOUND_INDEX_ZERO): ("feature indices from 1 on", "index_base=1 was given, not 0", "index_base"),
@@ -153,17 +153,12 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected; then, for some, 
 
 def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
     """The error if the parser stopped with `status` at `place`. `limit` is the number of features allowed."""
-    found = window.token_at(place)
-    expected = (*_EXPECTED.get(status, ("",)), *other_format(window.buffer, place))
-    if status == parse.LARGE_INDEX:
+    expected = _EXPECTED.get(status, ())
+    if status in (parse.BAD_LABEL, parse.BAD_ENTRY, parse.NO_QID):
+        expected += other_format(window.buffer, place)
+    elif status == parse.LARGE_INDEX:
         remedy = f"if there are more, pass a larger {limit_name}"
         expected = (f"at most {limit} features ({limit_name}={limit})", remedy, limit_name)
-    elif status == parse.BAD_ENTRY and found.startswith("-") and found[1:2].isdigit():
-        expected = ("no negative feature index",)
-    elif status == parse.BAD_ENTRY and found.startswith("qid:"):
-        expected = ("'qid:' only once, right after the label",)
-    elif status == parse.BAD_VALUE and found.lower().lstrip("+-") in ("inf", "infinity", "nan"):
-        expected = ("a finite number",)
     elif status == parse.REPEATED_INDEX:
         place = _second_index(window, place)
     return window.error(place, *expected)
@@ -181,18 +176,16 @@ def _second_index(window: Window, place: int) -> int:
     return place
 
 
-def _no_utf8(window: Window, row: int) -> DataError:
-    """The error for row number `row` of the window, which has bytes that are not UTF-8."""
-    place = -1
-    while row >= 0:
-        start, place = place + 1, window.buffer.index(b"\n", place + 1)
-        line = bytes(window.buffer[start:place])
-        row -= bool(line.strip(b" \t\r")) and not line.lstrip(b" \t").startswith(b"#")
+def _no_utf8(window: Window, comments_matter: bool) -> DataError:
+    """The error for the first bytes in rows of the window that are not UTF-8."""
+    ignored = rb"(?m)^[ \t]*#.*" if comments_matter else rb"#.*"
+    text = re.sub(ignored, lambda found: b" " * len(found[0]), bytes(window.buffer[: window.length]))
+    place = 0
     try:
-        line.decode()
+        text.decode()
     except UnicodeDecodeError as error:
-        start += error.start
-    return window.error(start, "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)")
+        place = error.start
+    return window.error(place, "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)")
 
 
 # Collecting rows.
@@ -353,9 +346,8 @@ class TextTable:
         if letters and new.max() >= 128:
             spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
             comments_matter = self.options.docids or self.qid_style != parse.QID_PRESENT
-            bad = int(parse.bad_characters(new, spans, comments_matter))
-            if bad >= 0:
-                raise _no_utf8(window, bad)
+            if parse.bad_characters(new, spans, comments_matter) >= 0:
+                raise _no_utf8(window, comments_matter)
         self.rows += rows
         self.n_letters += letters
         self.entries, self.entries_seen = self.entries + entries, self.entries_seen + entries
