@@ -1,10 +1,11 @@
 """Tests of optional libraries and programs are skipped where these are missing, unless HINGERANK_REQUIRE names them."""
 
 import gc
+import importlib
 import os
 import shutil
 import sys
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,15 @@ def pytest_collection_finish():
     """Thousands of tests and the modules they import stay: collecting garbage need not look at them again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_are_made_once():
+    """Typer makes all commands again for each call of the program: a process has one call, the tests thousands."""
+    main = importlib.import_module("typer.main")
+    make, main.get_command = main.get_command, cache(main.get_command)
+    yield
+    main.get_command = make
 
 
 @pytest.fixture(scope="session")
