@@ -40,6 +40,7 @@ def test_obps_formulas():
     check(*random_rounds(2000, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ORACLE["DATA"].is_dir(), reason="no click data in $HINGERANK_DATA")
 def test_obps_own_values_on_the_open_bandit_sample():
     """`obp_oracle.py` wrote them with obp; the logs of uniform draws judge Thompson sampling."""
