@@ -3,9 +3,9 @@
     python benchmarks/walks.py [NAME ...] [--functions]
 
 Counts the whole of a warm call (the second one, on one thread, of generated data) with `sys.setprofile`: frames of this
-package's named functions alone, without compiled kernels and other libraries. Comprehensions, generator expressions and
-lambdas count as part of the function that they stand in, so that every Python prints the same: from 3.12 on most
-comprehensions have no frame. --functions prints what was called, and how often.
+package's named functions alone, without other libraries and compiled kernels, for which numba reports frames too.
+Comprehensions, generator expressions and lambdas count as part of the function that they stand in, so that every Python
+prints the same: from 3.12 on most comprehensions have no frame. --functions prints what was called, and how often.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 os.environ["HINGERANK_NUM_THREADS"] = "1"
 
 import hingerank as hr
+from hingerank.kernels.compiled import CompiledKernel
 
 PACKAGE = str(Path(hr.__file__).resolve().parent) + os.sep
 
@@ -48,6 +49,9 @@ def walk(act: Callable[[], object]) -> Walk:
     """The frames of this package's functions in a call that was made once before."""
     act()
     found, own, depth = Walk(), dict[str, str | None](), 0
+    ours = [module for name, module in list(sys.modules.items()) if name.startswith("hingerank")]
+    kernels = [each for module in ours for each in vars(module).values() if isinstance(each, CompiledKernel)]
+    compiled = {(code.co_filename, code.co_name) for code in (kernel.py_func.__code__ for kernel in kernels)}
 
     def watch(frame, event, _):
         nonlocal depth
@@ -58,6 +62,8 @@ def walk(act: Callable[[], object]) -> Walk:
             path = str(Path(code.co_filename).resolve())
             own[code.co_filename] = path.removeprefix(PACKAGE) if path.startswith(PACKAGE) else None
         if (file := own[code.co_filename]) is None or code.co_name.startswith("<"):
+            return
+        if (code.co_filename, code.co_name) in compiled:
             return
         depth += 1 if event == "call" else -1
         if event == "call":
