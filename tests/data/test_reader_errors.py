@@ -38,7 +38,7 @@ LINES = {
     "two colons": ("1 qid:1 1:2:3", 11, "2:3", "a finite number after ':'"),
     "comma": ("1 qid:1 1:0,5", 11, "0,5", "a finite number after ':'"),
     "underscore": ("1 qid:1 1:1_0", 11, "1_0", "a finite number after ':'"),
-    "nan": ("1 qid:1 1:nan", 11, "nan", "a finite number after ':'"),
+    "nan": ("1 qid:1 1:nan", 11, "nan", "a number after ':'"),
     "inf": ("1 qid:1 1:1 2:inf", 15, "inf", "a finite number"),
     "overflow": ("1 qid:1 1:1e309", 11, "1e309", "fits float64"),
     "null": ("1 qid:1 1:NULL", 11, "NULL", 'missing="zero"'),
