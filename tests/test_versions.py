@@ -33,6 +33,7 @@ def two_versions(tmp_path):
     return site
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "key", "after"),
     [

@@ -30,7 +30,7 @@ QUICK: dict[str, dict] = {
     "xgboost": {"n_estimators": 20},
 }
 
-# further settings that the scikit-learn checks run over, by registered name
+# further settings that the slow scikit-learn checks run over, by registered name
 VARIANTS: dict[str, list[dict]] = {
     "rank-svm": [{"loss": "hinge"}, {"loss": "logistic"}, {"missing": "indicator"}],
     "kernel-rank-svm": [{"loss": "hinge"}, {"kernel": "precomputed"}],
@@ -84,10 +84,18 @@ def data():
     return X, y, rng.integers(0, 9, 90)
 
 
-@parametrize_with_checks([make(name, **more) for name in sorted(GRADED) for more in [{}, *VARIANTS.get(name, [])]])
+@parametrize_with_checks([make(name) for name in sorted(GRADED)])
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([make(name, **more) for name in sorted(VARIANTS) for more in VARIANTS[name]])
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
+def test_scikit_learn_checks_of_further_settings(estimator, check):
     check(estimator)
 
 

@@ -196,6 +196,7 @@ def test_every_cut_file_is_noticed(tmp_path, sparse):
     load_binary(folder, verify=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_flipped_byte_is_noticed(tmp_path, sparse):
     """Unless asked not to look the load must at least never crash or point outside the arrays."""

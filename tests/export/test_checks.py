@@ -16,7 +16,11 @@ from hingerank.export.exporting import refuse_differences
 from hingerank.export.formats import FORMATS
 
 DATA = hr.make_letor(n_queries=6, n_features=4, seed=1)
-RANKER = hr.RankSVM(C=0.1, scale="standard").fit(DATA)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return hr.RankSVM(C=0.1, scale="standard").fit(DATA)
 
 
 def runs(to):
@@ -50,23 +54,23 @@ def listed(folder):
 
 @pytest.mark.parametrize("checked", [True, False])
 @pytest.mark.parametrize("to", FORMATS)
-def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, checked):
+def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, checked, fitted):
     runs(to)
     options = {"shift": 50.0} if "shift" in FORMATS[to].options else {}
-    RANKER.export(tmp_path / "there", to, check=DATA, **options)
+    fitted.export(tmp_path / "there", to, check=DATA, **options)
     before = listed(tmp_path)
     broken(to)
     for target in ("there", "new", "deep/er/"):  # a slash says that it is a folder
         with pytest.raises(hr.ExportError, match=r"not written: .* rows differently from the ranker.*row \d+ of query"):
-            RANKER.export(f"{tmp_path}/{target}", to, check=DATA if checked else None, **options)
+            fitted.export(f"{tmp_path}/{target}", to, check=DATA if checked else None, **options)
     assert listed(tmp_path) == before and {path.name for path in tmp_path.iterdir()} <= {
         "there", "there.examples.json",
     }  # fmt: skip
 
 
-def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys):
+def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys, fitted):
     hr.write(DATA, tmp_path / "data.txt")
-    RANKER.save(tmp_path / "model.safetensors")
+    fitted.save(tmp_path / "model.safetensors")
     (tmp_path / "m.sql").write_text("what was there")
     broken("sql")
     given = ["export", tmp_path / "model.safetensors", "--to", "sql", "-o", tmp_path / "m.sql", "--force"]
@@ -77,22 +81,22 @@ def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys):
         assert (tmp_path / "m.sql").read_text() == "what was there" and not list(tmp_path.glob("*.examples.json"))
 
 
-def test_an_export_is_written_untried_where_nothing_runs_it(tmp_path, monkeypatch):
+def test_an_export_is_written_untried_where_nothing_runs_it(tmp_path, monkeypatch, fitted):
     absent = tuple(consumer._replace(present=lambda: False) for consumer in FORMATS["python"].consumers)
     monkeypatch.setitem(exporting.FORMATS, "python", FORMATS["python"]._replace(consumers=absent))
-    assert RANKER.export(tmp_path / "m.py", "python").files[0].exists()
+    assert fitted.export(tmp_path / "m.py", "python").files[0].exists()
     with pytest.raises(hr.ExportError, match="nothing here can run"):
-        RANKER.export(tmp_path / "n.py", "python", check=DATA)
+        fitted.export(tmp_path / "n.py", "python", check=DATA)
     assert not (tmp_path / "n.py").exists()
 
 
-def test_an_export_that_does_not_run_is_refused_unless_another_program_runs_it(tmp_path, monkeypatch):
+def test_an_export_that_does_not_run_is_refused_unless_another_program_runs_it(tmp_path, monkeypatch, fitted):
     def write(form, about, **options):
         return "this is no statement"
 
     monkeypatch.setitem(exporting.FORMATS, "sql", FORMATS["sql"]._replace(write=write))
     with pytest.raises(hr.ExportError, match=r"does not run: sqlite says .*syntax error"):
-        RANKER.export(tmp_path / "m.sql", "sql")
+        fitted.export(tmp_path / "m.sql", "sql")
     assert not list(tmp_path.iterdir())
 
     def fails(*given):
@@ -103,7 +107,7 @@ def test_an_export_that_does_not_run_is_refused_unless_another_program_runs_it(t
         FORMATS_BEFORE["sql"].consumers[0],
     )
     monkeypatch.setitem(exporting.FORMATS, "sql", FORMATS_BEFORE["sql"]._replace(consumers=limited))
-    assert RANKER.export(tmp_path / "m.sql", "sql", check=DATA).check["consumer"] == "sqlite"
+    assert fitted.export(tmp_path / "m.sql", "sql", check=DATA).check["consumer"] == "sqlite"
 
 
 def test_differences_are_judged_within_queries_and_by_precision():
@@ -139,13 +143,13 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, to):
 
 
 @pytest.mark.parametrize("to", ["solr", "elasticsearch", "opensearch"])
-def test_numbers_beyond_single_precision_are_refused_by_engines(tmp_path, to):
+def test_numbers_beyond_single_precision_are_refused_by_engines(tmp_path, to, fitted):
     ranker = hr.RankSVM(C=0.1).fit(DATA)
     ranker.coef_ = ranker.coef_ * 1e45
     with pytest.raises(hr.ExportError, match="beyond this engine's single precision"):
         ranker.export(tmp_path / "m", to)
     with pytest.raises(hr.ExportError, match="shift must be a finite number"):
-        RANKER.export(tmp_path / "m", to, shift=np.inf)
+        fitted.export(tmp_path / "m", to, shift=np.inf)
 
 
 def test_vectors_that_are_not_finite_are_refused(tmp_path):
@@ -155,14 +159,14 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path):
         ranker.export(tmp_path / "v", "vectors", items=np.eye(2))
 
 
-def test_an_expression_of_the_mapping_is_never_run(tmp_path):
+def test_an_expression_of_the_mapping_is_never_run(tmp_path, fitted):
     """It is Vespa's to compute: a check takes the feature's value from the rows."""
     trap = tmp_path / "trap"
     found = "[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
     nasty = f"({found}.__init__.__globals__['system']('touch {trap}') + x0)"  # as eval would run it
     (tmp_path / "names.json").write_text(json.dumps({"f1": {"expression": nasty}, "f2": {"expression": "bm25(t) + 1"}}))
     hr.write(DATA, tmp_path / "data.txt")
-    RANKER.save(tmp_path / "model.safetensors")
+    fitted.save(tmp_path / "model.safetensors")
     given = [tmp_path / "model.safetensors", "--to", "vespa", "-o", tmp_path / "v", "--check", tmp_path / "data.txt"]
     assert run([*map(str, ["export", *given, "--features", tmp_path / "names.json"])]) == 0
     assert not os.path.exists(trap)
@@ -171,12 +175,12 @@ def test_an_expression_of_the_mapping_is_never_run(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a }\n}", "a # b", "}{", "{", "", "a\nb"])
-def test_an_expression_that_would_end_its_function_is_refused(tmp_path, text):
+def test_an_expression_that_would_end_its_function_is_refused(tmp_path, text, fitted):
     with pytest.raises(hr.ExportError, match="the expression of the feature 'f1' must be one line"):
-        RANKER.export(tmp_path / "v", "vespa", features={"f1": {"expression": text}})
+        fitted.export(tmp_path / "v", "vespa", features={"f1": {"expression": text}})
 
 
-def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch):
+def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch, fitted):
     opened, connect = [], sqlite3.connect
 
     class Watched(sqlite3.Connection):
@@ -191,11 +195,11 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
         return opened[-1]
 
     monkeypatch.setattr(sqlite3, "connect", watch)
-    RANKER.export(tmp_path / "m.sql", "sql", check=DATA)
+    fitted.export(tmp_path / "m.sql", "sql", check=DATA)
     (tmp_path / "m.sql").write_text("SELECT nonsense")
     consumer = next(consumer for consumer in FORMATS["sql"].consumers if consumer.name == "sqlite")
     with pytest.raises(sqlite3.Error):
-        consumer.run([tmp_path / "m.sql"], RANKER._form(), DATA.X, np.zeros(DATA.n_rows))
+        consumer.run([tmp_path / "m.sql"], fitted._form(), DATA.X, np.zeros(DATA.n_rows))
     assert len(opened) > 1 and all(connection.closed for connection in opened)
 
 
@@ -214,17 +218,17 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
         ("vespa", {"name": 3}, "name must be letters"),
     ],
 )
-def test_options_of_another_type_are_refused(tmp_path, to, options, problem):
+def test_options_of_another_type_are_refused(tmp_path, to, options, problem, fitted):
     with pytest.raises(hr.ExportError, match=problem):
-        RANKER.export(tmp_path / "m/", to, **options)
+        fitted.export(tmp_path / "m/", to, **options)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_number_may_be_a_name(tmp_path):
+def test_a_number_may_be_a_name(tmp_path, fitted):
     """As the command line reads --set name=7."""
-    done = RANKER.export(tmp_path / "m/", "solr", name=7, store=8)
+    done = fitted.export(tmp_path / "m/", "solr", name=7, store=8)
     assert json.loads(done.files[0].read_text())["name"] == "7" and done.options["store"] == "8"
-    assert '"5"' in RANKER.export(tmp_path / "m.sql", "sql", table=5, key=6).files[0].read_text()
+    assert '"5"' in fitted.export(tmp_path / "m.sql", "sql", table=5, key=6).files[0].read_text()
 
 
 @pytest.mark.parametrize(
@@ -236,15 +240,15 @@ def test_a_number_may_be_a_name(tmp_path):
         ({"f1": {"nome": "title"}}, r"the mapping of 'f1' has nome; it may have name, .*expression"),
     ],
 )
-def test_a_mapping_of_anything_but_names_is_refused(tmp_path, features, problem):
+def test_a_mapping_of_anything_but_names_is_refused(tmp_path, features, problem, fitted):
     for to in ("solr", "python"):
         with pytest.raises(hr.ExportError, match=problem):
-            RANKER.export(tmp_path / "m/", to, features=features)
+            fitted.export(tmp_path / "m/", to, features=features)
 
 
-def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypatch, capsys):
+def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypatch, capsys, fitted):
     monkeypatch.chdir(tmp_path)
-    RANKER.save("model/")
+    fitted.save("model/")
     for command in (
         ["export", "--to", "solr", "-o", "m/"],
         ["upload", "--to", "solr", "--url", "http://localhost:9/c"],
@@ -255,9 +259,9 @@ def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypa
     assert "--set name: use --name" in capsys.readouterr().err
 
 
-def test_a_table_to_check_may_name_its_columns(tmp_path, monkeypatch, capsys):
+def test_a_table_to_check_may_name_its_columns(tmp_path, monkeypatch, capsys, fitted):
     monkeypatch.chdir(tmp_path)
-    RANKER.save("model/")
+    fitted.save("model/")
     lines = (f"{q},{y:g},{','.join(map(str, x))}" for x, y, q in zip(DATA.X.tolist(), DATA.y, DATA.qid))
     (tmp_path / "t.csv").write_text("\n".join(["search,grade,f1,f2,f3,f4", *lines]))
     given = ["export", "model/", "--to", "python", "-o", "m.py", "--label", "grade", "--qid", "search"]

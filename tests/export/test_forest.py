@@ -187,6 +187,7 @@ def mutated_array(array, rng):
     return array
 
 
+@pytest.mark.slow
 @BOTH
 def test_thousands_of_mutated_arrays(name):
     rng, good, single = np.random.default_rng(0), forest(name).to_state(), forest(name).single
@@ -224,6 +225,7 @@ def mutated_text(text, rng):
     return ("\n" if "\n" in text else ",").join(pieces)
 
 
+@pytest.mark.slow
 @BOTH
 def test_thousands_of_mutated_texts(name):
     rng, text = np.random.default_rng(1), old_text(name)

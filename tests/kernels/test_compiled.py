@@ -89,6 +89,7 @@ def flip(data):
     return data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize(
     "damage", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: b"garbage" * 99, flip]
