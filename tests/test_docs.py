@@ -29,7 +29,8 @@ def code(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)
 
 
-LONG = {"additive.md", "comparing.md", "no-better.md", "start-clicks.md", "tuning.md"}  # more than two seconds each
+SLOW = "additive", "baselines", "comparing", "diversity", "no-better", "start-clicks", "tuning"
+LONG = {f"{name}.md" for name in SLOW}  # about two seconds or more each
 
 
 @pytest.mark.parametrize(

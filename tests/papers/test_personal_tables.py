@@ -116,6 +116,7 @@ def test_what_is_learned_from_all_training_ratings_has_the_settings_that_validat
     assert compared == 12
 
 
+@pytest.mark.slow
 def test_fewer_comparisons_are_the_first_of_each_user(monkeypatch):
     monkeypatch.setattr("hingerank.personal.generate.make_personal", cache(make_personal))  # a million rows, once
     every, some = (personal.synthetic(None, used)[1] for used in (800, 3))
