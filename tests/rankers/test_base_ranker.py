@@ -180,6 +180,8 @@ def test_bad_inputs_say_what_is_wrong():
         ({"y": ["a"] * len(y)}, "y must hold numbers"),
         ({"y": y + 1j}, "Complex data not supported"),
         ({"qid": qid[:-1]}, "one id for each of the 120 rows"),
+        ({"qid": (each for each in qid)}, "qid is a generator, expected one id for each row"),  # no single id
+        ({"qid": dict(enumerate(qid)).values()}, "qid is a dict_values, expected one id for each row"),
         ({"group": [60, 50]}, "group counts add up to 110 rows"),
         ({"group": [60, 60], "qid": qid}, "not both"),
         ({"sample_weight": np.ones(3)}, r"sample_weight has shape \(3,\)"),

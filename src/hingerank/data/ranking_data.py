@@ -19,6 +19,7 @@ from hingerank.data.blocks import (
     check_ids,
     check_matrix,
     check_names,
+    is_one_query,
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
@@ -121,7 +122,7 @@ class RankingData:
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
-        elif qid is None or np.ndim(qid) == 0:
+        elif is_one_query(qid):
             ids = np.full(n_rows, 0 if qid is None else qid)
         else:
             ids = check_ids(qid, n_rows, "qid")
