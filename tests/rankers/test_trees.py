@@ -324,6 +324,8 @@ def test_every_name_of_a_parameter_is_honoured(library, make, halves):
         make(params={"lerning_rate": 0.1}).fit(train)
     with pytest.raises(ValueError, match="twice"):
         make(params={"eta": 0.1, "learning_rate": 0.2}).fit(train)
+    with pytest.raises(ValueError, match=r"params must be a mapping of \w+'s parameters"):
+        make(params="eta").fit(train)
     with pytest.raises(ValueError, match="n_jobs must be"):
         make(n_jobs=0).fit(train)
 

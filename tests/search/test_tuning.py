@@ -181,6 +181,17 @@ def test_a_setting_that_fails_is_named_and_does_not_stop_the_others(data):
         hr.tune("rank-svm", data, folds=2, params={"C": [-1.0, -2.0]})
 
 
+def test_a_mapping_or_a_matrix_is_one_value(data):
+    for ranker, name, value in [
+        (hr.AdditiveRankSVM(C=0.1), "monotone", {0: 1}),
+        (hr.RankSVM(C=0.1, scale="standard"), "grade_weight", np.ones((len(np.unique(data.y)),) * 2)),
+        (hr.LightGBMRanker(n_estimators=5), "params", {"lambda_l2": 1.0}),
+    ]:
+        grid = {parameter: [default] for parameter, default in ranker.get_params(deep=False).items()} | {name: value}
+        found = hr.tune(ranker, data, folds=2, params=grid)
+        assert np.array_equal(getattr(found, name), value) and len(found.tuning_.trials) == 1
+
+
 def test_mistakes_are_named(data):
     for call, message in [
         (lambda: hr.tune("rank-svm", data.X), "takes RankingData"),

@@ -62,6 +62,8 @@ def main_names(params: Given | None, names: Mapping[str, str], library: str) -> 
     >>> main_names({"eta": 0.3}, {"eta": "learning_rate", "learning_rate": "learning_rate"}, "XGBoost")
     {'learning_rate': 0.3}
     """
+    if not isinstance(params, Mapping | None):
+        raise ValueError(f"params must be a mapping of {library}'s parameters to their values, not {params!r}")
     found: Facts = {}
     for name, value in (params or {}).items():
         if name not in names:

@@ -290,7 +290,8 @@ def farther(values: Values, best: object, limit: tuple[float, float] | None) -> 
 
 def listed(name: str, values: object) -> Values:
     """The values of a parameter in a grid: one, or several to try."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    one = isinstance(values, str | bytes | Mapping) or (isinstance(values, np.ndarray) and values.ndim > 1)
+    if one or not isinstance(values, Iterable):
         return [values]
     values = list(values)
     if not values:
