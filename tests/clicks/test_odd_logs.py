@@ -74,6 +74,30 @@ def test_sessions_are_left_out_by_their_spelling_and_split_into_two():
         log.split(0.01)
 
 
+def test_a_part_of_a_log_is_split_by_the_sessions_that_it_has():
+    """`take` keeps the names of sessions that are gone: the same seed drew those once, and so an empty part."""
+    sessions = np.arange(100)
+    log = hr.ClickLog(queries=["q"] * 100, documents=sessions, places=[1] * 100, clicks=[1] * 100, sessions=sessions)
+    train, _ = log.split(0.25)
+    assert [len(part) for part in train.split(0.2)] == [60, 15]
+
+
+def test_a_stray_place_far_down_fits_into_memory():
+    """Once lists were counted in an array of queries x places: 80 GB for this log."""
+    queries = np.arange(10_000)
+    log = hr.ClickLog(
+        queries=queries,
+        documents=["a"] * 10_000,
+        places=[1] * 9_999 + [1_000_000],
+        clicks=queries % 2,
+        sessions=queries,
+    )
+    assert log.lists_by_query().tolist() == [1.0] * 10_000
+    for model, words in (("pbm", "lists of up to 1,000,000 places"), ("ubm", "1,000,000 places")):
+        with pytest.raises(hr.DataError, match=words):
+            hr.click_model(log, model)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("rankers", [{}, []])
 def test_some_ranker_must_be_evaluated(estimator, rankers):

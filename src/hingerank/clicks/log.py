@@ -146,10 +146,10 @@ class ClickLog:
 
     def lists_by_query(self) -> np.ndarray:
         """How often a list was shown for each query: the showings at its most shown place, mostly the first."""
-        width = self.n_places + 1
-        at = self.query.astype(np.int64) * width + self.place
-        counts = np.bincount(at, self.weights, len(self.query_names) * width)
-        return counts.reshape(-1, width).max(axis=1, initial=0.0)
+        (query, _), group = group_by([self.query, self.place])
+        lists = np.zeros(len(self.query_names))
+        np.maximum.at(lists, query, np.bincount(group, self.weights, len(query)))
+        return lists
 
     def take(self, entries: np.ndarray) -> "ClickLog":
         """The showings at these positions, or where a boolean mask is true; names and codes stay as they are."""
@@ -172,12 +172,14 @@ class ClickLog:
         """(train, test): a random fraction `test_size` of the sessions goes to test."""
         if self.session is None or self.session_names is None:
             raise DataError("the log has no sessions to split by: read it with keep='showings', or give sessions=")
-        n = len(self.session_names)
+        there = np.bincount(self.session, minlength=len(self.session_names)) > 0  # `take` keeps names that are gone
+        n = int(there.sum())
         count = round(test_size * n) if 0 < test_size < 1 else 0
         if not 0 < count < n:
             raise DataError(f"test_size {test_size} of {n} sessions leaves one side without a session")
-        test = np.zeros(n, bool)
-        test[np.random.default_rng(seed).permutation(n)[:count]] = True
+        test = np.zeros(len(self.session_names), bool)
+        order = np.random.default_rng(seed).permutation(len(test))
+        test[order[there[order]][:count]] = True
         return self.take(~test[self.session]), self.take(test[self.session])
 
     def describe(self) -> "LogDescription":

@@ -12,6 +12,7 @@ from hingerank.clicks.estimation import fit_product
 from hingerank.clicks.log import ClickLog, as_text
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
+from hingerank.data.memory import check_room
 from hingerank.kernels.clicks import chain_step
 from hingerank.registry import did_you_mean
 
@@ -47,6 +48,9 @@ class LogLists:
         return np.where(self.clicks.any(axis=1), width - 1 - np.argmax(self.clicks[:, ::-1], axis=1), -1)
 
 
+FAR = "leave out showings far down, as in log.take(log.place <= 50)"
+
+
 def lists_of(log: ClickLog) -> LogLists:
     """The lists of a log with sessions.
 
@@ -61,6 +65,7 @@ def lists_of(log: ClickLog) -> LogLists:
         raise DataError("the log has no showings")
     columns, number = group_by([log.session, log.query])
     size, width = len(columns[0]), log.n_places
+    check_room(64 * size * width, f"{size:,} lists of up to {width:,} places", FAR)
     document, clicks = np.full((size, width), -1, np.int64), np.zeros((size, width), bool)
     at = log.place - 1
     document[number[::-1], at[::-1]] = log.document[::-1]
@@ -236,6 +241,7 @@ class ProductModel(ClickModel):
         weight = np.broadcast_to(lists.weight[:, None], shown.shape)[shown]
         columns, n = count_rows([slot[shown], pair[shown], lists.clicks[shown].astype(np.int64)], weight)
         n_slots = self.n_places_ * (self.n_places_ + 1 if self._after_clicks else 1)
+        check_room(64 * n_slots, f"{n_slots:,} pairs of a place and the last click", FAR)
         theta, gamma, self.n_iter_ = fit_product(
             columns[0], columns[1], n, n * columns[2], n_slots, len(self.query_), None, self.max_iter, self.tol,
             (self.prior * self.mean_, self.prior),
