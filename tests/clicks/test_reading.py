@@ -3,6 +3,7 @@
 import json
 import lzma
 import re
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -233,6 +234,13 @@ def test_ordinals_are_counted_by_application(tmp_path):
     assert log.notes["ordinals counted from 1 (application 'other'): kept"] == 2
 
 
+def test_a_column_of_actions_may_begin_with_empty_ones():
+    actions = [""] * 100 + ["click", "view"]
+    table = pd.DataFrame({"query": "q", "document": "a", "place": 1, "session": range(102), "clicked": actions})
+    log = hr.read_clicks(table)
+    assert log.clicks.tolist() == [1, 0] and log.notes["rows without a number of clicks: left out"] == 100
+
+
 def test_teams_and_contexts_of_ubi(tmp_path):
     queries, events = ubi()
     for number, record in enumerate(events):
@@ -293,11 +301,46 @@ def test_times(value, iso):
     assert (None if found is None else found.isoformat(timespec="milliseconds")) == iso
 
 
+def test_a_time_may_be_missing_and_a_day():
+    found = hr.read_clicks(frame().assign(time=[5.0, np.nan, -1.0] + [6.0] * 5)).times
+    np.testing.assert_array_equal(found, [5, np.nan, np.nan, 6, 6, 6, 6, 6])
+    assert (
+        hr.ClickLog(queries=["q"], documents=["d"], places=[1], clicks=[1], times=[np.nan])
+        .describe()
+        .findings[-1]
+        .count
+    )
+    assert str(hr.read_clicks(frame().assign(time=date(2025, 1, 22))).times[0]) == "2025-01-22T00:00:00.000000"
+
+
+@pytest.mark.parametrize("keep", ["showings", "cells"])
+def test_files_of_one_log_fit_each_other(tmp_path, keep):
+    """Columns that only some files had were left out, or a KeyError; 7 in one file was not "7" in another."""
+    table = pd.DataFrame({"query": ["q", "q"], "document": [1, 2], "place": [1, 2], "click": [1, 0]})
+    table.to_csv(tmp_path / "numbers.csv", index=False)
+    texts = table.assign(document=["2", "1"]), table.assign(document=["x9", "x"])
+    pd.concat(texts).to_csv(tmp_path / "texts.csv", index=False)
+    table.assign(context="phone").to_csv(tmp_path / "contexts.csv", index=False)
+    log = hr.read_clicks([tmp_path / "numbers.csv", tmp_path / "texts.csv"], keep=keep)
+    assert log.document_names.tolist() == ["1", "2", "x9", "x"] and log.describe().findings[0].count == 2
+    for names in (["numbers", "contexts"], ["contexts", "numbers"]):
+        with pytest.raises(hr.DataError, match="only some files of the log have a column of context"):
+            hr.read_clicks([tmp_path / f"{name}.csv" for name in names], keep=keep)
+
+
+def test_times_of_several_files_are_alike(tmp_path):
+    frame().assign(time=1737557845099).to_csv(tmp_path / "numbers.csv", index=False)
+    frame().assign(time="2025-01-22").to_csv(tmp_path / "dates.csv", index=False)
+    with pytest.raises(hr.DataError, match="times as numbers, others as dates"):
+        hr.read_clicks([tmp_path / "numbers.csv", tmp_path / "dates.csv"])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"path": "nowhere.csv"}, "there is no such file"),
         ({"path": []}, "the list is empty"),
+        ({"path": [frame(), frame()]}, "a list holds paths, not a DataFrame"),
         (
             {"path": frame().drop(columns="place")},
             "no column is called place, position, rank, ordinal: name that",

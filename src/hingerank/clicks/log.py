@@ -50,7 +50,7 @@ class ClickLog:
     weights : array of numbers, optional
         How many equal showings an entry stands for; 1 where it is not given.
     times : array, optional
-        When it was shown: numbers, or dates of NumPy.
+        When it was shown: numbers, or dates of NumPy; NaN or NaT where it is not known.
     teams : array of ids, optional
         Which ranker placed the document, in interleaved lists; "" or None for those of neither.
     contexts : array of ids, optional
@@ -412,7 +412,9 @@ def _propensities(values: ArrayLike, n: int) -> np.ndarray:
 def _times(times: ArrayLike, n: int) -> np.ndarray:
     values = np.asarray(times)
     if values.dtype.kind != "M":
-        return per_showing(values, n, "times", "numbers that are not negative, or dates of NumPy")
+        numbers = real_numbers(times, "times")
+        per_showing(np.where(np.isnan(numbers), 0.0, numbers), n, "times", "numbers from 0 up, or dates of NumPy")
+        return numbers
     if values.shape != (n,):
         raise DataError(f"times has shape {values.shape}, expected a time for each of the {n} showings")
     return values

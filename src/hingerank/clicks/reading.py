@@ -95,6 +95,8 @@ def read_clicks(
         _add_table(showings, path, named, weights, "the table")
         return showings.log("the table")
     for part in paths:
+        if not isinstance(part, str | os.PathLike):
+            raise DataError(f"a list holds paths, not a {type(part).__name__}: join several data frames into one")
         if not os.path.exists(part):
             raise DataError(no_such_file(part))
         if os.path.isdir(part):
@@ -282,13 +284,14 @@ def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float])
     """Numbers, or the weights of the actions that the column names; an empty one is none."""
     named = not (column.dtype.is_numeric() or column.dtype == nw.Boolean)
     texts = ["" if is_missing(value) else str(value).strip() for value in column.to_list()] if named else []
-    if all(decimal(text) is not None for text in texts[:100] if text):
+    some = [text for text in texts if text][:100]
+    if all(decimal(text) is not None for text in some):
         if actions != CLICK:
             raise DataError(
                 f"actions needs a column with names of actions, and {column.name!r} holds numbers: leave it out"
             )
         return _numbers(column)
-    if all(text.lower() in ("true", "false", "") for text in texts[:100]):
+    if all(text.lower() in ("true", "false") for text in some):
         return np.array([{"true": 1.0, "false": 0.0}.get(text.lower(), np.nan) for text in texts])
     others: dict[str, int] = {}
     for text in texts:
@@ -302,7 +305,8 @@ def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float])
 def _times(column: nw.Series) -> np.ndarray:
     """Dates of NumPy, or numbers; NaT or NaN where there is none."""
     if column.dtype.is_numeric():
-        return np.maximum(np.nan_to_num(_numbers(column)), 0.0)
+        times = _numbers(column)
+        return np.where((times >= 0) & np.isfinite(times), times, np.nan)
     from hingerank.clicks.ubi import moment_of
 
     if column.dtype.is_temporal():

@@ -1,6 +1,6 @@
 """Showings as they are read, batch by batch, kept or counted at once; those of session lines and feature logs."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -58,14 +58,29 @@ class Showings:
         if not len(columns["place"]):
             return
         if self.keep == "showings":
+            if self._batches:
+                self._refuse_others(self._batches[0], columns)
+                if "times" in columns and columns["times"].dtype != self._batches[0]["times"].dtype:
+                    raise DataError("some files of the log have times as numbers, others as dates: write them alike")
             self._batches.append(columns)
             return
-        self._counted_by = [name for name in _COUNTED_BY if name in columns]
+        counted_by = [name for name in _COUNTED_BY if name in columns]
+        if self._counted_by:
+            self._refuse_others(self._counted_by, counted_by)
+        self._counted_by = counted_by
         for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
             distinct, codes = codes_of(columns[name])
             columns[name] = self.codes(name, distinct.tolist())[codes]
         counted = count_rows([columns[name] for name in self._counted_by], columns.get("weights"))
         self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
+
+    @staticmethod
+    def _refuse_others(before: Collection[str], now: Collection[str]) -> None:
+        """Raise a DataError about a column that only some of the files have."""
+        for name in sorted({*before} ^ {*now}):
+            raise DataError(
+                f"only some files of the log have a column of {name}: add it to the others, or leave it out"
+            )
 
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
@@ -81,10 +96,12 @@ class Showings:
         else:
             columns = self._batches[0]
         self._batches, self._cells = [], None
+        ids = {name: self._coded(name, columns[name]) for name in _IDS if name in columns}
+        columns |= {name: found.codes for name, found in ids.items()}
         columns["place"] = self._from_one(columns)
         if self.keep == "showings" and "weights" not in columns and "session" in columns:
             columns = self._merged(columns)
-        ids = {name: Coded(columns[name], self._names(name)) for name in _IDS if name in columns}
+        ids = {name: found._replace(codes=columns[name]) for name, found in ids.items()}
         return ClickLog(
             queries=ids["query"], documents=ids["document"], places=columns["place"], clicks=columns["clicks"],
             sessions=ids.get("session"), teams=ids.get("team"), contexts=ids.get("context"),
@@ -107,13 +124,16 @@ class Showings:
             self.note(what, later)
         return place + 1
 
-    def _names(self, column: str) -> np.ndarray:
+    def _coded(self, column: str, codes: np.ndarray) -> Coded:
+        """Codes and names. Where some files have numbers and others text, numbers are text: 7 is "7"."""
         names = list(self._numbers[column])
         if all(isinstance(name, int) and -(2**63) <= name < 2**63 for name in names):
-            return np.array(names, np.int64)
-        found = np.empty(len(names), object)
-        found[:] = names
-        return found
+            return Coded(codes, np.array(names, np.int64))
+        if not all(isinstance(name, str) for name in names):
+            texts: dict[Hashable, int] = {}
+            codes = np.append(number_values([str(name) for name in names], texts), np.int32(-1))[codes]  # -1 stays
+            names = list(texts)
+        return Coded(codes, np.array(names, object))
 
     def _merged(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Entries for a document of a list at one place as one showing, clicked if one of them is."""

@@ -7,7 +7,7 @@ the file is read line by line.
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +321,7 @@ def moment_of(value: object) -> tuple[datetime | None, str]:
             moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
             zone = "Z" if value.strip().endswith(("Z", "z")) else "an offset" if "+" in value else "no zone"
             return moment, f"ISO 8601 with {zone}"
-        if isinstance(value, datetime):
+        if isinstance(value, date):  # or a datetime, which is one
             return moment_of(value.isoformat())[0], "dates"
     except (ValueError, OverflowError, OSError):
         return None, "that are no times"
