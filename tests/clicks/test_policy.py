@@ -66,6 +66,12 @@ def test_a_value_covers_the_truth():
     assert inside >= 52
 
 
+def test_few_rounds_are_not_clipped_below_a_weight_of_one():
+    """The logged policy itself, whose weights are 1: of 32 rounds the largest was once √32/10."""
+    rewards, p = np.tile([1.0, 0.0], 16), np.full(32, 0.5)
+    assert policy_value(rewards, p, p, estimator="clipped") == 0.5
+
+
 def test_what_is_refused():
     r, p, e, *_ = random_rounds(100, 2)
     with pytest.raises(hr.DataError, match="rounds of this policy"):

@@ -85,6 +85,26 @@ def test_with_many_clicks_the_value_is_the_true_one(rows, estimator):
     assert found.value == pytest.approx(true, rel=0.01) and found.difference.interval[0] > 0
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_clicks_from_trust_are_no_relevance(rows, estimator):
+    """P(click) = α r + β: the rate β of the places was taken for relevance, by all but the doubly robust estimate."""
+    known = replace(hr.propensities(hr.simulate_clicks(rows, rows.y, sessions=9), "given", values=0.7 * P), beta=P / 4)
+    known = replace(known, alpha=0.7 * P)
+    relevance = (2.0**rows.y - 1) / (2.0 ** rows.y.max() - 1)
+    rankers = [rows.X[:, 0], rows.X[:, 1]]
+    data = hr.simulate_clicks(rows, rankers, known, sessions=10**6, noise=0, counted=True).join(rows)
+    ranking = rows.y + 1e-3 * rows.X[:, 3]
+    true = (dcg(places_of(rows, ranking)) * relevance).sum() / rows.n_queries
+    true = true / (relevance.sum() / rows.n_queries) if estimator == "snips" else true
+    found = hr.evaluate_clicks(data, ranking, propensities=known, estimator=estimator)
+    assert found.value == pytest.approx(true, rel=0.02)
+    few = hr.evaluate_clicks(data.subset(rows.blocks.ids[:5].tolist()), ranking[np.isin(rows.qid, rows.blocks.ids[:5])],
+                             propensities=known, estimator=estimator)  # fmt: skip
+    assert few.resampled == "showings" and few.interval[0] < few.value < few.interval[1]
+    with pytest.warns(UserWarning, match="takes clicks from trust in a place for relevance: use 'affine'"):
+        hr.RankSVM().fit_clicks(data, propensities=known)
+
+
 def test_equal_scores_share_their_places(rows, log):
     data, depth = log.join(rows), 3
     flat = hr.evaluate_clicks(data, np.zeros(rows.n_rows), propensities=P, measure=f"dcg@{depth}")

@@ -38,6 +38,7 @@ def by_showing(log, worth):
     return np.bincount(log.document_names[log.document], worth(log.place, log.clicks), 60)
 
 
+@pytest.mark.filterwarnings("ignore:.*takes clicks from trust")
 def test_formulas_of_single_clicks(rows, log):
     data, tau = log.join(rows), 10 / np.sqrt(600)
     expected = {

@@ -150,7 +150,8 @@ def evaluate_clicks(
 
     With W the estimated relevance of a row (times its lists), the value is  Σ worth(place in the ranking) · W / lists:
 
-    - "ips": W = Σ clicks / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017)
+    - "ips": W = Σ (clicks - n β) / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017); β is the rate of clicks
+      from trust in the place, of `hingerank.propensities` with judgments, and else 0
     - "clipped": propensities below τ count as τ, which gives up a little of that for less variance
     - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
     - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
@@ -269,8 +270,9 @@ class WeightedClicks:
         self.query, self.n_queries = rows.blocks.scatter(rows.blocks.numbers), rows.n_queries
         self.lists = np.asarray(data.lists, np.float64)
         self.below = ClickSums(self.lists, np.zeros(len(data.row)))
+        self.trust = beta * data.showings  # clicks that say nothing of relevance
         if estimator == "snips":
-            self.below = ClickSums(np.zeros(self.n_queries), self.weight)
+            self.below = self._sums(self.weight)
         self.robust = estimator == "dr"
         if self.robust:
             guess, row, n = regressed_relevance(data, alpha, beta), data.row, data.showings
@@ -279,11 +281,15 @@ class WeightedClicks:
             self.mended = np.divide(1.0, share, out=np.zeros(rows.n_rows), where=share > 0)  # relevance by a click
             self.guess = guess - self.mended * np.bincount(row, n * (beta + alpha * guess[row]), rows.n_rows)
 
+    def _sums(self, each: np.ndarray) -> ClickSums:
+        """Σ each · (clicks - clicks from trust)."""
+        return ClickSums(-np.bincount(self.query[self.data.row], each * self.trust, self.n_queries), each)
+
     def ranked(self, worth: np.ndarray) -> ClickSums:
         """The sums of a ranking; worth: of every row's place in it."""
         row = self.data.row
         if not self.robust:
-            return ClickSums(np.zeros(self.n_queries), self.weight * worth[row])
+            return self._sums(self.weight * worth[row])
         times = self.lists[self.query] * worth
         return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
 
@@ -291,7 +297,7 @@ class WeightedClicks:
         """The sums of the lists as they were shown."""
         row, worth = self.data.row, places.worth(self.data.place)
         if not self.robust:
-            return ClickSums(np.zeros(self.n_queries), self.weight * worth)
+            return self._sums(self.weight * worth)
         times = np.bincount(row, self.data.showings * worth, len(self.query))
         return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
 
@@ -402,7 +408,7 @@ def policy_value(
     guess, guess_of_target : arrays
         Of "dr": a model's expected reward of the logged action, and that of the policy's own draw.
     clip : float, optional
-        Of "clipped": 1 / clip is the largest weight; 10 / √rounds if not given.
+        Of "clipped": 1 / clip is the largest weight; min(10 / √rounds, 1) if not given.
     confidence, resamples, seed : as in `evaluate_clicks`; rounds are resampled
 
     Returns
@@ -425,7 +431,7 @@ def policy_value(
     check_estimate(estimator, confidence, resamples, clip, ("clipped",))
     w = e / p
     if estimator == "clipped":
-        w = np.minimum(w, np.sqrt(len(r)) / 10 if clip is None else 1.0 / positive("clip", clip))
+        w = np.minimum(w, max(np.sqrt(len(r)) / 10, 1.0) if clip is None else 1.0 / positive("clip", clip))
     size = float(w.sum()) ** 2 / float(w @ w) if w.any() else 0.0
     if size < HANDFUL:
         raise DataError(

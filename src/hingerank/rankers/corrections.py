@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.sources import RowsInParts
@@ -166,6 +167,8 @@ def click_weights(
         return np.asarray(lists * np.maximum(relevance(data, alpha, beta, clip_at(data, clip)), 0.0))
     if correction == "affine":
         return np.maximum(np.bincount(row, (c - n * beta) / alpha, rows), 0.0)
+    if beta.any():
+        warn(f"correction={correction!r} takes clicks from trust in a place for relevance: use 'affine'")
     if correction == "clipped":
         alpha = np.maximum(alpha, clip_at(data, clip))
     return np.bincount(row, c / alpha, rows)
