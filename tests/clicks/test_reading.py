@@ -241,6 +241,17 @@ def test_a_column_of_actions_may_begin_with_empty_ones():
     assert log.clicks.tolist() == [1, 0] and log.notes["rows without a number of clicks: left out"] == 100
 
 
+def test_hits_of_ubi_keep_their_places(tmp_path):
+    """A hit without an id moved all below it one place up; a null list of hits hid the older field."""
+    queries = [
+        {"query_id": "1", "user_query": "q", "query_response_hit_ids": ["a", None, "b"]},
+        {"query_id": "2", "user_query": "q", "query_response_hit_ids": None, "query_response_object_ids": ["b"]},
+    ]
+    log = hr.read_clicks(lines(tmp_path / "log.json", queries))
+    assert counts(log) == {("q", "a", 1): (1, 0), ("q", "b", 3): (1, 0), ("q", "b", 1): (1, 0)}
+    assert log.notes["hits of queries without an id: left out"] == 1
+
+
 def test_teams_and_contexts_of_ubi(tmp_path):
     queries, events = ubi()
     for number, record in enumerate(events):

@@ -237,6 +237,8 @@ def _listed(
             continue
         chances = np.tile(attraction[row], (n, 1))
         found = np.asarray(user(rng, chances))
+        if found.shape != chances.shape:
+            raise ValueError(f"the model answered clicks of shape {found.shape} for chances of shape {chances.shape}")
         rows.append(np.tile(row, n))
         clicks.append(found.ravel().astype(np.float64))
     length = np.repeat(sizes, counts)  # of each list that is shown

@@ -90,14 +90,17 @@ class _Events:
             self.showings.note("queries without query_id or user_query: left out")
             return
         number = self._number(self.lists, key)
-        hits = record.get("query_response_hit_ids", record.get("query_response_object_ids"))
+        hits = record.get("query_response_hit_ids") or record.get("query_response_object_ids")
         found = [id_of(hit) for hit in hits] if isinstance(hits, list) else []
+        known = [hit for hit in found if hit is not None]
+        self.showings.note("hits of queries without an id: left out", len(found) - len(known))
         if number in self.text_of:
             self.showings.note("queries under a query_id that came before: the first counts, or its first with hits")
-            if not found or self.hits[number]:
+            if not known or self.hits[number]:
                 return
         self.text_of[number] = self._number(self.texts, text)
-        self.hits[number] = self.showings.codes("document", [hit for hit in found if hit is not None]).tolist()
+        codes = iter(self.showings.codes("document", known).tolist())
+        self.hits[number] = [-1 if hit is None else next(codes) for hit in found] if known else []
         self.query_time[number] = self._time(record.get("timestamp"))
         self.query_context[number] = self._context(record)
 
@@ -222,7 +225,7 @@ class _Events:
                 "place": np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.float64),
             }
             shown = {name: np.concatenate([shown[name], column]) for name, column in more.items()}
-        good = (shown["place"] >= 1) & (shown["place"] <= MOST_PLACES)
+        good = (shown["place"] >= 1) & (shown["place"] <= MOST_PLACES) & (shown["document"] >= 0)
         return {name: column[good] for name, column in shown.items()}
 
     def _add(self, shown: dict[str, np.ndarray], acted: dict[str, np.ndarray], text: np.ndarray) -> None:

@@ -150,8 +150,8 @@ def evaluate_clicks(
 
     With W the estimated relevance of a row (times its lists), the value is  Σ worth(place in the ranking) · W / lists:
 
-    - "ips": W = Σ (clicks - n β) / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017); β is the rate of clicks
-      from trust in the place, of `hingerank.propensities` with judgments, and else 0
+    - "ips": W = Σ (clicks - n β) / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017); n are the showings,
+      and β is the rate of clicks from trust in the place: 0, unless the propensities were estimated with judgments
     - "clipped": propensities below τ count as τ, which gives up a little of that for less variance
     - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
     - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
