@@ -41,3 +41,15 @@ def test_the_preferences_of_every_third_query():
         one, other = squared_hinge().at(s[rows], part), squared_hinge().at(s[rows], again)
         assert one.value == other.value and np.array_equal(one.gradient, other.gradient)
         assert part.n_pairs == again.n_pairs and part.total_weight == whole.weight_of(3)
+
+
+def test_large_weights_of_one_query_hide_no_other_query():
+    from hingerank.preferences import GradedPreferences, WeightedWinners
+
+    weight, offsets = np.repeat([1e8, 1e-8, 1.0], 4), np.arange(0, 13, 4)
+    graded = GradedPreferences(np.tile([0.0, 1.0, 0.0, 2.0], 3), offsets, item_weight=weight)
+    np.testing.assert_allclose(graded.weight_per_query, 5 * np.array([1e16, 1e-16, 1.0]), rtol=1e-14)
+    even = GradedPreferences(np.tile([0.0, 1.0, 0.0, 2.0], 3), offsets, item_weight=weight, pair_weight="query")
+    np.testing.assert_allclose(even.weight_per_query, np.ones(3), rtol=1e-14)
+    winners = WeightedWinners(weight * np.tile([0.0, 1.0, 0.0, 1.0], 3), offsets)
+    np.testing.assert_allclose(winners.weight_per_query, 6 * np.array([1e8, 1e-8, 1.0]), rtol=1e-14)

@@ -72,12 +72,10 @@ class QueryPreferences:
         t = self.tree
         if not self._weighted:
             return self._per_query(t.scale * self._node_pairs)
-        up, down = (np.concatenate(([0.0], np.cumsum(w))) for w in (t.winner, t.loser))
-        l0, l1, w0, w1 = t.node.T
-        weights, own = t.scale * (up[w1] - up[w0]) * (down[l1] - down[l0]), self.own_pairs
+        up, down = (_run_sums(w, t.node[:, k : k + 2]) for w, k in ((t.winner, 2), (t.loser, 0)))
+        weights, own = t.scale * up * down, self.own_pairs
         if own is not None:
-            along = np.concatenate(([0.0], np.cumsum(own)))
-            weights = weights - np.where(l0 == w0, along[w1] - along[w0], 0.0)
+            weights = weights - np.where(t.node[:, 0] == t.node[:, 2], _run_sums(own, t.node[:, 2:]), 0.0)
         return self._per_query(weights)
 
     def weight_of(self, stride: int) -> float:
@@ -170,6 +168,13 @@ class QueryPreferences:
     def _per_query(self, per_node: NDArray[Number]) -> NDArray[Number]:
         query = np.repeat(np.arange(self.n_queries), np.diff(self.tree.node_start))
         return np.bincount(query, per_node, self.n_queries).astype(per_node.dtype)
+
+
+def _run_sums(numbers: Floats, runs: Integers) -> Floats:
+    """The sums of numbers[first:end] for the rows (first, end) of `runs`, each by itself: no large sums are subtracted."""
+    if len(runs) == 0:
+        return np.zeros(0)
+    return np.add.reduceat(np.append(numbers, 0.0), runs.ravel())[::2]
 
 
 def _runs(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
