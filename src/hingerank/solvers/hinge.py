@@ -116,33 +116,31 @@ class RoundedHinge(Objective, TangentGap):
         `there`; r: w minus the sum of a_ij (x_i - x_j)."""
         bounds, combined = self.bounds(point), point.w - r
         least = 0.5 * float(combined @ combined)
-        multipliers = self._multipliers(point) - self._multipliers(here) + self._multipliers(there)
-        lower = self.margin * multipliers - least
+        (all_of, noise), (before, more), (after, most) = map(self._multipliers, (point, here, there))
+        lower = self.margin * (all_of - before + after) - (noise + more + most) - least
         return bounds._replace(lower=lower, gap=bounds.value - lower + ROUNDING * bounds.value, least=least)
 
-    def _multipliers(self, point: Point) -> float:
-        """The sum of the multipliers of a point's pairs."""
+    def _multipliers(self, point: Point) -> tuple[float, float]:
+        """The sum of the multipliers of a point's pairs, and a bound on its rounding error times the margin."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss
         outer, inner = point.moments
-        return self.C * float(outer[1] - inner[1]) / self.width
+        scale = self.C / self.width
+        return scale * float(outer[1] - inner[1]), abs(self.margin) * ROUNDING * scale * float(outer[1])
 
     def bounds(self, point: Point) -> Bounds:
         """The bounds that a point of the rounded problem gives for the hinge."""
         assert point.moments is not None  # smoothed_hinge is a WindowLoss
         w, (outer, inner) = point.w, point.moments
-        (gap, least), multipliers = self.gap(point), self._multipliers(point)  # least: of the sum of a_ij (x_i - x_j)
+        (gap, least), (multipliers, lost) = self.gap(point), self._multipliers(point)  # least: of Σ a_ij (x_i - x_j)
         rounding = self.problem.rounding(point)
         kink = self.C * float(outer[1] - (outer[2] - inner[2]) / self.width + inner[1])
         noise = ROUNDING * self.C * float(outer[2]) / self.width
         if outer[0] == inner[0]:  # no pair is within the kink, so rounding changes nothing
             kink = noise = 0.0
-        return Bounds(
-            0.5 * float(w @ w) + self.C * float(outer[1]),
-            self.margin * multipliers - least - rounding,
-            gap + max(kink, 0.0) + noise + rounding,
-            kink,
-            least - rounding,
-        )
+        value = 0.5 * float(w @ w) + self.C * float(outer[1])
+        lower = self.margin * multipliers - lost - least
+        gap = max(gap + max(kink, 0.0) + noise, value - ROUNDING * value - lower - 2.0 * lost)  # equal but for rounding
+        return Bounds(value, lower - rounding, gap + rounding, kink, least - rounding)
 
     def record(self, point: Point, bounds: Bounds) -> None:
         """Keep the bounds of a point."""

@@ -98,6 +98,8 @@ def newton(objective: Objective, w: Vector = None, **limits: Unpack[Limits]) -> 
         point = objective.at(zero)
         scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
         point = point if w is None or not np.any(w) else objective.at(w)
+    if not objective.convex:  # it may end above f(0), but not above where it starts
+        run.origin = max(run.origin, point.value)
     model = samples[-1] if samples else None
     tangents = RelativeGap(run) if model is not None and objective.convex else None
     point, _ = newton_from(objective, point, scale, run, model, inverse, tangents)

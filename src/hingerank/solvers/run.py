@@ -122,7 +122,7 @@ def relative(gap: float, value: float, origin: float, least: float = 0.0, nothin
 
     Returns
     -------
-    float : infinity if rounding hides the possible gain; NaN if sums overflow
+    float : infinity if rounding hides the gap or the possible gain; NaN if sums overflow
         If not even a gain of the size of rounding is possible, it is relative to f(w) alone: weights of 0 are optimal.
 
     Examples
@@ -133,6 +133,8 @@ def relative(gap: float, value: float, origin: float, least: float = 0.0, nothin
     gain = max(origin - value + gap - ROUNDING * abs(origin), least)
     if not np.isfinite(gain) or np.isnan(gap):
         return np.nan
+    if value - gap > origin + ROUNDING * (abs(value) + abs(origin)):  # no optimum is above f(0): rounding hides the gap
+        return np.inf
     if gap == 0:
         return 0.0
     if least == 0 and gain <= ROUNDING * abs(origin):  # any gain is below rounding: w = 0 is optimal
