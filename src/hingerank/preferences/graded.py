@@ -171,7 +171,7 @@ class QueryPreferences:
 
 
 def _run_sums(numbers: Floats, runs: Integers) -> Floats:
-    """The sums of numbers[first:end] for the rows (first, end) of `runs`, each by itself: no large sums are subtracted."""
+    """The sum of numbers[first:end] for every row (first, end) of `runs`, without a difference of larger sums."""
     if len(runs) == 0:
         return np.zeros(0)
     return np.add.reduceat(np.append(numbers, 0.0), runs.ravel())[::2]
