@@ -122,7 +122,7 @@ class RankingData:
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
-        elif is_one_query(qid):
+        elif qid is None or is_one_query(qid):
             ids = np.full(n_rows, 0 if qid is None else qid)
         else:
             ids = check_ids(qid, n_rows, "qid")
