@@ -178,3 +178,16 @@ def test_real_bits_of_float32_pass_through_double(tmp_path):
     write_text(data_of(X), tmp_path / "x.txt")
     assert hr.read(tmp_path / "x.txt", dtype="float32").X.tobytes() == X.tobytes()
     assert struct.calcsize("f") == X.itemsize
+
+
+def test_ids_that_are_floats_stay_apart_and_together(tmp_path):
+    """Far from zero no two become one, and each is written alike in every block of rows."""
+    far = np.array([1e300, 2e300, 2.0**63, 3.0])
+    write_text(data_of(np.ones((4, 1)), qid=far, docid=far), tmp_path / "far.txt")
+    back = hr.read(tmp_path / "far.txt")
+    assert [float(i) for i in back.qid] == far.tolist() == [float(i) for i in back.docid]
+    many = np.repeat(np.arange(400.0) % 7, 10)
+    many[-1] = 0.5
+    write_text(data_of(np.random.default_rng(0).random((4000, 100)), qid=many), tmp_path / "many.txt")
+    assert [float(i) for i in hr.read(tmp_path / "many.txt").qid] == many.tolist()
+    assert hr.read(tmp_path / "many.txt").n_queries == 8

@@ -138,9 +138,9 @@ class _Rows:
 
 
 def _words(ids: np.ndarray) -> np.ndarray:
-    """Ids as an array of str. Floats that are whole numbers are written without '.0'."""
-    if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
-        ids = ids.astype(np.int64)
+    """Ids as an array of str. Each float that is a whole number is written without '.0', whatever the others are."""
+    if ids.dtype.kind == "f":
+        return np.array([str(int(i)) if i.is_integer() and abs(i) < 2**63 else str(i) for i in ids], str)
     if ids.dtype.kind in "OST":
         ids = np.array([i.decode() if isinstance(i, bytes) else str(i) for i in ids.tolist()], str)
     return ids.astype(str)
