@@ -289,3 +289,46 @@ def test_usual_names_of_ids_are_found_and_pandas_index_is_no_feature(tmp_path):
     data = read_table_file(tmp_path / "rows.parquet", label=None)
     assert data.feature_names == ("price",)
     assert (data.qid.tolist(), data.docid.tolist()) == (["a", "b"], ["x", "x"])
+
+
+def test_columns_without_a_name_are_not_features(tmp_path):
+    """pandas' to_csv writes the row numbers into a column without a name, and reads it as 'Unnamed: 0'."""
+    frame = pd.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [0.5, 0.25]})
+    frame.to_csv(tmp_path / "x.csv")
+    again = pd.read_csv(tmp_path / "x.csv")
+    with pytest.raises(DataError, match=r"column 0 has no name \(''\).*to_csv\(index=False\)"):
+        read_table_file(tmp_path / "x.csv")
+    with pytest.raises(DataError, match=r"column 0 has no name \('Unnamed: 0'\)"):
+        RankingData.from_frame(again)
+    for data in (read_table_file(tmp_path / "x.csv", features="x"), RankingData.from_frame(again, features=["x"])):
+        assert data.X.ravel().tolist() == [0.5, 0.25]
+
+
+def test_names_of_columns_may_be_numbers_but_must_differ():
+    frame = pd.DataFrame({"qid": [1, 1], "label": [0, 1], 0: [1.0, 2.0], 1: [3.0, 4.0]})
+    assert RankingData.from_frame(frame).feature_names == ("0", "1")
+    assert RankingData.from_frame(frame, features=[1]).X.ravel().tolist() == [3, 4]
+    with pytest.raises(DataError, match=r"'0' twice"):
+        RankingData.from_frame(frame, features=[0, 0])
+    with pytest.raises(DataError, match="two columns have the same name"):
+        RankingData.from_frame(pd.DataFrame([[1, 0, 1.0, 2.0]], columns=["qid", "label", "x", "x"]))
+
+
+@pytest.mark.parametrize("value", ["2024-01-01", "12:30:00"])
+def test_a_single_column_of_dates_is_no_feature(tmp_path, value):
+    (tmp_path / "x.csv").write_text(f"label,qid,when\n1,1,{value}\n")
+    with pytest.raises(DataError, match=r"column 'when' holds .* expected numbers"):
+        read_table_file(tmp_path / "x.csv")
+
+
+def test_a_column_of_structures_is_no_feature():
+    with pytest.raises(DataError, match=r"column 'x' holds Struct.* expected numbers"):
+        RankingData.from_frame(pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [{"a": 1}, {"a": 2}]}))
+
+
+def test_text_among_the_grades_says_so(tmp_path):
+    (tmp_path / "x.csv").write_text("label,qid,f1\ngood,1,2\n")
+    with pytest.raises(
+        DataError, match=r"'label' holds String \('good' at row 0\), expected numbers; write the grades"
+    ):
+        read_table_file(tmp_path / "x.csv")

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hingerank as hr
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 
@@ -252,3 +253,27 @@ def test_the_constructor_takes_arrays_alone():
     for other in ({"X": X.tolist()}, {"y": y.tolist()}, {"qid": qid.tolist()}):
         with pytest.raises(DataError, match="from_arrays"):
             RankingData(**({"X": X, "y": y, "qid": qid} | other))
+
+
+def test_rows_to_take_are_numbers():
+    data = RankingData.from_arrays(np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 2], [1, 1, 1, 2, 2, 2])
+    for rows in (data.y > 0, [0.7, 2.9]):
+        with pytest.raises(DataError, match=r"expected row numbers; subset\(rows=\) takes a boolean mask"):
+            data.take(rows)
+    assert data.take(np.array([5, 0], np.uint8)).y.tolist() == [2, 0] and data.take([-1]).y.tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["qid", "docid", "group"])
+def test_masked_ids_are_refused(name):
+    given = {"qid": [1, 1]} if name == "docid" else {}
+    with pytest.raises(DataError, match=f"{name} is a masked array with 1 masked"):
+        RankingData.from_arrays([[1.0], [2.0]], [0, 1], **given, **{name: np.ma.array([1, 1], mask=[0, 1])})
+
+
+def test_concatenate_keeps_where_features_begin(tmp_path):
+    for name, line in (("zero", "1 qid:1 0:2 1:5\n"), ("one", "1 qid:2 1:2 2:1\n"), ("more", "1 qid:3 1:2 2:1\n")):
+        (tmp_path / f"{name}.txt").write_text(line)
+    zero, one, more = (hr.read(tmp_path / f"{name}.txt") for name in ("zero", "one", "more"))
+    assert RankingData.concatenate([one, more]).index_base == 1
+    with pytest.raises(DataError, match="part 0 counts features from 0 and part 1 from 1"):
+        RankingData.concatenate([zero, one])

@@ -307,3 +307,17 @@ def test_the_number_of_parts_is_checked(tmp_path, parts):
     hr.write(hr.make_letor(3, 5, 4), tmp_path / "data" / "")
     with pytest.raises(ValueError, match=r"parts is .*, expected a whole number of at least 1"):
         hr.distributed.read(tmp_path / "data", parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (("1 qid:1 0:2 1:5\n", "1 qid:2 1:2 2:1\n"), "some parts count features from 0 and some from 1"),
+        (("1 qid:1 1:2\n", "1 qid:1 1:2\n0 qid:01 1:3\n"), "are numbers and those of .* are text, but both have 1"),
+    ],
+)
+def test_parts_that_mean_other_features_or_queries_are_refused(tmp_path, lines, words):
+    for name, line in zip("ab", lines):
+        (tmp_path / f"{name}.txt").write_text(line)
+    with pytest.raises(hr.DataError, match=words):
+        hr.distributed.read([tmp_path / "a.txt", tmp_path / "b.txt"])

@@ -119,6 +119,7 @@ def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
 
 def blocks_from_group(group: ArrayLike, n_rows: int) -> QueryBlocks:
     """Blocks from the number of rows of each query, in row order (`group` in LightGBM and XGBoost)."""
+    check_unmasked(group, "group")
     counts = np.asarray(group)
     numbers = counts.ndim == 1 and counts.dtype.kind in "iuf" and np.isfinite(counts).all()
     if not numbers or (counts != np.floor(counts)).any() or (counts < 0).any():
@@ -203,6 +204,7 @@ def places_of(values: Collection[Hashable], ids: Iterable[Hashable]) -> np.ndarr
 
 def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
     """`ids` as a one-dimensional array with one id for each row. Missing ids are an error."""
+    check_unmasked(ids, name)
     try:
         array = np.asarray(ids)
     except ValueError:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from hingerank.arrays import Facts, Frame, Matrix
-from hingerank.data.blocks import check_grades, check_ids, check_matrix
+from hingerank.data.blocks import check_grades, check_ids, check_matrix, check_names
 from hingerank.data.checks import decimal
 from hingerank.data.files import UBI, DataError
 
@@ -18,6 +18,7 @@ PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores a dat
 QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
 LISTS = "features"  # the name of a column that holds a list of all features of a row
 Names = str | Sequence[str] | None
+_UNNAMED = r"(Unnamed: \d+)?"  # the name that a data frame's index has in a CSV file, or when pandas reads it again
 _CHOOSE = "if it is not a feature, list the feature columns in features=", "features"
 
 
@@ -27,6 +28,8 @@ def open_frame(frame: Frame, expected: str) -> Frame:
         return nw.from_native(frame, eager_only=True)
     except TypeError as error:
         raise DataError(f"expected {expected}: {error}") from None
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"two columns have the same name: {error}; rename one of them") from None
 
 
 def columns_from_frame(
@@ -40,6 +43,8 @@ def columns_from_frame(
 ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray | None, tuple[str, ...] | None]:
     """(X, y, qid, docid, feature names) of a table. The parameters are those of `RankingData.from_frame`."""
     table = open_frame(frame, "a pandas, polars or pyarrow table (collect a lazy one first)")
+    if not all(isinstance(name, str) for name in table.columns):  # pandas allows numbers, narwhals takes them for rows
+        table = table.rename(dict(zip(table.columns, check_names(table.columns, len(table.columns)) or ())))
     if len(table) == 0:
         raise DataError("the table has no rows: give at least one")
     if dtype is not None and str(np.dtype(dtype)) not in ("float32", "float64"):
@@ -51,7 +56,7 @@ def columns_from_frame(
         if name is not None:
             _check_column(table, name)
     if label is not None and table[label].dtype == nw.String:
-        _refuse_text(table[label], label)
+        _refuse_text(table[label], label, "write the grades as numbers, or name another column in label=", "columns")
     X, names = _matrix(table, _feature_columns(table, features, {label or "label", qid, docid}), dtype)
     n_rows = len(table)
     return (
@@ -103,13 +108,19 @@ def _check_column(table: Frame, name: str) -> None:
 
 def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> list[str]:
     if features is not None:
-        names = [features] if isinstance(features, str) else list(features)
+        names = [features] if isinstance(features, str) else [str(name) for name in features]
         for name in names:
             _check_column(table, name)
     elif LISTS in table.columns and not table[LISTS].dtype.is_numeric():
         names = [LISTS]
     else:
         names = [name for name in table.columns if name not in taken and not re.fullmatch(PANDAS_INDEX, name)]
+        unnamed = next((name for name in names if re.fullmatch(_UNNAMED, name)), None)
+        if unnamed is not None:
+            what = f"column {table.columns.index(unnamed)} has no name ({unnamed!r}), as an index that pandas wrote has"
+            raise DataError(
+                what, "leave it out (to_csv(index=False)), or list the feature columns in features=", "features"
+            )
     if not names:
         raise DataError("the table has no feature columns, only the label and the ids; add columns of numbers")
     return names
@@ -122,7 +133,7 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
         return (lists if dtype is None else lists.astype(dtype, copy=False)), None
     for name in names:
         if not _is_number(table[name]):
-            _refuse_text(table[name], name)
+            _refuse_text(table[name], name, *_CHOOSE)
             raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", *_CHOOSE)
     nothing = np.full(len(table), np.nan, np.float32)
     columns = [nothing if _is_empty(table[name]) else table[name].to_numpy() for name in names]
@@ -131,15 +142,15 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
     for a in range(0, len(X), 4096):  # by blocks of rows, so that the rows being written stay in cache
         for j, column in enumerate(columns):
             X[a : a + 4096, j] = column[a : a + 4096]
-    return X, tuple(map(str, names))
+    return X, check_names(names, len(names))
 
 
-def _refuse_text(column: Frame, name: str) -> None:
+def _refuse_text(column: Frame, name: str, *remedy: str) -> None:
     """Raise a DataError about the first text in a column that is not a number."""
     for row, value in enumerate(column.to_list()):
         if isinstance(value, str) and decimal(value) is None:
             found = f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row})"
-            raise DataError(f"{found}, expected numbers", *_CHOOSE)
+            raise DataError(f"{found}, expected numbers", *remedy)
 
 
 def _is_number(column: Frame) -> bool:
@@ -153,13 +164,14 @@ def _is_empty(column: Frame) -> bool:
 
 def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
     if column.dtype == nw.String:
-        _refuse_text(column, name)
-        raise DataError(f"column {name!r} holds String, expected numbers or lists of numbers")
+        _refuse_text(column, name, *_CHOOSE)
+    if column.dtype in (nw.String, nw.Struct):
+        raise DataError(f"column {name!r} holds {column.dtype}, expected numbers or lists of numbers")
     native = column.to_native()
     if hasattr(native, "combine_chunks"):  # pyarrow, which has the numbers of all rows in one buffer
         flat = native.combine_chunks()
         flat = flat.combine_chunks() if hasattr(flat, "combine_chunks") else flat
-        if native.null_count == 0 and len(np.unique(flat.value_lengths())) == 1:
+        if native.null_count == 0 and hasattr(flat, "value_lengths") and len(np.unique(flat.value_lengths())) == 1:
             return flat.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
     rows = column.to_numpy()
     if rows.ndim == 2:

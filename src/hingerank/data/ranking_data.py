@@ -251,9 +251,12 @@ class RankingData:
 
     def take(self, rows: ArrayLike) -> "RankingData":
         """The rows at these positions, in this order. If they are consecutive, the result is a view."""
-        rows = np.asarray(rows, np.int64)
+        rows = np.asarray(rows)
         if len(rows) == 0:
             raise DataError("no rows are left: choose at least one row")
+        if rows.dtype.kind not in "iu":
+            raise DataError(f"rows are {rows.dtype}, expected row numbers; subset(rows=) takes a boolean mask")
+        rows = rows.astype(np.int64, copy=False)
         if (np.diff(rows) == 1).all() and rows[0] >= 0 and rows[-1] < self.n_rows:
             part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1)
         else:
@@ -343,7 +346,8 @@ class RankingData:
         names = next((part.feature_names for part in parts if part.feature_names is not None), None)
         y = np.concatenate([part.y for part in parts])
         qid = _join([part.qid for part in parts], "qid")
-        return RankingData(_stack([part.X for part in parts]), y, qid, docid, names)
+        base = next((part.index_base for part in parts if part.index_base is not None), None)
+        return RankingData(_stack([part.X for part in parts]), y, qid, docid, names, base)
 
     def _rows_of(self, numbers: np.ndarray | list[int]) -> np.ndarray:
         """The ascending row numbers of whole queries, which are given by their numbers in `blocks`."""
@@ -383,6 +387,11 @@ def _check_agreement(parts: list[RankingData]) -> None:
             raise DataError(
                 f"part 0 has {first.n_features} features but part {i} has {part.n_features}; "
                 "read the files with the same n_features"
+            )
+        if {first.index_base, part.index_base} == {0, 1}:
+            raise DataError(
+                f"part 0 counts features from {first.index_base} and part {i} from {part.index_base}, so column 0 "
+                "is not the same feature; read the files together, or each with the same index_base"
             )
         if part.feature_names is not None and first.feature_names is not None and part.names != first.names:
             raise DataError(f"part 0 and part {i} have different feature names: rename the features of one of them")

@@ -86,6 +86,11 @@ class PartedData(RowsInParts):
         self.facts: list[PartFacts] = self.ask(facts_of) if facts is None else list(facts)
         self.parts = [replace(part, content=known.content) for part, known in zip(self.parts, self.facts)]
         wide, names = {f.n_features for f in self.facts}, {f.names for f in self.facts}
+        if {f.index_base for f in self.facts} >= {0, 1}:
+            raise DataError(
+                "some parts count features from 0 and some from 1, so column 0 is not the same feature: pass "
+                "index_base="
+            )
         if len(wide) > 1:
             raise DataError(
                 f"the parts differ in their number of features: {', '.join(map(str, sorted(wide)))}; pass n_features= "

@@ -212,6 +212,7 @@ class PartFacts:
     dtype: str
     sparse: bool
     content: tuple[str, ...]
+    index_base: int | None = None
 
 
 def facts_of(part: LoadedPart) -> PartFacts:
@@ -219,7 +220,8 @@ def facts_of(part: LoadedPart) -> PartFacts:
     X, data = part.data.X, part.data
     names = None if data.feature_names is None else tuple(data.feature_names)
     sparse = sp.issparse(X) or (isinstance(X, RowsView) and X.sparse)
-    return PartFacts(data.n_rows, data.blocks.ids, data.n_features, names, str(X.dtype), sparse, part.content)
+    sizes = data.n_rows, data.blocks.ids, data.n_features
+    return PartFacts(*sizes, names, str(X.dtype), sparse, part.content, data.index_base)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,7 @@ def read(
         raise DataError("there are no parts to learn from: name files or folders")
     leases = [Lease(runner, found)]
     facts: list[PartFacts] = runner.run(facts_of, found, ())
+    _check_spelling(found, facts)
     spread = spanning_ids([part.ids for part in facts])
     if spread:
         if spanning == "error":
@@ -194,6 +195,18 @@ def spanning_ids(ids: Sequence[np.ndarray]) -> dict[Hashable, list[int]]:
             if first != k:
                 found.setdefault(query, [first]).append(k)
     return found
+
+
+def _check_spelling(parts: Sequence[Part], facts: Sequence[PartFacts]) -> None:
+    """Raise a DataError about an id that is a number in one part and text in another, as 7 and "7" in text files."""
+    numbers = {str(query): k for k, own in enumerate(facts) if own.ids.dtype.kind in "iu" for query in own.ids.tolist()}
+    for k, own in enumerate(facts if len(numbers) else ()):
+        both = next((query for query in own.ids.tolist() if isinstance(query, str) and query in numbers), None)
+        if both is not None:
+            raise DataError(
+                f"the query ids of {parts[numbers[both]].path} are numbers and those of {parts[k].path} are text, but "
+                f"both have {both}: write the ids of all parts alike"
+            )
 
 
 def _joined(parts: list[Part], facts: list[PartFacts], spread: dict[Hashable, list[int]]) -> list[Part]:
