@@ -17,7 +17,7 @@ from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.files import PathLike, draft_of, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.formats import FORMATS, format_name, refusal, run_first
-from hingerank.export.forms import ExportError, Form
+from hingerank.export.forms import ExportError, Form, Trees
 from hingerank.export.lucene import LUCENE, engine_set, own_list, shift_for, store_of, used_names
 from hingerank.export.vespa import needs_onnx
 
@@ -61,12 +61,13 @@ def export(
     form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
     files = targets(path, chosen.files, contents)
     beside = files[0].with_suffix(".examples.json")
-    examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, check)}
+    rows = sample_rows(ranker, form, options) if check is None else rows_of(check)
+    examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, *rows)}
     examples["set"] = engine_set(form, to, listed, options)
     examples["test"] = chosen.test.format(files[0].name, beside.name)
     parts = {target: content for target, content in zip(files, contents, strict=True) if content}
     parts[beside] = json.dumps(plain(examples), allow_nan=False)
-    found = try_export(ranker, parts, form, to, check, options)
+    found = try_export(ranker, parts, form, to, rows, options, check is not None)
     for target, content in parts.items():
         write_whole(target, content.encode() if isinstance(content, str) else content)
     return Exported(to, list(parts), notes, found, options)
@@ -189,8 +190,8 @@ def renamed(form: Form, features: Given) -> Form:
 def notes_of(form: Form) -> list[str]:
     """What the model expects of the rows it will score."""
     notes = ["Higher scores rank first; scores are comparable only within a query."]
-    takes = all(part.filled is not None or part.kind == "trees" for part in form.parts)
-    if all(part.outline.filled == "zero" and part.kind != "trees" for part in form.parts):
+    takes = all(part.filled is not None or isinstance(part.body, Trees) for part in form.parts)
+    if all(part.missing_is_zero for part in form.parts):
         notes.append("A missing feature counts as the number 0.")
     elif takes and any(part.filled is not None for part in form.parts):
         notes.append(
@@ -205,9 +206,8 @@ def notes_of(form: Form) -> list[str]:
     return notes
 
 
-def example_rows(ranker: Ranker, form: Form, data: RankingData | None) -> Facts:
-    """A few rows with the ranker's scores: from the data if there are some, else made up."""
-    X, _, qid = sample_rows(form) if data is None else rows_of(data)
+def example_rows(ranker: Ranker, form: Form, X: np.ndarray, ids: np.ndarray, qid: np.ndarray) -> Facts:
+    """The first of some rows, whole queries of them, with the ranker's scores."""
     whole = np.flatnonzero(qid <= qid[min(len(qid), EXAMPLE_ROWS) - 1])[: 5 * EXAMPLE_ROWS]
     X, qid = X[whole], qid[whole]
     scores, rows = scores_by(ranker, X, qid), [[None if v != v else v for v in row] for row in X.tolist()]
@@ -221,10 +221,12 @@ def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
         return np.asarray(ranker.predict(X, qid), np.float64)
 
 
-def sample_rows(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A few rows made up from the form, in the format of `rows_of`."""
+def sample_rows(ranker: Any, form: Form, options: Given) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A few rows made up from the form, in the format of `rows_of`; some values are missing, if the ranker handles that
+    and the export does."""
     qid = np.repeat(np.arange(EXAMPLE_QUERIES), EXAMPLE_ROWS // EXAMPLE_QUERIES)
-    return form.sample(EXAMPLE_ROWS), qid, qid
+    gaps = ranker.__sklearn_tags__().input_tags.allow_nan and options.get("missing") is not False
+    return form.sample(EXAMPLE_ROWS, gaps), qid, qid
 
 
 def rows_of(data: RankingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -237,18 +239,19 @@ def rows_of(data: RankingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def try_export(
-    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str, data: RankingData | None, options: Given
-) -> Facts | None:
-    """Score the data by the export in the first installed program, and return how that differs from the ranker.
+    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray], options: Given, asked: bool,
+) -> Facts | None:  # fmt: skip
+    """Score rows by the export in the first installed program, and return how that differs from the ranker.
 
-    Without data it is tried on a few rows if a program is installed, and None is returned. An ExportError names rows
-    whose scores differ from the ranker's by more than the precision of the format explains. Files are written only to a
-    temporary folder.
+    Unless it was asked for, this needs no installed program, and returns None. An ExportError names rows whose scores
+    differ from the ranker's by more than the precision of the format explains. Files are written only to a temporary
+    folder.
     """
     consumers_ = FORMATS[to].consumers
-    if data is None and not any(consumer.present() for consumer in consumers_):
+    if not asked and not any(consumer.present() for consumer in consumers_):
         return None
-    X, ids, qid = sample_rows(form) if data is None else rows_of(data)
+    X, ids, qid = rows
     with tempfile.TemporaryDirectory() as folder:
         drafts = [Path(folder) / target.name for target in parts]
         for draft, content in zip(drafts, parts.values(), strict=True):
@@ -260,7 +263,7 @@ def try_export(
     single = to in LUCENE or options.get("precision") == "float" or (to == "vespa" and needs_onnx(form))
     rounded = scores_by(ranker, X.astype(np.float32).astype(np.float64), qid) + shift if single else expected
     refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
-    if data is None:
+    if not asked:
         return None
     if found["negative_scores"] and to in LUCENE:
         warnings.warn(

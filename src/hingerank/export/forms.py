@@ -13,7 +13,7 @@ from scipy import sparse
 
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
-from hingerank.export.forest import MISSING_LEFT, SMALL, ZERO_IS_MISSING
+from hingerank.export.forest import LARGEST, MISSING_LEFT, SMALL, ZERO_IS_MISSING
 from hingerank.export.scalings import EXPORTED, scaled_values, scaling_kind, unscaled
 from hingerank.features.curves import Curves, SurfaceGrid
 from hingerank.features.fourier import FourierMap
@@ -225,6 +225,14 @@ class Form:
             return np.union1d(np.flatnonzero((sizes > 0) | (body.curves.slopes != 0)), body.columns)
         return np.unique(body.feature[body.feature >= 0]) if isinstance(body, Trees) else np.arange(self.width)
 
+    @property
+    def missing_is_zero(self) -> bool:
+        """Whether a missing value scores as the number 0 does."""
+        plain = self.folded()
+        if isinstance(plain.body, Trees):
+            return plain.scaling is None and not missing_matters(plain.body)
+        return self.outline.filled == "zero"
+
     def features_used(self) -> list[int]:
         """The features that the score depends on, by their values or by being missing."""
         return sorted({part.feature_of(column) for part in self.parts for column in part.used().tolist()})
@@ -242,18 +250,17 @@ class Form:
                 if not all(np.isfinite(v).all() for v in whole if not isinstance(v, str)):
                     raise ExportError(f"the model's {name} have numbers that are not finite: rescale the features")
 
-    def sample(self, count: int, seed: int = 0) -> np.ndarray:
-        """Rows like those the ranker was fitted on, as far as its form shows: for examples beside an export."""
+    def sample(self, count: int, gaps: bool) -> np.ndarray:
+        """Rows like those the ranker was fitted on, as far as its form shows, for examples beside an export; gaps:
+        whether some values are missing."""
         if isinstance(self.body, Sum):  # use the part that shows most about the rows
-            best = min(self.parts, key=lambda part: (part.scaling is not None, part.kind != "trees"))
-            rows = best.sample(count, seed)
-            filling = all(part.filled is not None or part.kind == "trees" for part in self.parts)
-            return rows if filling else np.nan_to_num(rows)
-        rng, body = np.random.default_rng(seed), self.body
+            return min(self.parts, key=lambda p: (p.scaling is not None, p.kind != "trees")).sample(count, gaps)
+        rng, body = np.random.default_rng(0), self.body
         rows = rng.random((count, self.width))
         if isinstance(body, Trees):
             for column in self.used():
-                near = body.number[body.feature == column]
+                near = body.number[(body.feature == column) & (np.abs(body.number) < LARGEST)]
+                near = near if len(near) else np.zeros(1)  # only missing values are told from others
                 spread = max(0.5 * np.ptp(near), float(np.abs(near).max()))
                 spread = spread if spread > SMALL * 2 else 1.0  # LightGBM puts thresholds that close to 0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
@@ -269,10 +276,16 @@ class Form:
         elif isinstance(self.scaling, QuantileScaler):
             rows = 1.2 * rows - 0.1
         rows = rows if self.scaling is None else unscaled(self.scaling, rows)
-        if self.filled is not None:
-            rows = np.ascontiguousarray(rows[:, : self.n_features])
+        rows = np.ascontiguousarray(rows[:, : self.n_features])
+        if gaps:
             rows[rng.random(rows.shape) < GAPS] = np.nan
         return rows
+
+
+def missing_matters(body: Trees) -> bool:
+    """Whether a missing value goes another way than a zero does, at any node."""
+    inner = (body.feature >= 0) & (body.missing & ZERO_IS_MISSING == 0)
+    return bool(((body.missing[inner] & MISSING_LEFT > 0) != (body.number[inner] >= 0)).any())
 
 
 def _ways_for_missing(body: Trees, filled: MissingValues) -> Trees:

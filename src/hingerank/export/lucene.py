@@ -17,7 +17,7 @@ import numpy as np
 from hingerank.arrays import Facts, Given
 from hingerank.data.scaling import ColumnScaler
 from hingerank.export.forest import MISSING_LEFT
-from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_single
+from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_single, missing_matters
 
 # these engines have features of their own and normalizers that scale them; they score in single precision, allow no
 # negative scores, and take a feature without a value for 0, except in trees
@@ -272,12 +272,6 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
     trees += [f"<split>\n<output> {text(start)} </output>\n</split>\n"] if start else []
     listed = "".join(f'<tree id="{k}" weight="1.0">\n{tree}</tree>\n' for k, tree in enumerate(trees, 1))
     return f"## LambdaMART\n\n<ensemble>\n{listed}</ensemble>\n"
-
-
-def missing_matters(body: Trees) -> bool:
-    """Whether a missing value goes another way than a zero does, at any node."""
-    inner = body.feature >= 0
-    return bool(((body.missing[inner] & MISSING_LEFT > 0) != (body.number[inner] >= 0)).any())
 
 
 def before_slack(limit: np.ndarray) -> np.ndarray:

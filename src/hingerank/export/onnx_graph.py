@@ -70,14 +70,15 @@ def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     inputs = [given("features", graph.type, ["rows", form.n_features])]
     if form.within_queries:
         inputs.append(given("query", onnx.TensorProto.INT64, ["rows"]))
-    within: dict[tuple[str, str], str] = {}  # (rows, scaling) -> scaled rows, shared by all parts
+    within: dict[tuple[str, str, bool], str] = {}  # (rows, scaling, gaps) -> scaled rows, shared by all parts
     scores = ""
     for part in form.parts:
         x = "features" if part.filled is None else _filled(graph, part.filled)
         if part.within_queries:
-            key = (part.scaled, x)
+            gaps = part.filled is None and isinstance(part.body, Trees)
+            key = (part.scaled, x, gaps)
             if key not in within:
-                within[key] = _scaled_queries(graph, x, part.width, part.scaled)
+                within[key] = _scaled_queries(graph, x, part.width, part.scaled, gaps)
             x = within[key]
         elif part.scaling is not None:
             x = _scaled_columns(graph, x, part.scaling)
@@ -134,8 +135,9 @@ def _scaled_columns(graph: Graph, x: str, scaling: Scaler) -> str:
     return graph.add("Where", graph.add("IsNaN", x), x, graph.add("ReduceMean", ramps, last, keepdims=0))
 
 
-def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
-    """Features scaled by the minimum and maximum, or the mean and standard deviation, of their own query."""
+def _scaled_queries(graph: Graph, x: str, d: int, how: str, gaps: bool) -> str:
+    """Features scaled by the minimum and maximum, or the mean and standard deviation, of their own query; gaps: whether
+    NaN may occur, which is skipped and kept."""
     queries, _, group, counts = graph.add("Unique", "query", outputs=4, sorted=1)
     shape = graph.add(
         "Concat", graph.add("Shape", queries), graph.constant([d], np.int64), axis=0
@@ -143,9 +145,13 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
     column = graph.constant([1], np.int64)
     index = graph.add("Expand", graph.add("Unsqueeze", group, column), graph.add("Shape", x))
 
+    zero, one = graph.constant(0.0), graph.constant(1.0)
+    absent = graph.add("IsNaN", x) if gaps else ""
+
     def gathered(values: str, reduction: str, start: float) -> str:
         """For each row, a reduction of `values` over its query."""
         begun = graph.add("Expand", graph.constant(start), shape)
+        values = graph.add("Where", absent, graph.constant(start), values) if gaps else values
         reduced = graph.add("ScatterElements", begun, index, values, axis=0, reduction=reduction)
         return graph.add("Gather", reduced, group, axis=0)
 
@@ -153,13 +159,18 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str) -> str:
     low, high = gathered(x, "min", most), gathered(x, "max", -most)
     moved, width = graph.add("Sub", x, low), graph.add("Sub", high, low)
     if how == "query-standard":
-        size = graph.add("Cast", graph.add("Unsqueeze", graph.add("Gather", counts, group), column), to=graph.type)
+        if gaps:
+            known = gathered(graph.add("Expand", one, graph.add("Shape", x)), "add", 0.0)
+            size = graph.add("Max", known, one)
+        else:
+            size = graph.add("Unsqueeze", graph.add("Gather", counts, group), column)
+            size = graph.add("Cast", size, to=graph.type)
         moved = graph.add("Sub", moved, graph.add("Div", gathered(moved, "add", 0.0), size))
         squares = gathered(graph.add("Mul", moved, moved), "add", 0.0)
         width = graph.add("Sqrt", graph.add("Div", squares, size))
-    zero, one = graph.constant(0.0), graph.constant(1.0)
     some = graph.add("Greater", width, zero)
-    return graph.add("Where", some, graph.add("Div", moved, graph.add("Where", some, width, one)), zero)
+    scaled = graph.add("Where", some, graph.add("Div", moved, graph.add("Where", some, width, one)), zero)
+    return graph.add("Where", absent, x, scaled) if gaps else scaled
 
 
 def _scores(graph: Graph, form: Form, x: str) -> str:

@@ -165,15 +165,17 @@ def among_quantiles(quantiles: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 
 def within_query(how: str, X: np.ndarray) -> np.ndarray:
-    """x' = (x − min) / (max − min), or (x − mean) / sd, over the rows of a query; 0 if all are equal."""
+    """x' = (x − min) / (max − min), or (x − mean) / sd, over the rows of a query; 0 if all are equal. NaN is skipped
+    and kept."""
     if not len(X):
         return X
-    moved = X - X.min(axis=0)  # exactly 0 if all are equal
+    moved = X - np.fmin.reduce(X, axis=0)  # exactly 0 if all are equal
     if how == "standard":
-        moved -= moved.mean(axis=0)
-        width = np.sqrt(np.square(moved).mean(axis=0))
+        known = np.maximum(len(X) - np.isnan(moved).sum(axis=0), 1)
+        moved -= np.nansum(moved, axis=0) / known
+        width = np.sqrt(np.nansum(np.square(moved), axis=0) / known)
     else:
-        width = moved.max(axis=0)
+        width = np.fmax.reduce(moved, axis=0)
     return moved / np.where(width > 0, width, 1.0)
 
 

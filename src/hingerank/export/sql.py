@@ -126,21 +126,23 @@ def _score(form: Form, columns: dict[int, str], known: str) -> tuple[dict[str, s
     if not isinstance(body, CosineSum | KernelSum):
         return {}, score_expression(WORDS, form, columns)
     x = list(columns.values())
+    products = [f"l.r{j + 1} * {x[j]}" for j in range(len(x))]
     if isinstance(body, CosineSum):
-        rows = np.column_stack((body.weights, body.phases, body.frequencies))
-        inner = total(["l.p", *(f"l.r{j + 1} * {x[j]}" for j in range(len(x)))])
-        value, heads = f"COS({inner})", "c, p"
+        rows, heads = np.column_stack((body.weights, body.phases, body.frequencies)), "c, p"
+        inner, value = total(["l.p", *products]), "COS(l.u)"
     else:
         rows, heads = np.column_stack((body.weights, body.rows)), "c"
         if body.kernel == "rbf":
             squares = total([f"({x[j]} - l.r{j + 1}) * ({x[j]} - l.r{j + 1})" for j in range(len(x))])
-            value = f"EXP({number(-body.gamma)} * {squares})"
+            inner = f"{number(body.gamma)} * {squares}"
+            value = "CASE WHEN l.u > 7e2 THEN 0e0 ELSE EXP(-l.u) END"  # PostgreSQL refuses an exp that is about 0
         else:
-            product = total([f"l.r{j + 1} * {x[j]}" for j in range(len(x))])
-            value = f"POWER({number(body.gamma)} * {product} + {number(body.coef0)}, {int(body.degree)})"
+            inner = f"{number(body.gamma)} * {total(products)} + {number(body.coef0)}"
+            value = f"POWER(l.u, {int(body.degree)})"
     lines = ",\n    ".join(f"({', '.join(number(v) for v in row)})" for row in rows.tolist())
     heads = f"({heads}, {', '.join(f'r{j + 1}' for j in range(len(x)))})"
-    return {f"{known}{heads}": f"VALUES\n    {lines}"}, f"(SELECT SUM(l.c * {value}) FROM {known} l)"
+    each = f"SELECT l.c, {inner} AS u FROM {known} l"
+    return {f"{known}{heads}": f"VALUES\n    {lines}"}, f"(SELECT SUM(l.c * {value}) FROM ({each}) l)"
 
 
 def quoted(name: object) -> str:
