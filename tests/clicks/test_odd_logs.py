@@ -48,6 +48,15 @@ def test_a_repeated_showing_is_clicked_if_either_is(model):
         np.testing.assert_allclose(hr.click_model(log, model).attraction_, expected)
 
 
+def test_an_interval_is_of_the_drawn_logs_that_compare_the_places():
+    """One drawn log in eight has the lists of one order only; its NaN was the bounds of all."""
+    shown = {"documents": list("abbaabba"), "places": [1, 2] * 4, "sessions": np.repeat(range(4), 2)}
+    found = hr.propensities(hr.ClickLog(queries=["q"] * 8, **shown, clicks=[1] * 8))
+    with pytest.warns(UserWarning, match="% of the logs drawn for intervals cannot tell the propensity of position 1:"):
+        low, high = found.interval()
+    np.testing.assert_allclose([low, high], 1.0)
+
+
 def test_logged_propensities_are_relative_to_the_first_place():
     columns = {"queries": ["q"] * 2, "documents": ["a", "b"], "clicks": [1, 0], "propensities": [0.5, 0.2]}
     found = hr.propensities(hr.ClickLog(**columns, places=[1, 3]), "given")

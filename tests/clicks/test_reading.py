@@ -137,6 +137,14 @@ def test_session_lines_and_feature_logs(tmp_path):
             hr.read_clicks(tmp_path / "sessions.txt", **idle)
 
 
+def test_session_lines_of_ids_with_colons(tmp_path):
+    text = "q\tshop:1,shop:2 : shop:2; q\tshop:2,shop:1 :"
+    found = counts(hr.read_clicks(lines(tmp_path / "sessions.txt", [], text)))
+    assert {(d, k): c for (_, d, k), (_, c) in found.items()} == {
+        ("shop:1", 1): 0, ("shop:2", 2): 1, ("shop:2", 1): 0, ("shop:1", 2): 0,
+    }  # fmt: skip
+
+
 def test_actions_weigh_and_the_largest_counts(tmp_path):
     queries, events = ubi()
     events += [event("purchase", "l0", "b", 2), event("purchase", "l2", "y", 2), event("hover", "l2", "y", 2)]

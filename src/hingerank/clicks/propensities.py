@@ -113,7 +113,7 @@ class Propensities:
 
         If the drawn logs have other values on average, by more than these differ among each other, a warning says that
         the method is biased on this log: with few showings of each document, EM's values are too large, and so are the
-        bounds.
+        bounds. Another one says if some of the drawn logs do not compare a place with the first.
 
         Parameters
         ----------
@@ -126,7 +126,15 @@ class Propensities:
         if not 0 < level < 1:
             raise DataError(f"level is {level!r}, expected a number between 0 and 1")
         drawn = self.resampled(rounds, seed)
-        drift, spread = np.ravel(drawn.mean(axis=0) - self.values), np.ravel(drawn.std(axis=0))
+        unknown = np.isnan(self.values) | np.isnan(drawn).all(axis=0)
+        drawn = np.where(unknown, 1.0, drawn)
+        lost = np.ravel(np.isnan(drawn).mean(axis=0))
+        if lost.any():
+            warn(
+                f"{100 * lost.max():.2g} % of the logs drawn for intervals cannot tell the propensity of position "
+                f"{np.argmax(lost) % len(self.places) + 1}: its interval is of the others, and too narrow"
+            )
+        drift, spread = np.ravel(np.nanmean(drawn, axis=0) - self.values), np.ravel(np.nanstd(drawn, axis=0))
         most = int(np.argmax(np.where(np.abs(drift) > spread, np.abs(drift), 0.0)))  # False for NaN
         if abs(drift[most]) > spread[most]:
             value, place = np.ravel(self.values)[most], most % len(self.places) + 1
@@ -136,8 +144,8 @@ class Propensities:
                 f"{place} they are {value:.3f}, and {value + drift[most]:.3f} on average in logs drawn from this one. "
                 f"Documents have too few showings: {remedy}"
             )
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return low, high
+        low, high = np.nanquantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
     def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
         """`values` of so many logs whose lists are drawn from this one, rounds first.

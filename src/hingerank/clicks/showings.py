@@ -159,7 +159,7 @@ def add_session_lines(showings: Showings, path: Path) -> None:
     batch = _WaitingLists(showings)
     for number, text in _entries(path):
         query, tab, rest = text.partition("\t")
-        shown, colon, clicked = rest.partition(":")
+        shown, colon, clicked = rest.partition(" :" if " :" in rest else ":")  # ids such as product:7 have a colon
         documents = [word.strip() for word in shown.split(",")]
         clicks = [word.strip() for word in clicked.split(",") if word.strip()]
         whole = tab and colon and query.strip() and all(documents)

@@ -71,12 +71,12 @@ def places_part(log: ClickLog, curves: Propensities | None) -> str:
     rows: list[list[object]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
     low = high = middle = None
     if curves is not None and curves.context_names is None:
-        middle = np.asarray(curves.values, np.float64)[: len(n)]
+        middle = np.append(curves.values, np.full(len(n), np.nan))[: len(n)]
         header.append("propensity")
         for row, value in zip(rows, middle):
             row.append(float(value))
         if curves.method != "given":
-            low, high = (np.asarray(bound)[: len(n)] for bound in curves.interval())
+            low, high = (np.append(bound, np.full(len(n), np.nan))[: len(n)] for bound in curves.interval())
             header.append("95 % interval")
             for row, a, b in zip(rows, low, high):
                 row.append(f"{a:.3f} to {b:.3f}")
