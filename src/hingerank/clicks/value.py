@@ -14,7 +14,7 @@ from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
-from hingerank.rankers.corrections import ClickedRows, PlaceBias, bias_of, clip_at, regressed_relevance
+from hingerank.rankers.corrections import ClickedRows, PlaceBias, bias_of, clip_at, doubly_robust
 from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -258,48 +258,40 @@ class WeightedClicks:
     """
 
     def __init__(self, data: ClickedRows, propensities: KnownBias, estimator: str, clip: float | None):
-        self.data, rows = data, data.data
-        if propensities is None and data.propensity is None:
-            raise ValueError(
-                f"estimator={estimator!r} needs propensities: give those of hingerank.propensities(log), or numbers, "
-                "that of place 1 first; the log itself has none"
-            )
-        alpha, beta = bias_of(data, propensities, estimator)
+        self.data, rows, row = data, data.data, data.row
+        alpha, beta = bias_of(data, propensities, f"estimator={estimator!r}")
         least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0
-        self.weight = 1.0 / np.maximum(alpha, least)  # of a click, by cell
         self.query, self.n_queries = rows.blocks.scatter(rows.blocks.numbers), rows.n_queries
         self.lists = np.asarray(data.lists, np.float64)
-        self.below = ClickSums(self.lists, np.zeros(len(data.row)))
-        self.trust = beta * data.showings  # clicks that say nothing of relevance
-        if estimator == "snips":
-            self.below = self._sums(self.weight)
+        self.weight = 1.0 / np.maximum(alpha, least)  # of a click, by cell
+        # lists times the relevance of a row: guess + the sum over its cells of each · (clicks - expected)
+        self.guess, self.each, self.expected = np.zeros(rows.n_rows), self.weight, beta * data.showings
         self.robust = estimator == "dr"
         if self.robust:
-            guess, row, n = regressed_relevance(data, alpha, beta), data.row, data.showings
-            shown, seen = np.bincount(row, n, rows.n_rows), np.bincount(row, n * alpha, rows.n_rows)
-            share = np.maximum(seen, least * shown)
-            self.mended = np.divide(1.0, share, out=np.zeros(rows.n_rows), where=share > 0)  # relevance by a click
-            self.guess = guess - self.mended * np.bincount(row, n * (beta + alpha * guess[row]), rows.n_rows)
+            guess, each, self.expected = doubly_robust(data, alpha, beta, least)
+            times = self.lists[self.query]
+            self.guess, self.each = times * guess, times[row] * each
+        self.below = ClickSums(self.lists, np.zeros(len(row)))
+        if estimator == "snips":
+            self.below = self._sums(np.ones(rows.n_rows), np.ones(len(row)))
 
-    def _sums(self, each: np.ndarray) -> ClickSums:
-        """Σ each · (clicks - clicks from trust)."""
-        return ClickSums(-np.bincount(self.query[self.data.row], each * self.trust, self.n_queries), each)
+    def _sums(self, by_row: np.ndarray, by_cell: np.ndarray) -> ClickSums:
+        """Σ worth · relevance, from the worth of rows and of their cells."""
+        each = by_cell * self.each
+        expected = np.bincount(self.query[self.data.row], each * self.expected, self.n_queries)
+        return ClickSums(np.bincount(self.query, by_row * self.guess, self.n_queries) - expected, each)
 
     def ranked(self, worth: np.ndarray) -> ClickSums:
         """The sums of a ranking; worth: of every row's place in it."""
-        row = self.data.row
-        if not self.robust:
-            return self._sums(self.weight * worth[row])
-        times = self.lists[self.query] * worth
-        return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
+        return self._sums(worth, worth[self.data.row])
 
     def shown(self, places: PlaceMeasure) -> ClickSums:
         """The sums of the lists as they were shown."""
-        row, worth = self.data.row, places.worth(self.data.place)
+        worth, lists = places.worth(self.data.place), self.lists[self.query]
         if not self.robust:
-            return self._sums(self.weight * worth)
-        times = np.bincount(row, self.data.showings * worth, len(self.query))
-        return ClickSums(np.bincount(self.query, times * self.guess, self.n_queries), (times * self.mended)[row])
+            return self._sums(np.zeros(len(lists)), worth)
+        total = np.bincount(self.data.row, self.data.showings * worth, len(lists))
+        return self.ranked(np.divide(total, lists, out=np.zeros(len(lists)), where=lists > 0))
 
     def effective_size(self, worth: np.ndarray) -> float:
         """(Σw)² / Σw² over clicks, w = worth of the row's place in the ranking · weight of the click."""

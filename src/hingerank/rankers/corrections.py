@@ -63,16 +63,14 @@ class PlaceBias(Protocol):
 Propensities: TypeAlias = PlaceBias | Mapping[int, float] | ArrayLike | None  # estimated, by place, or those in the log
 
 
-def bias_of(data: ClickedRows, propensities: Propensities, correction: str) -> tuple[np.ndarray, np.ndarray]:
+def bias_of(data: ClickedRows, propensities: Propensities, wanted_by: str) -> tuple[np.ndarray, np.ndarray]:
     """α and β of every cell: from an estimate, from values by place (the first place first), or as logged."""
     cells = len(data.row)
-    if correction == "naive":
-        return np.ones(cells), np.zeros(cells)
     if propensities is None:
         if data.propensity is None:
             raise ValueError(
-                f"correction={correction!r} needs propensities: give those of hingerank.propensities(log), or numbers, "
-                'that of place 1 first; the log itself has none (correction="naive" takes clicks as they are)'
+                f"{wanted_by} needs propensities: give those of hingerank.propensities(log), or numbers, that of "
+                "place 1 first; the log itself has none"
             )
         return np.asarray(data.propensity, np.float64), np.zeros(cells)
     if isinstance(propensities, PlaceBias):
@@ -160,8 +158,10 @@ def click_weights(
         raise ValueError(f'correction={correction!r} clips nothing: leave out clip, or use correction="clipped"')
     if not isinstance(data, ClickedRows):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
-    alpha, beta = bias_of(data, propensities, correction)
     row, n, c, rows = data.row, data.showings, data.clicks, data.data.n_rows
+    if correction == "naive":
+        return np.bincount(row, c, rows)
+    alpha, beta = bias_of(data, propensities, f"correction={correction!r}")
     if correction == "doubly-robust":
         lists = data.data.blocks.scatter(np.repeat(np.asarray(data.lists, np.float64), data.data.blocks.sizes))
         return np.asarray(lists * np.maximum(relevance(data, alpha, beta, clip_at(data, clip)), 0.0))
@@ -185,12 +185,19 @@ def refuse_parts(data: ClickedRows, where: str) -> None:
 
 def relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float) -> np.ndarray:
     """The doubly robust estimate of every row's relevance: a regression, corrected by its residuals on clicks."""
+    guess, each, expected = doubly_robust(data, alpha, beta, clip)
+    return np.asarray(guess + np.bincount(data.row, each * (data.clicks - expected), len(guess)))
+
+
+def doubly_robust(
+    data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The regressed relevance of every row, and by cell what a click adds to it and the clicks that it expects."""
     guess = regressed_relevance(data, alpha, beta)
     row, n, rows = data.row, data.showings, len(guess)
-    shown, seen = np.bincount(row, n, rows), np.bincount(row, n * alpha, rows)
-    missed = np.bincount(row, data.clicks - n * (beta + alpha * guess[row]), rows)
-    shares = np.maximum(seen, clip * shown)  # n_d max(ᾱ_d, τ)
-    return np.asarray(guess + np.divide(missed, shares, out=np.zeros(rows), where=shares > 0))
+    shares = np.maximum(np.bincount(row, n * alpha, rows), clip * np.bincount(row, n, rows))  # n_d max(ᾱ_d, τ)
+    each = np.divide(1.0, shares, out=np.zeros(rows), where=shares > 0)
+    return guess, each[row], n * (beta + alpha * guess[row])
 
 
 def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
