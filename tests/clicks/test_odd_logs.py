@@ -7,6 +7,7 @@ import hingerank as hr
 from hingerank.clicks.models import CLICK_MODELS
 from hingerank.clicks.propensities import METHODS
 from hingerank.clicks.value import ESTIMATORS, policy_value
+from hingerank.rankers.corrections import click_weights
 
 LEARNT = [method for method in METHODS if method != "given"]
 ROWS = hr.RankingData.from_arrays(np.eye(2), [0, 1], ["q", "q"], docid=["a", "b"])
@@ -105,6 +106,13 @@ def test_a_stray_place_far_down_fits_into_memory():
     for model, words in (("pbm", "lists of up to 1,000,000 places"), ("ubm", "1,000,000 places")):
         with pytest.raises(hr.DataError, match=words):
             hr.click_model(log, model)
+
+
+def test_showings_of_no_weight_need_no_propensity():
+    """Their propensity, NaN, times their clicks, 0, was the weight of the row."""
+    shown = {"queries": ["q"] * 5, "documents": list("ababa"), "clicks": [1, 0, 0, 1, 0]}
+    data = hr.ClickLog(**shown, places=[1, 2, 2, 1, 9], weights=[1, 1, 1, 1, 0]).join(ROWS)
+    assert click_weights(data, [1, 0.5]).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

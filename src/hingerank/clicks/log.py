@@ -1,6 +1,6 @@
 """ClickLog: what was shown where and clicked; its counts by cell; the join with the features of the documents."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix, PerRow
+from hingerank.arrays import PerRow
 from hingerank.clicks.counting import Cells, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.rankers.corrections import ClickedRows, refuse_parts
+from hingerank.rankers.corrections import ClickData, count_of
 from hingerank.rankers.sources import RowsInParts
 
 if TYPE_CHECKING:
@@ -99,12 +99,11 @@ class ClickLog:
         return len(self.query)
 
     def __repr__(self) -> str:
-        documents, queries, places = _distinct(self.document), _distinct(self.query), self.n_places
-        lists = "" if self.session is None else f" in {_count(_distinct(self.session), 'list')}"
-        return (
-            f"ClickLog({_count(self.n_showings, 'showing')}{lists} of {_count(documents, 'document')} for "
-            f"{_count(queries, 'query')} at {_count(places, 'place')}, {_count(float(self._clicked.sum()), 'click')})"
-        )
+        lists = "" if self.session is None else f" in {count_of(_distinct(self.session), 'list')}"
+        showings, clicks = count_of(self.n_showings, "showing"), count_of(float(self._clicked.sum()), "click")
+        documents, queries = count_of(_distinct(self.document), "document"), count_of(_distinct(self.query), "query")
+        places = count_of(self.n_places, "place")
+        return f"ClickLog({showings}{lists} of {documents} for {queries} at {places}, {clicks})"
 
     @property
     def _clicked(self) -> np.ndarray:
@@ -275,76 +274,6 @@ class ClickLog:
 _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
 
 
-class ClickData(ClickedRows):
-    """Rows to rank, and how often each was shown and clicked at each place.
-
-    Parameters
-    ----------
-    data : RankingData
-        A row per candidate; its grades play no part.
-    row : int array
-        The row of each cell.
-    place : int array
-        From 1.
-    showings, clicks : float arrays
-    propensity : float array or None
-        Where the log has propensities: that of the cell.
-    context : int array or None
-        Where the log has contexts: the cell's, into `context_names`.
-    lists : float array
-        How often a list was shown for each query, in the order of ``data.blocks.ids``.
-    dropped : mapping
-        What found no partner: text -> count.
-    notes : mapping
-        What the reader of the log noted, and `dropped`.
-    parts : rows in parts, or None
-        Where the features are, if not in this process; those of `data` are then 0.
-    """
-
-    @property
-    def X(self) -> Matrix:
-        return self.data.X
-
-    @property
-    def qid(self) -> np.ndarray:
-        return self.data.qid
-
-    @property
-    def docid(self) -> np.ndarray | None:
-        return self.data.docid
-
-    @property
-    def feature_names(self) -> Sequence[str] | None:
-        return self.data.feature_names
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def __repr__(self) -> str:
-        return (
-            f"ClickData({_count(self.data.n_queries, 'query')}, {_count(self.data.n_rows, 'row')}, "
-            f"{_count(len(self), 'cell')}, {_count(float(self.showings.sum()), 'showing')}, "
-            f"{_count(float(self.clicks.sum()), 'click')})"
-        )
-
-    def subset(self, queries: Iterable[Hashable]) -> "ClickData":
-        """The rows and cells of some queries (a list of their ids)."""
-        refuse_parts(self, "a part of the queries is taken")
-        part, blocks = self.data.subset(queries), self.data.blocks
-        numbers = places_of(part.blocks.ids.tolist(), blocks.ids.tolist())
-        wanted = np.zeros(len(blocks), bool)
-        wanted[numbers] = True
-        kept = blocks.scatter(np.repeat(wanted, blocks.sizes))
-        new_row = np.cumsum(kept) - 1
-        cells = kept[self.row]
-        chosen = [None if column is None else column[cells] for column in (self.propensity, self.context)]
-        lists = self.lists[numbers]
-        return ClickData(
-            part, new_row[self.row[cells]], self.place[cells], self.showings[cells], self.clicks[cells], chosen[0],
-            chosen[1], lists, self.context_names, self.dropped, self.notes,
-        )  # fmt: skip
-
-
 # Columns.
 
 
@@ -422,13 +351,3 @@ def _times(times: ArrayLike, n: int) -> np.ndarray:
 
 def _distinct(codes: np.ndarray) -> int:
     return int((np.bincount(codes) > 0).sum())
-
-
-def _count(number: float, noun: str) -> str:
-    """
-    >>> _count(1, "query"), _count(2, "query"), _count(3.5, "click")
-    ('1 query', '2 queries', '3.5 clicks')
-    """
-    text = f"{number:,.0f}" if number % 1 == 0 else f"{number:,g}"
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{text} {noun if number == 1 else plural}"

@@ -14,7 +14,7 @@ from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
-from hingerank.rankers.corrections import ClickedRows, PlaceBias, bias_of, clip_at, doubly_robust
+from hingerank.rankers.corrections import ClickData, PlaceBias, bias_of, clip_at, doubly_robust
 from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _between(interval: tuple[float, float]) -> str:
 
 
 def evaluate_clicks(
-    data: ClickedRows,
+    data: ClickData,
     ranker: Rankings,
     *,
     propensities: KnownBias = None,
@@ -192,7 +192,7 @@ def evaluate_clicks(
     >>> found.difference.interval[0] > 0  # the grades rank better than the first feature
     True
     """
-    if not isinstance(data, ClickedRows):
+    if not isinstance(data, ClickData):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
     check_estimate(estimator, confidence, resamples, clip, ("clipped", "dr"))
     rows = data.data
@@ -257,7 +257,7 @@ class WeightedClicks:
     data, propensities, estimator, clip : as of `evaluate_clicks`
     """
 
-    def __init__(self, data: ClickedRows, propensities: KnownBias, estimator: str, clip: float | None):
+    def __init__(self, data: ClickData, propensities: KnownBias, estimator: str, clip: float | None):
         self.data, rows, row = data, data.data, data.row
         alpha, beta = bias_of(data, propensities, f"estimator={estimator!r}")
         least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0

@@ -28,7 +28,7 @@ from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.rankers.additive import AdditiveRankSVM
 from hingerank.rankers.base import BaseRanker, TrainingRows
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
-from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
+from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, evaluation_sets, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
@@ -192,7 +192,7 @@ class Blend(BaseRanker):
         self._combine(fitted, found, began)
 
     def fit_clicks(
-        self, data: ClickedRows, *, propensities: Propensities = None, correction: str = "ips",
+        self, data: ClickData, *, propensities: Propensities = None, correction: str = "ips",
         clip: float | None = None, around: Centre = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks: every member does, and scales and weights come from clicks on out-of-fold queries.

@@ -5,8 +5,8 @@ place and β the rate of clicks from trust in it, every correction estimates r, 
 of lists.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Matrix
+from hingerank.data.blocks import places_of
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -27,8 +28,31 @@ RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from, relat
 
 
 @dataclass(frozen=True, eq=False)
-class ClickedRows:
-    """Rows, and cells of them; `hingerank.clicks.log.ClickData` says what each field is."""
+class ClickData:
+    """Rows to rank, and how often each was shown and clicked at each place.
+
+    Parameters
+    ----------
+    data : RankingData
+        A row per candidate; its grades play no part.
+    row : int array
+        The row of each cell.
+    place : int array
+        From 1.
+    showings, clicks : float arrays
+    propensity : float array or None
+        Where the log has propensities: that of the cell.
+    context : int array or None
+        Where the log has contexts: the cell's, into `context_names`.
+    lists : float array
+        How often a list was shown for each query, in the order of ``data.blocks.ids``.
+    dropped : mapping
+        What found no partner: text -> count.
+    notes : mapping
+        What the reader of the log noted, and `dropped`.
+    parts : rows in parts, or None
+        Where the features are, if not in this process; those of `data` are then 0.
+    """
 
     data: RankingData
     row: np.ndarray
@@ -42,6 +66,57 @@ class ClickedRows:
     dropped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     parts: RowsInParts | None = None
+
+    @property
+    def X(self) -> Matrix:
+        return self.data.X
+
+    @property
+    def qid(self) -> np.ndarray:
+        return self.data.qid
+
+    @property
+    def docid(self) -> np.ndarray | None:
+        return self.data.docid
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        return self.data.feature_names
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        counts = {
+            "query": self.data.n_queries, "row": self.data.n_rows, "cell": len(self),
+            "showing": float(self.showings.sum()), "click": float(self.clicks.sum()),
+        }  # fmt: skip
+        return f"ClickData({', '.join(count_of(number, noun) for noun, number in counts.items())})"
+
+    def subset(self, queries: Iterable[Hashable]) -> "ClickData":
+        """The rows and cells of some queries (a list of their ids)."""
+        refuse_parts(self, "a part of the queries is taken")
+        part, blocks = self.data.subset(queries), self.data.blocks
+        numbers = places_of(part.blocks.ids.tolist(), blocks.ids.tolist())
+        kept = blocks.scatter(np.isin(blocks.numbers, numbers))
+        cells = kept[self.row]
+        of_cells = {
+            name: None if column is None else column[cells]
+            for name in ("place", "showings", "clicks", "propensity", "context")
+            for column in [getattr(self, name)]
+        }
+        new_row = np.cumsum(kept) - 1
+        return replace(self, data=part, row=new_row[self.row[cells]], lists=self.lists[numbers], **of_cells)
+
+
+def count_of(number: float, noun: str) -> str:
+    """
+    >>> count_of(1, "query"), count_of(2, "query"), count_of(3.5, "click")
+    ('1 query', '2 queries', '3.5 clicks')
+    """
+    text = f"{number:,.0f}" if number % 1 == 0 else f"{number:,g}"
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{text} {noun if number == 1 else plural}"
 
 
 @runtime_checkable
@@ -63,7 +138,7 @@ class PlaceBias(Protocol):
 Propensities: TypeAlias = PlaceBias | Mapping[int, float] | ArrayLike | None  # estimated, by place, or those in the log
 
 
-def bias_of(data: ClickedRows, propensities: Propensities, wanted_by: str) -> tuple[np.ndarray, np.ndarray]:
+def bias_of(data: ClickData, propensities: Propensities, wanted_by: str) -> tuple[np.ndarray, np.ndarray]:
     """α and β of every cell: from an estimate, from values by place (the first place first), or as logged."""
     cells = len(data.row)
     if propensities is None:
@@ -77,7 +152,8 @@ def bias_of(data: ClickedRows, propensities: Propensities, wanted_by: str) -> tu
         alpha, beta = (_by_cell(data, propensities, values) for values in (propensities.alpha, propensities.beta))
     else:
         alpha, beta = _by_place(data.place, propensities), np.zeros(cells)
-    wrong = (data.showings > 0) & ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
+    unknown = ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
+    wrong = (data.showings > 0) & unknown
     if wrong.any():
         place = int(data.place[int(np.argmax(wrong))])
         reasons = propensities.reasons if isinstance(propensities, PlaceBias) else {}
@@ -86,10 +162,10 @@ def bias_of(data: ClickedRows, propensities: Propensities, wanted_by: str) -> tu
             f"place {place} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
             f"shown at such places: leave their showings out, as in log.take(log.place < {place}), or give propensities"
         )
-    return alpha, beta
+    return np.where(unknown, 1.0, alpha), np.where(unknown, 0.0, beta)  # of cells with showings of weight 0
 
 
-def _by_cell(data: ClickedRows, known: PlaceBias, values: ArrayLike) -> np.ndarray:
+def _by_cell(data: ClickData, known: PlaceBias, values: ArrayLike) -> np.ndarray:
     """Values by place, or by context and place, of every cell."""
     table = np.asarray(values, np.float64)
     table = np.concatenate([table, np.full((*table.shape[:-1], 1), np.nan)], axis=-1)
@@ -113,7 +189,7 @@ def _by_place(places: np.ndarray, values: Mapping[int, float] | ArrayLike) -> np
     return np.append(table, np.nan)[np.minimum(places - 1, len(table))]
 
 
-def clip_at(data: ClickedRows, clip: float | None) -> float:
+def clip_at(data: ClickData, clip: float | None) -> float:
     """τ, the least propensity that counts: as given, or min(10 / √lists, 1)."""
     if clip is None:
         return min(10.0 / np.sqrt(max(float(np.sum(data.lists)), 1.0)), 1.0)
@@ -123,7 +199,7 @@ def clip_at(data: ClickedRows, clip: float | None) -> float:
 
 
 def click_weights(
-    data: ClickedRows, propensities: Propensities = None, correction: str = "ips", clip: float | None = None
+    data: ClickData, propensities: Propensities = None, correction: str = "ips", clip: float | None = None
 ) -> np.ndarray:
     """The weight of every row as a winner, from the clicks on it.
 
@@ -156,7 +232,7 @@ def click_weights(
         raise ValueError(f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}{hint}")
     if clip is not None and correction not in ("clipped", "doubly-robust"):
         raise ValueError(f'correction={correction!r} clips nothing: leave out clip, or use correction="clipped"')
-    if not isinstance(data, ClickedRows):
+    if not isinstance(data, ClickData):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
     row, n, c, rows = data.row, data.showings, data.clicks, data.data.n_rows
     if correction == "naive":
@@ -174,7 +250,7 @@ def click_weights(
     return np.bincount(row, c / alpha, rows)
 
 
-def refuse_parts(data: ClickedRows, where: str) -> None:
+def refuse_parts(data: ClickData, where: str) -> None:
     """A ValueError for clicks on rows in parts, whose features are not in this process."""
     if data.parts is not None:
         raise ValueError(
@@ -183,14 +259,14 @@ def refuse_parts(data: ClickedRows, where: str) -> None:
         )
 
 
-def relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float) -> np.ndarray:
+def relevance(data: ClickData, alpha: np.ndarray, beta: np.ndarray, clip: float) -> np.ndarray:
     """The doubly robust estimate of every row's relevance: a regression, corrected by its residuals on clicks."""
     guess, each, expected = doubly_robust(data, alpha, beta, clip)
     return np.asarray(guess + np.bincount(data.row, each * (data.clicks - expected), len(guess)))
 
 
 def doubly_robust(
-    data: ClickedRows, alpha: np.ndarray, beta: np.ndarray, clip: float
+    data: ClickData, alpha: np.ndarray, beta: np.ndarray, clip: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The regressed relevance of every row, and by cell what a click adds to it and the clicks that it expects."""
     guess = regressed_relevance(data, alpha, beta)
@@ -200,7 +276,7 @@ def doubly_robust(
     return guess, each[row], n * (beta + alpha * guess[row])
 
 
-def regressed_relevance(data: ClickedRows, alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
+def regressed_relevance(data: ClickData, alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
     """R = x·b + b₀ that minimises Σ over cells n (c/n - β - α R)² / v, with a ridge, every query's from other queries.
 
     v = α r + β, r the mean relevance, is about the variance of a click: clicks are rare at low places and vary little

@@ -18,7 +18,7 @@ from hingerank.preferences import WeightedWinners
 from hingerank.problem.mapped import AroundProblem
 from hingerank.problem.problem import Problem
 from hingerank.rankers.base import LinearRanker
-from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights
+from hingerank.rankers.corrections import ClickData, Propensities, click_weights
 from hingerank.rankers.problem_ranker import ProblemRanker, RankingProblem
 
 Centre: TypeAlias = LinearRanker | ArrayLike | None  # the ranker, or its weights, that a fit stays near
@@ -78,7 +78,7 @@ class WinnersRanker(ProblemRanker):
 
     def fit_clicks(
         self,
-        data: ClickedRows,
+        data: ClickData,
         *,
         propensities: Propensities = None,
         correction: str = "ips",

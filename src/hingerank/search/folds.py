@@ -30,7 +30,7 @@ from hingerank.metrics.evaluator import check_measurable, finite_numbers, query_
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import OutOfFold
-from hingerank.rankers.corrections import ClickedRows, Propensities, click_weights, refuse_parts
+from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
 from hingerank.rankers.inputs import check_features, grades_and_ids
 from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
@@ -393,7 +393,7 @@ class ClickFolds(QueryFolds):
 
     def __init__(
         self,
-        data: ClickedRows,
+        data: ClickData,
         measure: str,
         validation: object = None,
         folds: int = 5,
@@ -405,7 +405,7 @@ class ClickFolds(QueryFolds):
         clip: float | None = None,
         around: Centre = None,
     ) -> None:
-        given = [part for part in (data, validation) if isinstance(part, ClickedRows)]
+        given = [part for part in (data, validation) if isinstance(part, ClickData)]
         if len(given) < (1 if validation is None else 2):
             raise ValueError("validation must be clicks joined with features (log.join(data)), like the data")
         for each in given:

@@ -16,7 +16,7 @@ from hingerank.data.files import canonical
 from hingerank.export.formats import format_name
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
-from hingerank.rankers.corrections import ClickedRows
+from hingerank.rankers.corrections import ClickData
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.rankers.winners import check_winners
@@ -356,7 +356,7 @@ def _kind(names: Sequence[str], rankers: Sequence[Ranker], data: object, clicks:
     """What the rankers learn from: RATINGS, CLICKS or ROWS; a ValueError if rankers, data and arguments disagree."""
     if not rankers:
         raise ValueError("there is no ranker to tune: name at least one")
-    clicked = isinstance(data, ClickedRows)
+    clicked = isinstance(data, ClickData)
     rated = [isinstance(ranker, RatingsRanker) for ranker in rankers]
     if clicks and not clicked:
         first = next(iter(clicks))
