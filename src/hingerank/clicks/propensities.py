@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -203,8 +203,7 @@ def place_name(place: int, context: object = None) -> str:
 
 def relative(alpha: np.ndarray) -> np.ndarray:
     first = alpha[..., :1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(first > 0, alpha / first, np.nan)
+    return np.asarray(alpha / np.where(first > 0, first, np.nan))
 
 
 Judged: TypeAlias = RankingData | Mapping[tuple[Hashable, Hashable], float]  # rows with grades, or grades by ids
@@ -283,7 +282,7 @@ def _given(log: ClickLog, values: Known) -> Propensities:
         weight = np.ones(len(log)) if log.weights is None else log.weights
         shown = np.bincount(log.place - 1, weight, log.n_places)
         total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
-        alpha = np.where(shown > 0, total / np.where(shown > 0, shown, 1.0), np.nan)
+        alpha = total / np.where(shown > 0, shown, np.nan)
         if not len(alpha) or np.isnan(alpha[0]):
             raise DataError("nothing was shown at place 1, and propensities are relative to it: use known ones")
     else:
@@ -310,6 +309,13 @@ def _read(path: Path) -> Propensities:
         raise DataError(f"{path} holds no propensities that can be read: {error}") from None
     names = None if contexts is None else np.array(contexts, object)
     return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
+
+
+def _keys(data: RankingData, what: str) -> list[tuple[str, str]]:
+    """The query and the document of each row, as text."""
+    if data.docid is None:
+        raise DataError(f"{what} has no document ids to find the log's documents by: read it with docid=")
+    return list(zip(as_text(data.qid), as_text(data.docid)))
 
 
 class _Counted:
@@ -377,9 +383,7 @@ class _Counted:
         """Features, and the row of each cell's document, −1 where it has none."""
         if data is None:
             raise DataError("regression-em takes the attraction of a document from its features: give data=")
-        if data.docid is None:
-            raise DataError("data has no document ids to find the log's documents by: read it with docid=")
-        row = places_of(list(self._names()), zip(as_text(data.qid), as_text(data.docid)))
+        row = self._found(_keys(data, "data"))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
@@ -411,10 +415,10 @@ class _Counted:
             )
         return known, reasons
 
-    def _names(self) -> Iterator[tuple[str, str]]:
-        """The query and the document of each cell, as text."""
+    def _found(self, keys: Sequence[tuple[str, str]]) -> np.ndarray:
+        """The position of each cell's query and document among the keys, −1 where they are not."""
         queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
-        return zip(queries[self.query], documents[self.document])
+        return places_of(list(zip(queries[self.query], documents[self.document])), keys)
 
     def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
@@ -426,31 +430,25 @@ class _Counted:
     def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
         if isinstance(judgments, RankingData):
-            if judgments.docid is None:
-                raise DataError("judgments have no document ids: read them with docid=")
-            keys = zip(as_text(judgments.qid).tolist(), as_text(judgments.docid).tolist())
-            grades = dict(zip(keys, judgments.y.tolist()))
+            keys, grades = _keys(judgments, "judgments"), judgments.y
         else:
-            grades = {(str(q), str(d)): float(grade) for (q, d), grade in dict(judgments).items()}
-        largest = max(grades.values(), default=0.0)
-        if largest <= 0 or min(grades.values()) < 0:
+            keys = [(str(query), str(document)) for query, document in judgments]
+            grades = np.array(list(judgments.values()), np.float64)
+        if not grades.any() or not (grades >= 0).all():
             raise DataError("judgments must be grades from 0 up, one of them above 0")
-        r = np.array([grades.get(names, np.nan) / largest for names in self._names()])
-        judged = ~np.isnan(r)
+        row = self._found(keys)
+        judged = row >= 0
         if not judged.any():
             raise DataError("no showing is of a judged document: are query and document ids the same in both?")
-        r, slot = r[judged], self.slot[judged]
+        r, slot = grades[row[judged]] / grades.max(), self.slot[judged]
 
         def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             n, c = n[judged], c[judged]
             columns = (n, n * r, n * r * r, c, c * r)
             s, sr, srr, sc, scr = (np.bincount(slot, column, self.n_slots) for column in columns)
             spread = s * srr - sr * sr
-            good = spread > 1e-9 * np.maximum(1.0, s * s)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                alpha = np.where(good, (s * scr - sr * sc) / spread, np.nan)
-                beta = np.where(good, (sc - alpha * sr) / s, np.nan)
-            return self._shaped(alpha), self._shaped(beta)
+            alpha = (s * scr - sr * sc) / np.where(spread > 1e-9 * np.maximum(1.0, s * s), spread, np.nan)
+            return self._shaped(alpha), self._shaped((sc - alpha * sr) / np.where(s > 0, s, np.nan))
 
         unknown = np.flatnonzero(np.isnan(fit(self.n, self.c)[0]))
         reasons = {self._name(k): "judged documents shown there do not differ in relevance" for k in unknown}

@@ -100,13 +100,12 @@ class ClickData:
         numbers = places_of(part.blocks.ids.tolist(), blocks.ids.tolist())
         kept = blocks.scatter(np.isin(blocks.numbers, numbers))
         cells = kept[self.row]
-        of_cells = {
-            name: None if column is None else column[cells]
-            for name in ("place", "showings", "clicks", "propensity", "context")
-            for column in [getattr(self, name)]
-        }
         new_row = np.cumsum(kept) - 1
-        return replace(self, data=part, row=new_row[self.row[cells]], lists=self.lists[numbers], **of_cells)
+        return replace(
+            self, data=part, row=new_row[self.row[cells]], place=self.place[cells], showings=self.showings[cells],
+            clicks=self.clicks[cells], propensity=None if self.propensity is None else self.propensity[cells],
+            context=None if self.context is None else self.context[cells], lists=self.lists[numbers],
+        )  # fmt: skip
 
 
 def count_of(number: float, noun: str) -> str:
