@@ -215,6 +215,20 @@ def test_ties_are_broken_by_the_document_ids_of_a_part(data, tmp_path):
     assert hr.distributed.evaluate(ranker, parts, measure) == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_scale_of_err_is_that_of_all_parts(data, tmp_path):
+    """Only one row has the highest grade, so only one part."""
+    data = replace(data, y=np.where(np.arange(data.n_rows) == 0, 4.0, np.minimum(data.y, 2)))
+    hr.write(data, tmp_path / "whole.txt")
+    rows, parts = hr.read(tmp_path / "whole.txt"), hr.distributed.read(tmp_path / "whole.txt", parts=3)
+    ranker = hr.RankSVM(C=0.01).fit(rows)
+    expected = hr.evaluate(rows, ranker.predict(rows), measures=["err@10", "ndcg@10"])
+    assert hr.distributed.evaluate(ranker, parts, ["err@10", "ndcg@10"]) == pytest.approx(expected, abs=1e-12)
+    choices = {"params": {"C": [0.01, 1.0]}, "measure": "err@10", "folds": 2}
+    trials = hr.tune("rank-svm", parts, **choices).tuning_.trials
+    fixed = hr.tune("rank-svm", parts, **choices | {"measure": "err@10:max_grade=4"}).tuning_.trials
+    assert [trial.mean for trial in trials] == [trial.mean for trial in fixed]
+
+
 def test_folds_of_parts_share_no_query(folder):
     spread = hr.distributed.read(folder, parts=3)
     held, rest = spread.fold(1, 4, True), spread.fold(1, 4, False)

@@ -11,7 +11,7 @@ from hingerank.lab.comparison import compare
 from hingerank.lab.folds import Fold, SelectedRows, query_folds
 from hingerank.lab.methods import Method
 from hingerank.lab.results import load_results
-from hingerank.metrics import evaluate
+from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.linear import RankSVM
 from hingerank.search.proposals import Integers, LogUniform, OptunaSearch, RandomSearch
 
@@ -46,6 +46,27 @@ def test_choice_on_validation_and_one_look_at_test(data, rankers):
         for measure in MEASURES:
             assert record["values"][measure] == pytest.approx(list(expected[measure]), abs=1e-12)
         assert record["queries"] == list(dict.fromkeys(test.qid.tolist()))
+
+
+def test_the_scale_of_err_is_that_of_all_folds(data, rankers):
+    """Only one row has the highest grade: folds without it are measured on the same scale."""
+    data = replace(data, y=np.where(np.arange(data.n_rows) == 5, 4.0, data.y))
+    method = Method("column", rankers.Column, {"column": [0, 3]})
+    results = compare([method], query_folds(data, 3), "err@10", ["ERR", "err:trec"], workers=1)
+    expected = evaluate(data, data.X[:, 0], measures=["err@10", "ERR", "err:trec"])
+    assert {name: results.query_mean("column", name) for name in expected} == pytest.approx(expected, abs=1e-12)
+    for record in results.validations("column"):
+        part = next(fold for fold in query_folds(data, 3) if fold.name == record["fold"]).part("validation")
+        scores = part.X[:, record["setting"]["column"]]
+        assert record["value"] == pytest.approx(
+            evaluate(part, scores, measures="err@10:max_grade=4")["err@10:max_grade=4"]
+        )
+
+
+def test_a_parsed_measure_chooses_as_its_name_does(data, rankers):
+    column, folds = Method("column", rankers.Column), query_folds(data, 3)
+    names = [compare([column], folds, m, workers=1).measures for m in ("ndcg@5:letor4", parse_measure("ndcg@5:letor4"))]
+    assert names[0] == names[1]
 
 
 def test_order_of_looks(data, rankers):

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,16 @@ def test_ties_are_broken_by_document_ids_where_the_measure_does(data):
     scores = hr.RankSVM(C=1.0, tol=1e-2).fit(train).predict(held)
     assert trial.mean == pytest.approx(hr.evaluate(held, scores, measures=measure)[measure], abs=1e-12)
     assert trial.mean != pytest.approx(hr.evaluate(held.y, scores, held.qid, measure)[measure], abs=1e-3)
+
+
+def test_the_scale_of_err_is_that_of_all_folds(data):
+    rows = replace(data, y=np.where(np.arange(data.n_rows) == 0, 5.0, np.minimum(data.y, 2)))
+    tried = {"C": [0.01, 1.0], "scale": ["standard"]}
+    values = [
+        [trial.mean for trial in hr.tune("rank-svm", rows, params=tried, measure=name).tuning_.trials]
+        for name in ("err@10", "err@10:max_grade=5")
+    ]
+    assert values[0] == values[1]
 
 
 def test_a_grade_that_the_measure_refuses_is_named_by_its_row_before_any_fit(data, monkeypatch):

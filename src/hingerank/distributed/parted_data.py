@@ -49,9 +49,11 @@ from hingerank.distributed.questions import (
     rows_of,
     scores_of,
     see_part,
+    top_grade,
 )
 from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.losses import Loss, WindowLoss
+from hingerank.metrics.measure import Measure, parse_measure
 from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, Pass, Point, add_up
@@ -178,9 +180,17 @@ class PartedData(RowsInParts):
     def predict(self, ranker: Ranker) -> np.ndarray:
         return np.concatenate(self.ask(scores_of, lightened(ranker)))
 
-    def evaluate(self, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
-        found = self.ask(measures_of, [lightened(ranker) for ranker in rankers], measures)
-        return [{m: np.concatenate([part[k][m] for part in found]) for m in measures} for k in range(len(rankers))]
+    def on_scale(self, measure: str | Measure) -> Measure:
+        wanted = parse_measure(measure)
+        return wanted if wanted.on_scale(0.0) == wanted else wanted.on_scale(max(self.ask(top_grade)))
+
+    def evaluate(self, rankers: list[Ranker], measures: Sequence[str | Measure]) -> list[dict[str, np.ndarray]]:
+        wanted = [self.on_scale(measure) for measure in measures]
+        found = self.ask(measures_of, [lightened(ranker) for ranker in rankers], wanted)
+        return [
+            {str(m): np.concatenate([part[k][str(scaled)] for part in found]) for m, scaled in zip(measures, wanted)}
+            for k in range(len(rankers))
+        ]
 
     def joined(self, other: "PartedData") -> "PartedData":
         parts, facts = [*self.parts, *other.parts], [*self.facts, *other.facts]

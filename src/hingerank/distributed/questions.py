@@ -16,6 +16,7 @@ from hingerank.data.rows_view import RowsView, figures_of, is_mapped
 from hingerank.data.scaling import Scaler
 from hingerank.distributed.parts import LoadedPart, RowWeights
 from hingerank.losses import Loss
+from hingerank.metrics.measure import Measure
 from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design, Pass, Point
@@ -70,7 +71,12 @@ def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
     return np.asarray(ranker.predict(part.data), np.float64)
 
 
-def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
+def top_grade(part: LoadedPart) -> float:
+    """The largest grade in a part."""
+    return float(part.data.y.max())
+
+
+def measures_of(part: LoadedPart, rankers: list[Ranker], measures: list[Measure]) -> list[dict[str, np.ndarray]]:
     """The measures of every query in a part, for each of the rankers."""
     from hingerank.metrics import evaluate  # a fit needs no measures
 

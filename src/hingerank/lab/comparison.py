@@ -22,7 +22,7 @@ from hingerank.arrays import Given
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes
+from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, top_grade
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
 from hingerank.lab.results import Results, save_rows, size_of
@@ -137,7 +137,7 @@ def compare(
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = ComparisonPlan(folds, measure, wanted, seed, place, seeds, sizes)
+        plan = ComparisonPlan(folds, measure, wanted, seed, place, seeds, sizes, top_grade(folds))
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)

@@ -149,6 +149,12 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     return named
 
 
+def top_grade(folds: Sequence[Fold]) -> float:
+    """The largest grade in the folds' data, whichever part it is in."""
+    sets = {id(data): data for fold in folds for part in PARTS for data in [fold.selected(part).data]}
+    return max(float(data.y.max()) for data in sets.values())
+
+
 class BlendRows:
     """A blend of rankers whose settings are tuned on folds of the training rows: `tune` with ``blend=True``.
 

@@ -42,6 +42,7 @@ class ComparisonPlan:
     folder: Path | None  # where scores go; None for nowhere
     seeds: int = 1  # fits of a chosen setting if a ranker is random
     sizes: Sequence[float] = (1.0,)  # fractions of the training queries
+    top_grade: float = 0.0  # of all parts of all folds: the end of ERR's scale
     _fold: int = -1
     _parts: dict[str, RankingData] = field(default_factory=dict)
 
@@ -100,7 +101,7 @@ class Task:
     def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> Record:
         """The mean of the choosing measure over the validation queries."""
         data = plan.part(self.fold, "validation")
-        ((name, values),) = query_values(data, score_rows(ranker, data), [plan.measure]).items()
+        ((name, values),) = query_values(data, score_rows(ranker, data), [plan.measure], plan.top_grade).items()
         value = mean_over_queries(values)
         if not np.isfinite(value):
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
@@ -112,7 +113,8 @@ class Task:
         start = time.perf_counter()
         scores = score_rows(ranker, data)
         seconds = time.perf_counter() - start
-        values = {name: found.tolist() for name, found in query_values(data, scores, plan.measures).items()}
+        found = query_values(data, scores, plan.measures, plan.top_grade)
+        values = {name: of_queries.tolist() for name, of_queries in found.items()}
         queries = [plain_id(query) for query in data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
 
@@ -176,15 +178,19 @@ def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
     return scores
 
 
-def query_values(data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
+def query_values(
+    data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike], top_grade: float
+) -> dict[str, np.ndarray]:
     """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
     if isinstance(data, ListRows):
         return data.values(scores, measures)
     diverse = [str(measure) for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
     found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
-    graded = [measure for measure in measures if measure not in diverse]
+    graded = {measure_name(measure): measure for measure in measures if measure not in diverse}
     if graded:
-        found |= evaluate(data.y, scores, data.qid, graded, per_query=True, docid=data.docid)
+        scaled = [given if callable(given) else parse_measure(given).on_scale(top_grade) for given in graded.values()]
+        values = evaluate(data.y, scores, data.qid, scaled, per_query=True, docid=data.docid)
+        found |= {name: values[measure_name(measure)] for name, measure in zip(graded, scaled)}
     return {measure_name(measure): np.asarray(found[measure_name(measure)], float) for measure in measures}
 
 
@@ -193,7 +199,8 @@ def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[M
     found: dict[str, MeasureLike] = {}
     for measure in measures:
         name = measure_name(measure)
-        if found.setdefault(name, measure) is not measure and found[name] != measure:
+        other = found.setdefault(name, measure)
+        if other != measure and (callable(measure) or callable(other)):
             raise ValueError(f"two measures are called {name!r}: rename one")
         if isinstance(data, ListRows):
             check_list_measure(measure)
@@ -215,7 +222,7 @@ def usual_measures(measure: MeasureLike | None, data: RankingData) -> tuple[Meas
     if isinstance(data, TopicRows):
         return MEASURE if measure is None else measure, list(MEASURES)
     measure = "ndcg@10" if measure is None else measure
-    return measure, default_measures(measure if isinstance(measure, str) else "ndcg@10")
+    return measure, default_measures("ndcg@10" if callable(measure) else str(measure))
 
 
 def default_measures(measure: str) -> list[str]:

@@ -199,6 +199,18 @@ class Measure:
         """The same measure under this preset, unless its name already has one."""
         return self if self.preset or preset is None else replace(self, preset=preset_name(preset))
 
+    def on_scale(self, top: float) -> "Measure":
+        """The same measure, with the top of the scale of grades if it needs one and its name and preset have none.
+
+        Whoever measures parts of data one by one fixes it by all grades, as `evaluate` does by those of a call.
+
+        >>> str(parse_measure("err@10").on_scale(2.0)), str(parse_measure("err@10:trec").on_scale(2.0))
+        ('err@10:max_grade=2', 'err@10:trec')
+        """
+        if "max_grade" not in MEASURES[self.kind].options or self.conventions.max_grade is not None:
+            return self
+        return replace(self, options=(*self.options, ("max_grade", max(float(top), 0.0))))
+
     def __str__(self) -> str:
         cutoff = "" if self.k is None else f"@{self.k}"
         settings = [self.preset] if self.preset else []

@@ -14,6 +14,7 @@ from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import Figures
+from hingerank.metrics.measure import Measure
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.problem import Design
@@ -115,7 +116,11 @@ class RowsInParts(ABC):
         """A fitted ranker's scores of all rows, part after part."""
 
     @abstractmethod
-    def evaluate(self, rankers: list[Ranker], measures: list[str]) -> list[dict[str, np.ndarray]]:
+    def on_scale(self, measure: str | Measure) -> Measure:
+        """The measure on the scale of all grades here (see ``Measure.on_scale``)."""
+
+    @abstractmethod
+    def evaluate(self, rankers: list[Ranker], measures: Sequence[str | Measure]) -> list[dict[str, np.ndarray]]:
         """Every query's measures, queries part after part, for each of some fitted rankers."""
 
     @abstractmethod

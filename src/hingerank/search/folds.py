@@ -202,7 +202,11 @@ class QueryFolds:
         self._wanted = {} if self.places is not None else {measure: parse_measure(measure)}
         judged = data if validation is None else validation
         if isinstance(judged, RankingData):
-            check_measurable(self._wanted, finite_numbers(judged.y, "y"), lambda row: f"at row {row}")
+            y = finite_numbers(judged.y, "y")
+            check_measurable(self._wanted, y, lambda row: f"at row {row}")
+            self._wanted = {name: wanted.on_scale(y.max()) for name, wanted in self._wanted.items()}
+        elif self._wanted:
+            self._wanted = {measure: judged.on_scale(measure)}
         self.parts, self.everything = _cut(data, validation, folds, seed)
 
     def __len__(self) -> int:
@@ -289,7 +293,8 @@ class QueryFolds:
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """Every held-out query's value for each ranker, and the scores if the rows are in this process."""
         if isinstance(there, RowsInParts):
-            return [(values[self.measure], None) for values in there.evaluate(fitted, [self.measure])]
+            (wanted,) = self._wanted.values()
+            return [(values[str(wanted)], None) for values in there.evaluate(fitted, [wanted])]
         y, judged = np.ascontiguousarray(there.y, np.float64), []
         for scores in path_scores(fitted, there.X, there.qid):
             numbers = finite_numbers(scores, "scores", there.n_rows)
