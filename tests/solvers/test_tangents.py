@@ -137,3 +137,15 @@ def test_only_rows_in_memory_have_larger_samples(tmp_path):
     )
     assert len(here.samples(larger=True)) == 1 and mapped.samples(larger=True) == []
     assert len(here.samples()) == len(mapped.samples()) > 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_samples_without_features_are_left_out(loss):
+    """Every 4th query has none: a sample's gradient at 0 is 0, which is no unit for other gradients."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(40_000, 3)), np.repeat(np.arange(8000), 5)
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float)
+    X[qid % 4 == 0] = 0.0
+    certificate = hr.RankSVM(C=1e-3, loss=loss).fit(X, y, qid).certificate_
+    assert certificate.converged, certificate
+    assert loss == "hinge" or certificate.gradient > 0

@@ -23,7 +23,7 @@ from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point, Problem, RowsDesign
-from hingerank.solvers.newton import TangentGap, newton_from, solve_samples
+from hingerank.solvers.newton import TangentGap, newton_from, samples_of, solve_samples
 from hingerank.solvers.run import GAP, ROUNDING, Entry, Limits, Run, Solution, apart
 
 FIRST_WIDTH, NARROWEST = 1.0, 1e-10
@@ -36,11 +36,11 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", **limits)
     width, smooth = FIRST_WIDTH, RoundedHinge(problem, FIRST_WIDTH, run)
-    samples = smooth.samples()
+    samples, scale = samples_of(smooth)
     zero, inverse = np.zeros(problem.dimension), None
     start = None if w is None or not np.any(w) else w
     if start is None and samples:
-        scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), problem.origin()
+        run.origin = problem.origin()
         start, inverse = solve_samples(smooth, samples, scale, run)
         point = smooth.at(start)
     else:
@@ -58,7 +58,7 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
             run.status = "stalled"
             break
         smooth.narrow(width)
-        samples, point = smooth.samples(), smooth.at(point.w)
+        samples, point = smooth.samples() if samples else [], smooth.at(point.w)
     extra = {"lower_bound": smooth.dual, "latest": point.w, "width": width, "best_dual": smooth.best_dual}
     w, value = smooth.answer
     return run.solution(GAP, w, value, len(run.trace), **extra)

@@ -88,9 +88,9 @@ def newton(objective: Objective, w: Vector = None, **limits: Unpack[Limits]) -> 
     w: start, default 0. If f is not convex, the certificate measures stationarity (see Objective.gap).
     """
     run = Run("gap", **limits)
-    samples, zero, inverse = objective.samples(), np.zeros(objective.dimension), None
-    if samples:  # the whole objective is first evaluated at their solution; the gradient at 0 only sets the unit
-        scale, run.origin = float(np.linalg.norm(samples[-1].at(zero).gradient)), objective.origin()
+    (samples, scale), zero, inverse = samples_of(objective), np.zeros(objective.dimension), None
+    if samples:  # the whole objective is first evaluated at their solution
+        run.origin = objective.origin()
         if w is None or not np.any(w):
             w, inverse = solve_samples(objective, samples, scale, run)
         point = objective.at(w)
@@ -104,6 +104,14 @@ def newton(objective: Objective, w: Vector = None, **limits: Unpack[Limits]) -> 
     tangents = RelativeGap(run) if model is not None and objective.convex else None
     point, _ = newton_from(objective, point, scale, run, model, inverse, tangents)
     return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
+
+
+def samples_of(objective: Objective) -> tuple[Sequence[Objective], float]:
+    """The samples, and the norm of the gradient at 0 of the last one, a unit; none where that is 0, since such samples
+    say nothing: every 4th query may have no features."""
+    samples = objective.samples()
+    scale = float(np.linalg.norm(samples[-1].at(np.zeros(objective.dimension)).gradient)) if samples else 0.0
+    return (samples if scale > 0 else []), scale
 
 
 def solve_samples(
