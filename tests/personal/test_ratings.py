@@ -18,7 +18,7 @@ from hingerank.personal.item_features import (
     join_features,
     word_features,
 )
-from hingerank.personal.rating_sets import open_ratings, plain_titles, read_movielens
+from hingerank.personal.rating_sets import open_ratings, plain_titles, read_items, read_movielens
 from hingerank.personal.ratings import (
     ratings_from,
     read_ratings,
@@ -284,3 +284,39 @@ def test_ids_of_digits_stay_apart(tmp_path, ids, expected):
     assert read_ratings(path).users.tolist() == expected
     ratings, _ = open_ratings(path, items)
     assert ratings.item_ids.tolist() == expected and ratings.items.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("text", ["user,item,rating\n1,5,3\n,6,4\n", "user;item;rating\nann;a;3\n ;b;4\n"])
+def test_a_rating_without_a_user_is_refused(tmp_path, text):
+    (tmp_path / "r.csv").write_text(text)
+    with pytest.raises(DataError, match="line 3, column 1: found '', expected an id"):
+        read_ratings(tmp_path / "r.csv")
+
+
+def test_ids_with_decimals_stay_different(tmp_path):
+    (tmp_path / "r.csv").write_text("user,item,rating\n1,1.1,3.50\n1,1.10,4\n2,2,1\n")
+    rated = read_ratings(tmp_path / "r.csv")
+    assert rated.item_ids.tolist() == ["1.1", "1.10", "2"] and rated.ratings.tolist() == [3.5, 4, 1]
+    (tmp_path / "r.csv").write_text("user,item,rating\n1,1.5,3\n1,2.5,4\n")
+    assert read_ratings(tmp_path / "r.csv").item_ids.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("name, text, problem", [
+    ("i.csv", "item,year\n,1990\n2,1991\n", "column 'item' has empty cells: give every item an id"),
+    ("i.txt", "|1990|car\n2|1991|car\n", "column 'column 1' has 1 empty cells: fill them"),
+    ("i.txt", "|1990|car\nb|1991|car\n", "column 'column 1' has empty cells: give every item an id"),
+    ("i.txt", "1|1990|car\n2||car\n3|1990|car\n", "column 'column 2' has 1 empty cells: fill them"),
+    ("i.txt", "1|1990|car\n2|NA|car\n3|1990|car\n", "column 'column 2' has 1 empty cells: fill them"),
+    ("i.csv", "item,name\n1,car\n2,bus\n", "i.csv: column 'name' has no word that two items share: leave it out"),
+])  # fmt: skip
+def test_tables_of_items_with_gaps_are_refused(tmp_path, name, text, problem):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=problem):
+        read_items(tmp_path / name)
+
+
+def test_categories_of_items_are_words(tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"item": [3, 5], "kind": pd.Categorical(["car", "car"])})
+    table.to_parquet(tmp_path / "i.parquet")
+    assert read_items(tmp_path / "i.parquet")[1][1] == ["kind: car"]

@@ -88,3 +88,14 @@ def test_dates_of_iso_8601(tmp_path):
             hr.read_ratings(tmp_path / "wrong.csv", time="when")
     with pytest.raises(DataError, match=r"times\[1\] is 'soon', expected a date"):
         hr.ratings_from([1, 1], [1, 2], [3, 4], times=["2024-01-01", "soon"])
+
+
+def test_ages_count_from_any_moment():
+    np.testing.assert_allclose(hr.age_weights([0, 10], 10, now=12.5), 0.5 ** np.array([1.25, 0.25]))
+    times = np.array([0, 10], np.uint32)
+    np.testing.assert_allclose(hr.age_weights(times, 10, now=5), 0.5 ** np.array([0.5, 0.0]))
+    dates = np.array(["2024-01-01", "2024-01-11"], "M8[D]")
+    np.testing.assert_allclose(hr.age_weights(dates, 10, now="2024-01-21T12:00:00Z"), 0.5 ** np.array([2.05, 1.05]))
+    assert hr.age_weights([], 10).tolist() == []
+    with pytest.raises(DataError, match="times are numbers: give the same kind"):
+        hr.age_weights([0, 10], 10, now="2024-01-21")

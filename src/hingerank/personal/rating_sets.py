@@ -161,6 +161,8 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
     else:
         table, key = _text_table(Path(path), delimiter)
     ids = table.column(key).to_numpy(zero_copy_only=False)
+    if table.column(key).null_count or "" in ids.tolist():
+        raise DataError(f"{path}: column {key!r} has empty cells: give every item an id")
     if len(set(ids.tolist())) < len(ids):
         raise DataError(f"{path}: column {key!r} has an item twice: keep one row for each item")
     parts: list[Any] = []
@@ -168,10 +170,15 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
         column = table.column(name)
         if name == key:
             continue
+        if kinds.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
         if column.null_count:
             raise DataError(f"{path}: column {name!r} has {column.null_count} empty cells: fill them")
         if kinds.is_string(column.type) or kinds.is_large_string(column.type):
-            X, words = word_features(column.to_pylist())
+            try:
+                X, words = word_features(column.to_pylist())
+            except DataError:
+                raise DataError(f"{path}: column {name!r} has no word that two items share: leave it out") from None
             parts.append((X, [f"{name}: {word}" for word in words]))
         elif kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_boolean(column.type):
             parts.append((column.to_numpy(zero_copy_only=False).astype(float)[:, None], [name]))
@@ -192,4 +199,8 @@ def _text_table(path: Path, delimiter: str | None) -> tuple[Any, str]:
     names = [f"column {place + 1}" for place in range(len(first))]
     if not any(map(is_number, first)):
         names = [name.strip() for name in first]
+    for name, column in zip(names, columns):
+        filled = [text for text in column.tolist() if text not in ("", "NA")] if column.dtype.kind == "U" else []
+        if len(filled) < len(column) and filled and all(map(is_number, filled)):
+            raise DataError(f"{path}: column {name!r} has {len(column) - len(filled)} empty cells: fill them")
     return pa.table(dict(zip(names, columns))), "item" if "item" in names else names[0]

@@ -65,6 +65,7 @@ class Ratings:
     def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> "Ratings":
         """Return the same ratings with item features, a row for each item; X may be a tuple (features, names)."""
         X, names = X if isinstance(X, tuple) and feature_names is None else (X, feature_names)
+        X = np.asarray(X) if isinstance(X, list) else X
         if X.shape[0] != self.n_items:
             raise DataError(
                 f"the features have {X.shape[0]} rows, but there are {self.n_items} items: give one for each"
@@ -170,11 +171,11 @@ def columns_of(
     source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = (),
     moments: Sequence[int] = (),
 ) -> list[np.ndarray]:  # fmt: skip
-    """Return columns of a frame or file by name or number; text is read by `read_columns`."""
+    """Return columns of a frame or file by name or number, users and items first; text is read by `read_columns`."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
-            return read_columns(path, columns, delimiter, numbers, moments)
+            return read_columns(path, columns, delimiter, numbers, moments, ids=(0, 1))
         from hingerank.data.tables import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)
@@ -299,10 +300,13 @@ def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
     """
     when = check_times(times, len(times))
     positive("half_life", half_life)
-    age = (when.max() if now is None else np.asarray(now, when.dtype)) - when
-    if when.dtype.kind == "M":
-        age = age / np.timedelta64(1, "D")
-    return 0.5 ** np.maximum(np.asarray(age, np.float64) / half_life, 0.0)
+    if not len(when):
+        return np.empty(0)
+    latest, dates = when.max() if now is None else check_times([now], 1)[0], when.dtype.kind == "M"
+    if (latest.dtype.kind == "M") != dates:
+        raise DataError(f"now is {now!r}, but times are {'dates' if dates else 'numbers'}: give the same kind")
+    age = (latest - when) / np.timedelta64(1, "D") if dates else float(latest) - when.astype(np.float64)
+    return 0.5 ** np.maximum(age / half_life, 0.0)
 
 
 def ticks_per_second(times: np.ndarray) -> float:

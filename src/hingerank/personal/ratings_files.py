@@ -34,11 +34,12 @@ def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
 
 def read_columns(
     path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = (),
-    moments: Sequence[int] = (),
+    moments: Sequence[int] = (), ids: Sequence[int] = (),
 ) -> list[np.ndarray]:  # fmt: skip
     """Read columns by number, or by name if the first line has names; otherwise a name means its place in `columns`.
 
-    numbers: positions in `columns` of those that must be finite numbers; moments: positions of those that may be dates.
+    numbers, moments, ids: positions in `columns` of those that must be finite numbers, that may be dates, and of ids,
+    none of which may be empty; 1.10 and 1.1 are two ids.
     """
     text = text_of(path)
     first = text.partition("\n")[0]
@@ -53,7 +54,7 @@ def read_columns(
         text, delimiter = text.replace(delimiter, "\t"), "\t"
     odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy splits at non-ASCII spaces too
     if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007 is no number
-        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
+        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments, ids)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
@@ -62,9 +63,10 @@ def read_columns(
         exact = bool((np.abs(table) < MOST_EXACT).all())  # also false for NaN
     except ValueError:  # ids that are not numbers, or a bad line
         exact = False
-    if not exact:
-        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments)
-    return [_whole(column) for column in table.T]
+    found = [_whole(column) for column in table.T] if exact else []
+    if not exact or any(found[which].dtype.kind == "f" for which in ids):
+        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments, ids)
+    return found
 
 
 def guess_delimiter(text: str) -> str:
@@ -100,8 +102,9 @@ def place_of(column: str, names: Sequence[str]) -> int | None:
 
 
 def _mixed_columns(
-    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int]
-) -> list[np.ndarray]:
+    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int],
+    ids: Sequence[int],
+) -> list[np.ndarray]:  # fmt: skip
     """Read columns that contain text: each becomes whole numbers, numbers or text, whichever fits all of its values."""
     rows = [row for row in split_lines(path, text, delimiter) if row[0] > skip]
     for line, fields in rows:
@@ -128,7 +131,9 @@ def _mixed_columns(
             continue
         elif which in moments:
             fitting(which, values, _MOMENT)
-        columns.append(_typed(texts))
+        elif which in ids:
+            fitting(which, [text or None for text in texts], "an id")
+        columns.append(_typed(texts, which in ids))
     return columns
 
 
@@ -149,14 +154,19 @@ def in_utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
-def _typed(values: list[str]) -> np.ndarray:
+def _typed(values: list[str], ids: bool) -> np.ndarray:
+    """Return values as whole numbers, numbers or text; ids that are different texts stay different."""
     if all(map(_WHOLE_NUMBER.fullmatch, values)):
         try:
             return np.array([int(value) for value in values], np.int64)
         except OverflowError:
             return np.array(values)
     numbers = [None if value[:1] == "0" and value[1:2].isdigit() else decimal(value) for value in values]  # 007: an id
-    return np.array(values) if None in numbers else _whole(np.array(numbers, np.float64))
+    if None in numbers:
+        return np.array(values)
+    column = _whole(np.array(numbers, np.float64))
+    joined = ids and column.dtype.kind == "f" and len(set(numbers)) < len(set(values))
+    return np.array(values) if joined else column
 
 
 def _whole(column: np.ndarray) -> np.ndarray:
