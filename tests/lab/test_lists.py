@@ -158,3 +158,17 @@ def test_what_is_compared_by_lists_unless_told(monkeypatch):
     assert _with_defaults(Methods(), "ratings", None, True).methods.startswith("popularity,item-knn,ease,list-ranker")
     monkeypatch.setattr("hingerank.personal.baselines.find_spec", lambda name: name == "implicit" or None)
     assert _with_defaults(Methods(), "ratings", None, True).methods == "popularity,item-knn,ease,list-ranker,als,bpr"
+
+
+def test_an_item_that_is_not_in_a_short_list_is_no_hit(ratings):
+    class Nothing:
+        def fit_ratings(self, item_features, users, items, ratings):
+            return self
+
+        def top_k(self, users, candidates, top=10, *, exclude=None):
+            return np.full((len(users), top), -1), np.full((len(users), top), -np.inf)
+
+    rows = list_folds(*ratings, 3)[0].test.take()
+    assert rows.catalogue.shape[0] == 50
+    values = rows.values(rows.placed(Nothing()), ["list_recall@100", "list_ndcg@100"])
+    assert all(np.nanmax(value) == 0 for value in values.values())

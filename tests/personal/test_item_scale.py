@@ -93,3 +93,10 @@ def test_dense_and_sparse_rows_have_one_scale():
     assert column_scales(X[:, [0, 2]]) is None
     with pytest.raises(ValueError, match="scale must be 'standard' or None"):
         hr.PersonalRankSVM(scale="minmax").fit(X, [1, 1], [0, 1], [1, 2])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_numbers_whose_squares_overflow_are_refused(form):
+    X = np.array([[0.0, 1e200], [1.0, 2e200], [1.0, 3.0]])
+    with pytest.raises(ValueError, match="squares of feature 1 overflow"):
+        hr.JointRanker().fit(form(X), [1, 1, 1], [0, 1, 2], [1, 2, 3])

@@ -98,3 +98,19 @@ def test_baselines_know_items_by_their_features(form):
     mean = ItemMean(shrink=1.0).fit(X, users, items, ratings)
     np.testing.assert_allclose(mean.predict(None, X), [(1 + 2 - 6) / 3, (5 + 4 + 3 - 9) / 4, 0, 3 / 4])
     assert evaluate_top(popular, X, ([2], [0]), (users, items), top=1).means["recall"] == 1.0
+
+
+def test_test_ratings_that_no_list_can_find_are_counted(data):
+    ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
+    told = data.users, data.items, data.ratings
+    with pytest.warns(UserWarning, match="3 of 3 test ratings are of items that lists leave out"):
+        evaluate_top(ranker, data.item_features, tuple(column[:3] for column in told), told)
+
+
+@pytest.mark.parametrize("user", [3, "ann"])
+def test_lists_are_for_a_list_of_users(data, user):
+    ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
+    popular = Popularity().fit(data.item_features, data.users, data.items)
+    for one in (ranker, popular):
+        with pytest.raises(DataError, match="expected a list of ids"):
+            one.top_k(user, data.item_features, exclude=(data.users, data.items))

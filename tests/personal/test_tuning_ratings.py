@@ -86,3 +86,18 @@ def test_parts_are_disjoint_and_cover(data, hold_out):
         rating_parts(
             {"users": np.array([1, 2]), "items": np.array([0, 1]), "ratings": np.array([3, 4])}, 2, "ratings", 0
         )
+
+
+@pytest.mark.parametrize("measure", ["pair_accuracy", "list_ndcg@5"])
+def test_features_may_be_a_data_frame(data, measure):
+    pd = pytest.importorskip("pandas")
+    rated = ratings_from(data.users, data.items, data.ratings, item_ids=range(60))
+    frame = pd.DataFrame(data.item_features, columns=list("abcdef"))
+    how = {"measure": measure, "folds": 2, "params": {"C": [0.001, 0.1]}}
+    found = hr.tune("joint", rated.with_features(frame), **how)
+    same = hr.tune("joint", rated.with_features(data.item_features.tolist()), **how)
+    assert found.tuning_.score == pytest.approx(same.tuning_.score) and found.feature_names_in_.tolist() == [*"abcdef"]
+    train, held = rated.take(np.arange(0, 800, 2)), rated.take(np.arange(1, 800, 2))
+    hr.tune("joint", train.with_features(frame), validation=held.with_features(frame.copy()), **how)
+    with pytest.raises(DataError, match="other item features"):
+        hr.tune("joint", train.with_features(frame), validation=held.with_features(frame + 1.0), **how)

@@ -238,25 +238,12 @@ def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> 
 
 def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
     """Measure lists over all items that the users had not rated."""
-    import numpy as np
-
-    from hingerank.personal.catalogue import UserIndex
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
     ranker, catalogue = open_model(model, how.items)
     test = _judged(ranker, catalogue, data, columns)
     with working("recommending"):
         hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
-        if hidden is not None:
-            ids, n = UserIndex(test[0]), len(catalogue.ids)
-            wanted, left_out = (ids.numbers(users).astype(np.int64) * n + rows for users, rows in (test[:2], hidden))
-            count = int(np.isin(wanted, left_out).sum())
-            if count:
-                warnings.warn(
-                    f"{count} of {len(wanted)} test ratings are of items that lists leave out, because the user has "
-                    "rated them before: give other test ratings, or --include-rated",
-                    stacklevel=2,
-                )
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(catalogue, test, hidden, how)
     if json:

@@ -309,7 +309,7 @@ class ListRows(RankingData):
             lists, _ = same_lists(of_all, users, top, seen)
         wanted = place_of[self.items]
         hit = np.asarray(lists)[numbers] == wanted[:, None]
-        return np.where(hit.any(axis=1) & (wanted >= 0), -1.0 - hit.argmax(axis=1), -1.0 - len(every))
+        return np.where(hit.any(axis=1) & (wanted >= 0), -1.0 - hit.argmax(axis=1), -1.0 - max(len(every), LONGEST))
 
     def values(self, scores: np.ndarray, measures: Sequence[MeasureLike]) -> dict[str, np.ndarray]:
         """Measures of every user's list, NaN for users without a relevant item."""

@@ -37,9 +37,11 @@ class UserIndex:
 
     def numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
         """Return the number of each user, -1 if unknown; a single id (text, a number) is for n_rows rows."""
-        if n_rows is not None and _is_one(users):
+        if n_rows is None:
+            n_rows = count_of(users)
+        elif _is_one(users):
             return np.repeat(self.numbers([users]), n_rows)
-        wanted = check_ids(users, len(users) if n_rows is None else n_rows, "users")
+        wanted = check_ids(users, n_rows, "users")
         found = np.full(len(wanted), -1)
         if wanted.dtype.kind == "O" and self._order is not None and not self._listed:
             self._numbers = {user: number for number, user in enumerate(self._ids.tolist())} | self._numbers
@@ -65,6 +67,13 @@ class UserIndex:
 def _is_one(users: Any) -> bool:
     """Return whether this is one id and not a list of ids."""
     return isinstance(users, str | bytes) or np.ndim(users) == 0
+
+
+def count_of(users: Any) -> int:
+    """Return the number of ids; a single id that is not in a list is a DataError."""
+    if _is_one(users):
+        raise DataError(f"users is the single id {users!r}, expected a list of ids: [{users!r}]")
+    return len(users)
 
 
 def plain_ids(ids: np.ndarray) -> Any:

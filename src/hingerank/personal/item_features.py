@@ -136,12 +136,17 @@ def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
         present = np.bincount(column, values != 0, X.shape[1])
         mean = np.bincount(column, values, X.shape[1]) / n
         stored = np.bincount(column, minlength=X.shape[1])
-        squares = np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + (n - stored) * mean**2
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + (n - stored) * mean**2
         spread = np.sqrt(squares / n)
     else:
         numbers = ~((X == 0) | (X == 1)).all(axis=0)
         present = np.count_nonzero(X, axis=0)
-        mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    if not np.isfinite(spread).all():
+        column = int(np.argmin(np.isfinite(spread)))
+        raise DataError(f"scale='standard': squares of feature {column} overflow; divide it first, or leave it out")
     mostly = 2 * present > n
     numbers &= mostly | (spread > 1.0)
     mean = np.where(mostly, mean, 0.0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
@@ -67,7 +68,7 @@ class RatingFolds:
             raise DataError(
                 f"validation has {other.shape[1]} features but the data have {self.X.shape[1]}: use the same"
             )
-        if other is not self.X and (other.shape != self.X.shape or (other != self.X).nonzero()[0].size):
+        if other is not self.X and (other.shape != self.X.shape or _differ(other, self.X)):
             raise DataError(
                 "validation has other item features than the data, but its items are rows of them too: give both the "
                 "same ones, as parts of one set of ratings have (ratings.take)"
@@ -109,8 +110,14 @@ class RatingFolds:
                 (name, top), seen = self.of_lists, (learn["users"], learn["items"])
                 found = evaluate_top(ranker, self.X, (users, items, ratings), seen, top=top, relevant=self.relevant)
                 return found.means[name]
-            scores = ranker.predict(users, self.X[items])
+            scores = ranker._scores(ranker._rows(self.X), ranker._asked(users, "error"), np.asarray(items))
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Return whether two matrices or data frames of the same shape differ in a value."""
+    a, b = (X if sp.issparse(X) else np.asarray(X) for X in (a, b))
+    return bool((a != b).nonzero()[0].size)
 
 
 def _columns(data: Any) -> tuple[Any, Columns]:

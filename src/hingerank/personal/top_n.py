@@ -6,6 +6,7 @@ all items that the user does not have in training. Relevant items in the list ar
 """
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole, whole_decimal
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.catalogue import UserIndex
+from hingerank.personal.catalogue import UserIndex, count_of
 from hingerank.personal.passes import top_rows
 from hingerank.personal.preferences import check_items, check_ratings
 
@@ -64,17 +65,18 @@ def top_lists(
     n_items, top : number of items, and of those in a list
     exclude : (users, items) to leave out
     """
-    rows, values, hidden = np.empty((len(users), whole("top", top)), np.int64), np.empty((len(users), top)), None
+    count = count_of(users)
+    rows, values, hidden = np.empty((count, whole("top", top)), np.int64), np.empty((count, top)), None
     if exclude is not None:
         items = check_items(exclude[1], n_items, "exclude")
-        distinct, place = number_ids(users, len(users), "users")
+        distinct, place = number_ids(users, count, "users")
         numbers = UserIndex(distinct).numbers(exclude[0], len(items))
         items, numbers = items[numbers >= 0], numbers[numbers >= 0]
         hidden = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
         hidden = hidden if len(distinct) == len(place) else hidden[place]
     step = max(1, SCORES_AT_ONCE // max(1, n_items))
-    for a in range(0, len(users), step):
-        block = slice(a, min(a + step, len(users)))
+    for a in range(0, count, step):
+        block = slice(a, min(a + step, count))
         S, into = scores(block), (rows[block], values[block])
         if hidden is not None:
             S[hidden[block].nonzero()] = -np.inf
@@ -217,6 +219,16 @@ def evaluate_top(
     n_items, top = item_features.shape[0], whole("top", top)
     users, items = test[0], check_items(test[1], n_items, "test items")
     ids, code = number_ids(users, len(items), "test users")
+    seen = None if train is None else (np.asarray(train[0]), check_items(train[1], n_items, "train items"))
+    if seen is not None:
+        left_out = UserIndex(ids).numbers(seen[0], len(seen[1])) * n_items + seen[1]
+        count = int(np.isin(code.astype(np.int64) * n_items + items, left_out).sum())
+        if count:
+            warnings.warn(
+                f"{count} of {len(items)} test ratings are of items that lists leave out, because the user has rated "
+                "them before: give other test ratings (or --include-rated)",
+                stacklevel=1,  # once, however many rankers are evaluated
+            )
     if relevant is not None:
         if len(test) < 3:
             raise ValueError("relevant needs ratings: give test as (users, items, ratings)")
@@ -229,7 +241,6 @@ def evaluate_top(
     key = np.unique(code.astype(np.int64) * n_items + items)
     wanted = np.bincount(key // n_items, minlength=len(ids))
     judged = np.flatnonzero(wanted > 0)
-    seen = None if train is None else (np.asarray(train[0]), check_items(train[1], n_items, "train items"))
     lists, _ = ranker.top_k(ids[judged], item_features, top, exclude=seen)
     place = judged[:, None].astype(np.int64) * n_items + lists
     at = np.minimum(np.searchsorted(key, place), len(key) - 1)
