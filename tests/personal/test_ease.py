@@ -141,3 +141,25 @@ def test_items_are_known_whatever_the_form_of_their_features(make, dtype):
         np.testing.assert_array_equal(scores, expected[1])
     known = Popularity().fit(make(X), users, items)
     np.testing.assert_array_equal(known.predict(None, X), known.predict(None, sp.csr_matrix(X)))
+
+
+@pytest.mark.parametrize("kind", [hr.EASE, hr.ListRanker])
+def test_a_rating_of_weight_0_is_none(data, kind):
+    X, users, items = data
+    ratings, weight = np.arange(len(users)) % 5, np.where(items == 4, 0.0, 0.5)
+    some = weight > 0
+    found = kind(ridge=2.0).fit(X, users, items, ratings, sample_weight=weight)
+    same = kind(ridge=2.0).fit(X, users[some], items[some], ratings[some], sample_weight=weight[some])
+    assert np.array_equal(found.predict(3, X), same.predict(3, X)) and len(found.items_) == 35
+    assert not (found._taken(X)[1] == 4).any()
+    with pytest.raises(ValueError, match="0 for every"):
+        kind().fit(X, users, items, ratings, sample_weight=0 * weight)
+
+
+@pytest.mark.parametrize("kind", [hr.EASE, hr.ListRanker])
+def test_an_unknown_user_gets_advice_that_applies(data, kind):
+    X, users, items = data
+    ranker = kind().fit(X, users, items, np.arange(len(users)) % 5)
+    with pytest.raises(ValueError, match=r"user 77 is not known.*unknown='mean'"):
+        ranker.top_k([77], X)
+    assert not hasattr(ranker, "add_user")

@@ -92,3 +92,11 @@ def test_a_fit_whose_lists_are_worse_than_popularity_warns():
     ratings = rng.integers(1, 6, len(items))
     with pytest.warns(UserWarning, match="lists by popularity alone are better on held-out ratings"):
         hr.ListRanker(rank=2, C=0.1).fit(np.eye(200), users, items, ratings)
+
+
+def test_weights_count_in_both_parts(rated):
+    X, train, _ = rated
+    weight = np.where(train[0] % 2 == 0, 1.0, 0.25)
+    found = hr.ListRanker(ridge=20.0, mix=0).fit(X, *train, sample_weight=weight)
+    expected = hr.EASE(ridge=20.0).fit_clicks(X, *train[:2], sample_weight=weight)
+    np.testing.assert_allclose(found.predict(3, X), expected.predict(3, X))

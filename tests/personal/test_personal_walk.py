@@ -311,3 +311,31 @@ def test_mistakes_in_names_of_maps(call):
     assert "list-ranker has no parameter 'features'" in call(*fit, "features=nystroem")[2]
     line = ["tune", "r.csv", *NAMED, "--items", "items.csv", "--model", "joint", "--folds", "2", "--set", "C=0.1"]
     assert call(*line, "--set", "features=none,nystroem:5", "-o", "t")[0] == 0
+
+
+def test_what_users_without_a_pair_get_is_said(call):
+    with Path("r.csv").open("a") as file:
+        file.write("flat,i0,3\nflat,i1,3\n")
+    said = {"separate": "a list in which all items tie", "mean-variance": "the list of the mean user"}
+    for name, cold in (said | {"personal-rank-svm": "a list in which all items tie"}).items():
+        given = ["--set", "cold_users=zero"] if name == "personal-rank-svm" else []
+        assert call("fit", "r.csv", *NAMED, "--items", "items.csv", "--model", name, *given, "-o", name)[0] == 0
+        err = " ".join(call("recommend", name, "--user", "flat")[2].split())
+        assert f"'flat' rated no two items differently: this is {cold}" in err
+        err = " ".join(call("recommend", name, "--all")[2].split())
+        assert f"1 users rated no two items differently: they get {cold}" in err
+
+
+def test_a_table_of_items_without_a_column_of_the_model_is_named(call):
+    assert call("fit", "r.csv", *NAMED, "--items", "items.csv", "--model", "joint", "-o", "m")[0] == 0
+    Path("other.csv").write_text("sku,a,c\nnew,0,1\ni0,0,0\n")
+    err = call("recommend", "m", "--user", "u3", "--items", "other.csv")[2]
+    assert "other.csv has no column b, which the model learned from" in " ".join(err.split())
+    assert "no column" not in call("recommend", "m", "--user", "u3", "--items", "items.csv")[2]
+
+
+def test_an_exclusion_that_matches_no_item_is_named(call):
+    assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
+    Path("bought.csv").write_text("customer,sku\nu3,I0\nu4,I1\n")
+    err = call("recommend", "m", "--all", *NAMED[:4], "--exclude", "bought.csv")[2]
+    assert "no item of bought.csv is in the catalogue of the model, such as 'I0'" in " ".join(err.split())

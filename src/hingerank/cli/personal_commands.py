@@ -63,9 +63,7 @@ def recommend(
     hidden = seen_pairs(ranker, catalogue, users, exclude, include_rated, columns)
     silent = int(ranker._silent().sum())
     if everybody and silent:
-        warnings.warn(
-            f"{silent} users rated no two items differently: they get the list of the mean user", stacklevel=2
-        )
+        warnings.warn(f"{silent} users rated no two items differently: they get {ranker._cold}", stacklevel=2)
     warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
     if output is not None and output.suffix == ".parquet":
@@ -120,11 +118,11 @@ def similar(
 def _wanted(ranker: Any, text: str) -> Any:
     """Return the user with this id; warn if the list will be that of the mean user."""
     user, known = user_of(ranker, text)
-    why = "" if known else f"there is no user {text!r} in the model (add-users adds new ones)"
-    if known and ranker._silent()[ranker._users().numbers([user])[0]]:
-        why = f"user {text!r} rated no two items differently"
-    if why:
-        warnings.warn(f"{why}: this is the list of the mean user", stacklevel=2)
+    if not known:
+        why = f"there is no user {text!r} in the model (add-users adds new ones): this is the list of the mean user"
+        warnings.warn(why, stacklevel=2)
+    elif ranker._silent()[ranker._users().numbers([user])[0]]:
+        warnings.warn(f"user {text!r} rated no two items differently: this is {ranker._cold}", stacklevel=2)
     return user
 
 

@@ -87,6 +87,13 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
         given = given if catalogue is None else given.with_history_of(catalogue)
         learned = read_header(model)["metadata"].get("features")
         catalogue = given.aligned(learned) if learned else given
+        absent = [name for name in set(learned or ()) - set(names) if not name.startswith("item ") and ": " not in name]
+        if absent:
+            warnings.warn(
+                f"{items} has no column {', '.join(sorted(absent))}, which the model learned from: its items count as "
+                "having 0 there; add it",
+                stacklevel=2,
+            )
     if catalogue is None:
         raise ValueError(f"no items are saved with {model}: name a table of them with --items")
     if catalogue.history is None and isinstance(ranker, EASE):  # the model itself has who took what
@@ -165,6 +172,12 @@ def seen_pairs(
         given, items = read_pairs(exclude, columns, ranker)
         distinct, code = number_ids(items, len(items), "items") if len(items) else (items, np.empty(0, np.int64))
         rows = catalogue.places(distinct)[code]
+        if len(rows) and rows.max() < 0:
+            some = items[:1].tolist()[0]
+            warnings.warn(
+                f"no item of {exclude} is in the catalogue of the model, such as {some!r}: nothing is left out by it",
+                stacklevel=2,
+            )
         parts.append((given[rows >= 0], rows[rows >= 0]))  # other items cannot be in a list
     if len(parts) < 2:
         return parts[0] if parts else None

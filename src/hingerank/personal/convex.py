@@ -255,6 +255,11 @@ class SeparateRanker(ConvexPersonalRanker):
         "SeparateRanker cannot rank for others: fit again with the user's ratings, or use MeanVarianceRanker"
     )
     user_weights_: Any
+    _cold = "a list in which all items tie"
+
+    def _silent(self) -> np.ndarray:
+        W = self.user_weights_
+        return np.diff(W.indptr) == 0 if sp.issparse(W) else ~W.any(axis=1)
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
         design = OwnDesign(X, preferences)
@@ -300,6 +305,7 @@ class MeanVarianceRanker(SeparateRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
     _cure = None  # unknown users rank by w
+    _cold = "the list of the mean user"
     coef_: np.ndarray
 
     def __init__(

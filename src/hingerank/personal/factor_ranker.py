@@ -13,7 +13,7 @@ from hingerank.arrays import Matrix
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.alternating import item_vectors
-from hingerank.personal.catalogue import ids_like
+from hingerank.personal.catalogue import ADD_USER, ids_like
 from hingerank.personal.fold_in import NARROWING, Prior, fold_in
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.rankers import PersonalRanker
@@ -23,6 +23,7 @@ class FactorRanker(PersonalRanker):
     """score(u, x) = <Uᵀx, v_u>, plus w·x if there is a function that all users share."""
 
     _here_only = ("_rooms",)  # spare rows for new users
+    _cure: str | None = ADD_USER
     _saved: ClassVar[Mapping[str, Attribute]] = {
         "basis_": Array("columns, rank"),
         "user_weights_": Array("users, rank"),
@@ -59,6 +60,12 @@ class FactorRanker(PersonalRanker):
 
     def _silent(self) -> np.ndarray:
         return ~self.has_pairs_
+
+    @property
+    def _cold(self) -> str:  # type: ignore[override]
+        if self.cold_users == "mean":
+            return super()._cold
+        return "the list that all users share" if self.shared else "a list in which all items tie"
 
     def _shared(self, X: Matrix) -> np.ndarray | None:
         return X @ self.coef_ if self.shared else None

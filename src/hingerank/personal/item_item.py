@@ -122,8 +122,12 @@ class EASE(PersonalRanker):
             raise ValueError(f"feature_weight must be a number of at least 0, not {self.feature_weight!r}")
         began, X = time.perf_counter(), self._rows(item_features, reset=True)
         rows = check_items(items, X.shape[0], "items")
-        ids, code = number_ids(users, len(rows), "users")
         weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
+        if len(weight) and not weight.all():  # 0 is no click
+            users, rows, weight = np.asarray(users)[weight > 0], rows[weight > 0], weight[weight > 0]
+            if not len(rows):
+                raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
+        ids, code = number_ids(users, len(rows), "users")
         _, number, firsts = same_rows(X)
         taken, place = np.unique(number[rows], return_inverse=True)
         first = firsts[taken]

@@ -110,7 +110,7 @@ class ListRanker(EASE):
         raise ValueError("clicks do not show what is liked: use EASE().fit_clicks")
 
     def _fit_parts(self, item_features: Any, given: tuple[Any, Any, Any], weight: Any) -> Self:
-        super().fit_clicks(item_features, given[0], given[1])
+        super().fit_clicks(item_features, given[0], given[1], sample_weight=weight)
         X = self._rows(item_features)
         liked = PersonalRankSVM(rank=int(self.rank), C=self.C, scale=None, prior=0.0, random_state=self.random_state)
         liked.fit(X, *given, sample_weight=weight)
@@ -127,6 +127,8 @@ class ListRanker(EASE):
         code = number_ids(given[0], len(given[1]), "users")[1]
         rng, count = np.random.default_rng(self.random_state), np.bincount(code)
         held = places_within(code, rng.random(len(code))) < (PART_HELD * count)[code].astype(np.int64)
+        key = code.astype(np.int64) * X.shape[0] + given[1]
+        held &= ~np.isin(key, key[~held])  # repeated ratings of an item are on one side
         relevant = float(np.median(given[2])) if self.relevant is None else self.relevant
         if len(np.unique(code[held & (given[2] >= relevant)])) < LEAST_USERS:
             return USUAL

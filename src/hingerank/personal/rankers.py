@@ -18,7 +18,7 @@ from hingerank.export.model_file import SavedModel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.named_maps import feature_map
 from hingerank.personal.alternating import count_right
-from hingerank.personal.catalogue import ADD_USER, UserIndex, ids_from_plain, plain_ids
+from hingerank.personal.catalogue import UserIndex, ids_from_plain, plain_ids
 from hingerank.personal.item_features import column_scales, scaled
 from hingerank.personal.losses import GRADES
 from hingerank.personal.preferences import (
@@ -67,7 +67,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
     features_: FeatureMap | None = None
     pair_weight: str = "uniform"
     scale: str | None
-    _cure: str | None = ADD_USER  # what to do about unknown users; None if they can be ranked for
+    _cure: str | None = "unknown='mean' ranks for the mean user; fit again with the user's ratings"  # None: not needed
+    _cold = "the list of the mean user"  # what users without a pair get
     C: Any
     tol: float
 
@@ -239,7 +240,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return self._numbers(users, n_rows) if unknown == "error" else self._users().numbers(users, n_rows)
 
     def _silent(self) -> np.ndarray:
-        """Return which users have no pair to learn from, so that they rank as the mean user does."""
+        """Return which users have no pair to learn from, so that they get `_cold`."""
         return np.zeros(len(self.users_), bool)
 
     def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
