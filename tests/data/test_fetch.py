@@ -237,15 +237,9 @@ def test_a_server_without_length_is_checked_by_checksum_alone(server, toy, tmp_p
 
 
 def test_more_bytes_than_expected_stop_the_download(server, tmp_path):
-    part = tmp_path / "file.part"
-
-    class Endless(io.BytesIO):
-        read1 = io.BytesIO.read
-
-    from hingerank.data.fetching import _copy
-
+    server.plan = ["no length"]
     with pytest.raises(FetchError, match="more than the expected 10 bytes"):
-        _copy(Endless(b"x" * 100), part, 0, 10, None, None)
+        download(server.address, tmp_path / "file.part", 10, **QUICK)
 
 
 @pytest.mark.parametrize("code", [400, 403, 404])

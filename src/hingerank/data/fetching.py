@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import stat
-import string
 import sys
 import tarfile
 import time
@@ -38,7 +37,7 @@ _TRY_AGAIN = (408, 425, 429)  # HTTP status codes after which to try again; ever
 _WEB = ("http://", "https://")
 _MOST_FILES = 100_000
 _DOWNLOADS = ".downloads"
-_HASHES = {"sha256": 64, "sha1": 40, "md5": 32}  # algorithm -> hexadecimal digits
+_CHECKSUM = "(sha256:[0-9a-fA-F]{64}|sha1:[0-9a-fA-F]{40}|md5:[0-9a-fA-F]{32})"
 _log = logging.getLogger(__name__)
 
 
@@ -121,8 +120,7 @@ def fetch(
     home = folder / name
     if home.is_dir() and source is None:
         return home
-    algorithm, _, digits = (checksum or "").partition(":")
-    if checksum is not None and (_HASHES.get(algorithm) != len(digits) or set(digits.lower()) - set(string.hexdigits)):
+    if checksum is not None and not re.fullmatch(_CHECKSUM, checksum):
         raise FetchError(f"checksum is {checksum!r}, expected sha256:<64 hexadecimal digits>")
     origin = source if source is not None else entry.url
     if origin is None:
@@ -229,10 +227,6 @@ def _locked(path: Path) -> Iterator[None]:
 # Downloading.
 
 
-class _Dropped(Exception):
-    """The connection ended early. The bytes received so far are kept."""
-
-
 def download(
     url: str,
     part: Path,
@@ -252,8 +246,7 @@ def download(
     """
     if not url.lower().startswith(_WEB):
         raise FetchError(f"cannot download {url!r}: expected a URL that starts with http:// or https://")
-    resumed = _saved(url, part)[0] > 0
-    failures = 0
+    resumed, failures = _saved(url, part)[0] > 0, 0
     while True:
         before = _saved(url, part)[0]
         try:
@@ -261,51 +254,46 @@ def download(
             return resumed
         except urllib.error.HTTPError as error:
             error.close()  # it holds the connection open
-            if error.code < 500 and error.code not in _TRY_AGAIN:
-                raise FetchError(
-                    f"{url} answered {error.code} {error.reason}; check the URL, or fetch from another copy"
-                ) from None
             reason = f"{error.code} {error.reason}"
-        except (_Dropped, OSError, http.client.HTTPException) as error:
+            if error.code < 500 and error.code not in _TRY_AGAIN:
+                raise FetchError(f"{url} answered {reason}; check the URL, or fetch from another copy") from None
+        except (OSError, http.client.HTTPException) as error:
             if disk_is_full(error):
                 raise
             inner = getattr(error, "reason", None) or error
             reason = str(inner) or type(inner).__name__
-        failures = 1 if _saved(url, part)[0] > before else failures + 1
+        saved = _saved(url, part)[0]
+        failures = 1 if saved > before else failures + 1
         if failures >= attempts:
-            saved = _saved(url, part)[0]
             later = f"to resume from {saved:,} bytes" if saved else "later"
-            raise FetchError(
-                f"{url} failed {attempts} times in a row ({reason}); run the same command again {later}"
-            ) from None
+            raise FetchError(f"{url} failed {attempts} times in a row ({reason}); run the same command again {later}")
         time.sleep(min(wait * 2 ** (failures - 1), 60.0))
 
 
 def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
-    """Send one request and append the response to `part`. _Dropped means that the connection ended too early."""
+    """Send one request and append the response to `part`. A ConnectionError means that some of it was not sent."""
     have, validator = _saved(url, part)
     headers = {"User-Agent": "hingerank", "Accept-Encoding": "identity"}
     if have:
-        headers["Range"] = f"bytes={have}-"
-        headers |= {"If-Range": validator} if validator else {}
+        headers |= {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
     try:
-        response = _opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
+        response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:
-            error.close()
-            if _range(error.headers)[1] == have:
-                return  # every byte is here already
-            part.unlink()
-            raise _Dropped("the part downloaded earlier is longer than the file") from None
-        raise
+        if error.code != 416 or not have:
+            raise
+        response = error  # no bytes follow those that are here
     with response:
-        if response.status != 206:
+        if response.status in (206, 416):
+            first, whole = _range(response.headers)
+            if response.status == 416 and whole == have:
+                return  # every byte is here already
+            if first != have:
+                part.unlink(missing_ok=True)
+                raise ConnectionError("the server sent another range than the one requested")
+        else:
             have = 0
-        elif _range(response.headers)[0] != have:
-            part.unlink(missing_ok=True)
-            raise _Dropped("the server sent another range than the one requested")
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length and length.isdigit() else None
+        length = response.headers.get("Content-Length") or ""
+        total = have + int(length) if length.isdigit() else None
         if size is not None and total is not None and total != size:
             raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is a different one")
         if have == 0:
@@ -313,36 +301,19 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
             etag = response.headers.get("ETag") or "W/"
             validator = response.headers.get("Last-Modified") if etag.startswith("W/") else etag
             write_whole(_notes_path(part), json.dumps({"url": url, "validator": validator}).encode())
-        done = _copy(response, part, have, total if total is not None else size, progress, total)
-    if total is not None and done < total:
-        raise _Dropped(f"the connection closed after {done:,} of {total:,} bytes")
-
-
-def _copy(source, part: Path, have: int, limit: int | None, progress: Progress | None, total: int | None) -> int:
-    """Append `source` to the first `have` bytes of `part`, and return the new length. Never writes past `limit`."""
-    with naming(part), open(part, "r+b" if have else "wb") as file:
-        file.seek(have)
-        file.truncate()
-        if progress:
-            progress(have, total)
-        while block := source.read1(_BLOCK):
-            if limit is not None and have + len(block) > limit:
-                raise FetchError(f"the server sent more than the expected {limit:,} bytes; fetch it again")
-            file.write(block)
-            have += len(block)
-            if progress:
-                progress(have, total)
-        file.flush()
-        os.fsync(file.fileno())
-    return have
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    opener = urllib.request.OpenerDirector()  # only for http and https: no redirect can lead to file: or ftp:
-    for kind in ("Proxy", "HTTP", "HTTPS", "HTTPRedirect", "HTTPDefaultError", "Unknown"):
-        opener.add_handler(getattr(urllib.request, f"{kind}Handler")())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
-    return opener
+        with naming(part), open(part, "ab") as file:
+            report = progress or (lambda done, total: None)
+            report(have, total)
+            while block := response.read1(_BLOCK):
+                have += len(block)
+                if size is not None and have > size:
+                    raise FetchError(f"the server sent more than the expected {size:,} bytes; fetch it again")
+                file.write(block)
+                report(have, total)
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and have < total:
+        raise ConnectionError(f"the connection closed after {have:,} of {total:,} bytes")
 
 
 def _notes_path(part: Path) -> Path:
