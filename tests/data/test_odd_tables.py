@@ -69,3 +69,11 @@ def test_several_paths_are_text(tmp_path, second):
 def test_a_table_that_is_named_as_text_is_recognised(tmp_path):
     assert "end its name in .csv" in refused(tmp_path / "a.txt", "label,qid,f1\n1,a,2\n")
     assert ".csv" not in refused(tmp_path / "a.txt", "good morning\n")
+
+
+def test_a_table_without_rows_says_so(tmp_path):
+    assert "the table has no rows" in refused(tmp_path / "a.csv", "label,qid,f1\n")
+
+
+def test_another_delimiter_is_named_before_commas_in_numbers(tmp_path):
+    assert "separates columns by ';', expected ','" in refused(tmp_path / "a.csv", "label;qid;f1\n1;2;0,5\n")

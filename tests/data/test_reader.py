@@ -323,7 +323,16 @@ def test_progress(rows, monkeypatch):
 
 @pytest.mark.parametrize(
     "options",
-    [{"dtype": "int32"}, {"missing": "ignore"}, {"index_base": 2}, {"n_features": 0}, {"max_features": 2**31}],
+    [
+        {"dtype": "int32"},
+        {"missing": "ignore"},
+        {"index_base": 2},
+        {"n_features": 0},
+        {"n_features": "3"},
+        {"n_features": 3.5},
+        {"max_features": 2**31},
+        {"sparse": "no"},
+    ],
 )
 def test_options_are_checked(rows, options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} is .*expected"):

@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -255,10 +256,12 @@ class Options:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         if self.missing not in MISSING:
             raise ValueError(f'missing is {self.missing!r}, expected "error", "zero" or "nan"')
+        if self.sparse not in (None, True, False):
+            raise ValueError(f"sparse is {self.sparse!r}, expected True, False or None")
         if self.index_base not in (None, 0, 1):
             raise ValueError(f"index_base is {self.index_base!r}, expected 0, 1 or None")
         for name, value in (("n_features", self.n_features), ("max_features", self.max_features)):
-            if value is not None and not 1 <= value < 2**31:
+            if value is not None and not (isinstance(value, Integral) and 1 <= value < 2**31):
                 raise ValueError(f"{name} is {value!r}, expected a whole number from 1 to {2**31 - 1}")
 
 

@@ -7,6 +7,7 @@ but these do not cover names, types and the file's directory. A column's checksu
 """
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ except ImportError:
 _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # keys in the schema; both have {column: checksum} as JSON
 _FORMULA = r"^'*[=+\-@\t\r]"  # the start of a text that a spreadsheet would run as a formula, or that is escaped
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_PIECE = 1 << 24  # bytes of a CSV file that are checked for quotes at a time
+_PIECE = 1 << 24  # bytes of a CSV file that `read_batches` reads at a time
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -209,32 +210,31 @@ def _read_csv(path: Path, content: bytearray, kind: str, ids: Collection[str], b
     """
     refuse_zeros(path, content, before or 0)
     _check_quotes(path, content, before or 0)
+    first = re.match(rb"[\r\n]*[^\r\n]*", content)[0]  # type: ignore[index]
+    _check_header(path, _parsed(first + b"\n", kind).column_names, kind)  # other mistakes follow from those in it
     table = _parsed(content, kind)
-    _check_header(path, table.column_names, kind)
-    for name in table.column_names:
-        if pa.types.is_binary(table[name].type):
+    types = {name: table[name].type for name in table.column_names}
+    for name in types:
+        if pa.types.is_binary(types[name]):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
-    if b"0x" in content or b"0X" in content:  # pyarrow would read it as a number
-        whole = [name for name in table.column_names if pa.types.is_integer(table[name].type)]
-        written = _parsed(content, kind, whole) if whole else table
-        for name in whole:
-            odd = pc.match_substring_regex(written[name], "^ *0[xX]").to_numpy(zero_copy_only=False).astype(bool)
-            if odd.any():
-                row = int(np.argmax(odd))
-                found = f"column {name!r} holds {written[name][row].as_py()!r} at row {row}"
-                raise DataError(f"{path}: {found}, expected a decimal number")
-    named = [name for name in dict.fromkeys(ids) if name in table.column_names]
+    hexadecimal = b"0x" in content or b"0X" in content  # pyarrow would read such numbers
+    whole = [name for name in types if hexadecimal and pa.types.is_integer(types[name])]
+    named = [name for name in types if name in ids]
     if before is None:  # only columns that were not read as text or dates
-        kept = (pa.types.is_string, pa.types.is_temporal)
-        named = [name for name in named if not any(is_so(table[name].type) for is_so in kept)]
-    written = _parsed(content, kind, named) if named else table
+        named = [name for name in named if not (pa.types.is_string(types[name]) or pa.types.is_temporal(types[name]))]
+    written = _parsed(content, kind, [*{*whole, *named}]) if whole or named else table
+    for name in whole:
+        row = pc.index(pc.match_substring_regex(written[name], "^ *0[xX]"), True).as_py()
+        if row >= 0:
+            found = f"column {name!r} holds {written[name][row].as_py()!r} at row {row}"
+            raise DataError(f"{path}: {found}, expected a decimal number")
     for name in named:
         texts = written[name] if before is not None else _ids(table[name], written[name])
         table = table.set_column(table.column_names.index(name), name, texts)
     return _with_texts(table, lambda texts: pc.replace_substring_regex(texts, "^'(" + _FORMULA[1:] + ")", r"\1"))
 
 
-def _parsed(content: bytearray, kind: str, texts: list[str] | None = None) -> Frame:
+def _parsed(content: bytes | bytearray, kind: str, texts: list[str] | None = None) -> Frame:
     """The table, or only the columns `texts`, as text."""
     options: Facts = {"parse_options": csv.ParseOptions(delimiter=_DELIMITERS[kind])}
     if texts is not None:
@@ -249,7 +249,7 @@ def _parsed(content: bytearray, kind: str, texts: list[str] | None = None) -> Fr
 def _ids(read: Frame, written: Frame) -> Frame:
     """A column of ids as it was read, or its text if reading it as numbers changed an id (007) or joined two ids."""
     texts = pc.utf8_trim_whitespace(written)
-    if read.null_count:
+    if read.null_count or not len(read):
         return texts if pa.types.is_null(read.type) else read
     odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
     same = pc.count_distinct(read).as_py() == pc.count_distinct(texts).as_py()
@@ -259,17 +259,15 @@ def _ids(read: Frame, written: Frame) -> Frame:
 
 def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
     """Raise an error for a quote that does not close on its line. pyarrow would add the next lines to its field."""
-    first, inside = content.find(b'"'), 0
-    for start in range(first, len(content), _PIECE) if first >= 0 else ():
-        letters = np.frombuffer(content, np.uint8, min(_PIECE, len(content) - start), start)
-        quotes = np.flatnonzero(letters == ord('"'))
-        ends = np.flatnonzero((letters == ord("\n")) | (letters == ord("\r")))
-        odd = np.flatnonzero((np.searchsorted(quotes, ends) + inside) % 2)
-        inside = (inside + len(quotes)) % 2
-        last = start + len(letters) == len(content)
-        if len(odd) or (inside and last):
-            before = content[: start + ends[odd[0]]] if len(odd) else content
-            raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1 + left_out)
+    if b'"' not in content:
+        return
+    letters = np.frombuffer(content, np.uint8)
+    quotes = np.flatnonzero(letters == ord('"'))
+    ends = np.append(np.flatnonzero((letters == ord("\n")) | (letters == ord("\r"))), len(letters))
+    odd = np.flatnonzero(np.searchsorted(quotes, ends) % 2)
+    if len(odd):
+        before = bytes(content[: ends[odd[0]]])
+        raise open_quote(path, (before.count(b"\n") or before.count(b"\r")) + 1 + left_out)
 
 
 def _check_header(path: Path, names: list[str], kind: str) -> None:
