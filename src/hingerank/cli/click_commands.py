@@ -139,11 +139,10 @@ def clicks(
 def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
     with working("counting"):
         found = log.describe()
-    rows = [(place, f"{n:,.12g}", f"{clicks:,.12g}", rate) for place, n, clicks, rate in zip(*found.places.values())]
     answer(
         json, {"files": [str(path) for path in paths], **found.to_dict()},
         (", ".join(map(str, paths)), ["", "count", "what was done"], found.facts()),
-        ("clicks by position", ["place", "showings", "clicks", "click rate"], rows),
+        ("clicks by position", ["place", "showings", "clicks", "click rate"], found.rates()),
     )  # fmt: skip
 
 

@@ -63,53 +63,48 @@ def held_out_models(log: ClickLog) -> list[list[object]]:
 
 def places_part(log: ClickLog, curves: Propensities | None) -> str:
     """Showings and click rates by position, and propensities with their intervals."""
-    weight = np.ones(len(log)) if log.weights is None else log.weights
-    n = np.bincount(log.place, weight, log.n_places + 1)[1:]
-    c = np.bincount(log.place, weight * log.clicks, log.n_places + 1)[1:]
-    rate = np.divide(c, n, out=np.full(len(n), np.nan), where=n > 0)
-    header: list[str] = ["position", "showings", "clicks", "click rate"]
-    rows: list[list[object]] = [[k + 1, int(n[k]), int(c[k]), float(rate[k])] for k in range(len(n))]
-    low = high = middle = None
+    found = log.describe().places
+    place, rate = np.array(found["place"], np.int64), np.array(found["rate"])
+    columns: dict[str, Sequence[object]] = {
+        "position": place.tolist(), "showings": list(map(int, found["showings"])),
+        "clicks": list(map(int, found["clicks"])), "click rate": rate.tolist(),
+    }  # fmt: skip
+    middle = low = high = np.full(len(place), np.nan)
+
+    def here(values: np.ndarray) -> np.ndarray:
+        return np.append(values, np.nan)[np.minimum(place - 1, len(values))]
+
     if curves is not None and curves.context_names is None:
-        middle = np.append(curves.values, np.full(len(n), np.nan))[: len(n)]
-        header.append("propensity")
-        for row, value in zip(rows, middle):
-            row.append(float(value))
+        middle = here(curves.values)
+        columns["propensity"] = middle.tolist()
         if curves.method != "given":
-            low, high = (np.append(bound, np.full(len(n), np.nan))[: len(n)] for bound in curves.interval())
-            header.append("95 % interval")
-            for row, a, b in zip(rows, low, high):
-                row.append(f"{a:.3f} to {b:.3f}")
+            low, high = map(here, curves.interval())
+            columns["95 % interval"] = [f"{a:.3f} to {b:.3f}" for a, b in zip(low, high)]
     words = (
         "Click rates mix how good documents are with how often their position is seen. Propensities (filled circles) "
         "are of the position alone. Open circles are click rates relative to position 1."
     )
-    return part("How often a position is seen", words, _curve(middle, low, high, rate), table(header, rows))
+    drawn = _curve(place, rate / (rate[0] if len(rate) and rate[0] > 0 else 1.0), middle, low, high)
+    return part("How often a position is seen", words, drawn, table(list(columns), list(zip(*columns.values()))))
 
 
-def _curve(middle: np.ndarray | None, low: np.ndarray | None, high: np.ndarray | None, rate: np.ndarray) -> str:
+def _curve(place: np.ndarray, rate: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
     """Propensities with intervals, and click rates relative to the first place (open circles)."""
     width, height, pad = 640.0, 180.0, 28.0
-    count = len(rate)
-    first = rate[0] if count and rate[0] > 0 else 1.0
-    tallest = float(np.nanmax(np.concatenate([[1.0], rate / first, [] if high is None else high])))
-
-    def x(k: int) -> float:
-        return pad + (width - 2 * pad) * k / max(count - 1, 1)
+    tallest = float(np.nanmax(np.concatenate([[1.0], rate, middle, high])))
+    across = np.linspace(pad, width - pad, max(len(place), 2))
 
     def y(value: float) -> float:
         return height - pad + (2 * pad - height) * value / tallest
 
     marks = [f'<line class="line" x1="{pad}" y1="{y(0):.1f}" x2="{width - pad}" y2="{y(0):.1f}"/>']
-    for k in range(count):
-        marks.append(f'<text x="{x(k):.1f}" y="{height - 8:.1f}" text-anchor="middle">{k + 1}</text>')
-        if np.isfinite(rate[k]):
-            marks.append(f'<circle cx="{x(k):.1f}" cy="{y(rate[k] / first):.1f}" r="3" class="open"/>')
-        if middle is not None and k < len(middle) and np.isfinite(middle[k]):
-            marks.append(f'<circle class="mark" cx="{x(k):.1f}" cy="{y(middle[k]):.1f}" r="3"/>')
-            if low is not None and high is not None:
-                ends = f'y1="{y(low[k]):.1f}" y2="{y(high[k]):.1f}"'
-                marks.append(f'<line class="mark" x1="{x(k):.1f}" x2="{x(k):.1f}" {ends}/>')
+    for x, name, clicked, value, a, b in zip(across, place, rate, middle, low, high):
+        marks.append(f'<text x="{x:.1f}" y="{height - 8:.1f}" text-anchor="middle">{name}</text>')
+        marks.append(f'<circle cx="{x:.1f}" cy="{y(clicked):.1f}" r="3" class="open"/>')
+        if np.isfinite(value):
+            marks.append(f'<circle class="mark" cx="{x:.1f}" cy="{y(value):.1f}" r="3"/>')
+        if np.isfinite(a):
+            marks.append(f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{y(a):.1f}" y2="{y(b):.1f}"/>')
     return drawing("positions", width, height, marks)
 
 
