@@ -318,6 +318,7 @@ def test_places_from_0_become_places_from_1():
 def test_times(value, iso):
     found = moment_of(value)[0]
     assert (None if found is None else found.isoformat(timespec="milliseconds")) == iso
+    assert moment_of("2025-01-22T09:57:25-0500")[1] == "ISO 8601 with an offset"
 
 
 def test_a_time_may_be_missing_and_a_day():

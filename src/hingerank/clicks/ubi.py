@@ -22,7 +22,8 @@ from hingerank.data.streams import BrokenRecord, json_records
 
 IMPRESSION = "impression"
 _BULK = ("index", "create", "update", "delete")
-_SHARED = ("list", "document", "time", "team", "context")
+_COLUMNS = ("list", "document", "time", "team", "context", "application", "text")
+SHOWN, HIT = -1.0, -2.0
 _NONE = "(none)"  # the context of an event that has none
 
 
@@ -61,7 +62,7 @@ def _records(showings: Showings, path: Path) -> Iterator[Facts]:
 
 
 class _Events:
-    """Events and queries, as columns of numbers."""
+    """Events, and hits of queries, as columns of numbers."""
 
     def __init__(self, showings: Showings, actions: Mapping[str, float], context: str | None) -> None:
         self.showings, self.actions, self.context = showings, actions, context
@@ -70,11 +71,9 @@ class _Events:
         self.applications: dict[str, int] = {}
         self.contexts: dict[str, int] = {_NONE: 0}
         self.text_of: dict[int, int] = {}  # list -> text, by its query
-        self.hits: dict[int, list[int]] = {}
-        self.query_context: dict[int, int] = {}
-        self.query_time: dict[int, int] = {}
-        self.columns = {name: array("q") for name in (*_SHARED, "application", "text")}
-        self.place, self.weight = array("d"), array("d")  # weight: −1 is an impression
+        self.with_hits: set[int] = set()  # lists
+        self.columns = {name: array("q") for name in _COLUMNS}
+        self.place, self.weight = array("d"), array("d")  # weight: of an action, SHOWN or HIT
 
     def take(self, record: Given) -> None:
         if "action_name" in record:
@@ -92,17 +91,17 @@ class _Events:
         number = self._number(self.lists, key)
         hits = record.get("query_response_hit_ids") or record.get("query_response_object_ids")
         found = [id_of(hit) for hit in hits] if isinstance(hits, list) else []
-        known = [hit for hit in found if hit is not None]
+        known = [(place, hit) for place, hit in enumerate(found, 1) if hit is not None]
         self.showings.note("hits of queries without an id: left out", len(found) - len(known))
         if number in self.text_of:
             self.showings.note("queries under a query_id that came before: the first counts, or its first with hits")
-            if not known or self.hits[number]:
+            if not known or number in self.with_hits:
                 return
         self.text_of[number] = self._number(self.texts, text)
-        codes = iter(self.showings.codes("document", known).tolist())
-        self.hits[number] = [-1 if hit is None else next(codes) for hit in found] if known else []
-        self.query_time[number] = self._time(record.get("timestamp"))
-        self.query_context[number] = self._context(record)
+        time, context = self._time(record.get("timestamp")), self._context(record)
+        for place, document in known:
+            self.with_hits.add(number)
+            self._put(place, HIT, number, document, time, context)
 
     def _event(self, record: Given) -> None:
         action = record["action_name"]
@@ -125,19 +124,23 @@ class _Events:
             self.showings.note(f"impressions without {what}: left out")
             return
         text, team = _text(record.get("user_query")), _text(dig(attributes, "object", "search_config"))
-        values = {
-            "list": self._number(self.lists, key),
-            "document": int(self.showings.codes("document", [document])[0]),
-            "time": self._time(record.get("timestamp")),
-            "application": self._number(self.applications, str(record.get("application", ""))),
-            "team": -1 if team is None else int(self.showings.codes("team", [team])[0]),
-            "text": -1 if text is None else self._number(self.texts, text),
-            "context": self._context(record),
-        }
-        for name, value in values.items():
-            self.columns[name].append(value)
-        self.place.append(np.nan if place is None else place)
-        self.weight.append(-1.0 if action == IMPRESSION else self.actions[action])
+        self._put(
+            np.nan if place is None else place, SHOWN if action == IMPRESSION else self.actions[action],
+            self._number(self.lists, key), document, self._time(record.get("timestamp")), self._context(record),
+            -1 if team is None else int(self.showings.codes("team", [team])[0]),
+            self._number(self.applications, str(record.get("application", ""))),
+            -1 if text is None else self._number(self.texts, text),
+        )  # fmt: skip
+
+    def _put(
+        self, place: float, weight: float, list_: int, document: str, time: int, context: int, team: int = -1,
+        application: int = -1, text: int = -1,
+    ) -> None:  # fmt: skip
+        values = list_, int(self.showings.codes("document", [document])[0]), time, team, context, application, text
+        for column, value in zip(self.columns.values(), values):
+            column.append(value)
+        self.place.append(place)
+        self.weight.append(weight)
 
     @staticmethod
     def _number(numbers: dict[str, int], value: str) -> int:
@@ -156,33 +159,36 @@ class _Events:
         """The showings of all lists, with their clicks."""
         events = {name: np.frombuffer(column, np.int64) if len(column) else np.zeros(0, np.int64)
                   for name, column in self.columns.items()}  # fmt: skip
-        place, weight = np.array(self.place), np.array(self.weight)
-        place = self._from_one(place, events["application"], first_place)
+        lists, weight = events["list"], np.array(self.weight)
+        place = self._from_one(np.array(self.place), events["application"], first_place)
         text = self._texts(events)
-        known = text[events["list"]] >= 0
-        events = {name: column[known] for name, column in events.items()}
-        place, weight = place[known], weight[known]
-        shown = weight < 0
-        impressed = np.zeros(len(self.lists) + 1, bool)
-        impressed[events["list"][shown]] = True
-        chosen = {name: column[shown] for name, column in events.items()} | {"place": place[shown]}
-        chosen = self._with_hits(chosen, impressed)
-        listed = np.zeros(len(self.lists) + 1, bool)
-        listed[chosen["list"]] = True
-        acted = ~shown & listed[events["list"]]  # of other lists every document would be a clicked one
-        self.showings.note("clicks in lists without a showing: left out", int((~shown & ~acted).sum()))
-        clicks = {name: column[acted] for name, column in events.items()}
-        self._add(chosen, clicks | {"place": place[acted], "weight": weight[acted]}, text)
+        known = text[lists] >= 0
+        impressed, listed = (np.zeros(len(self.lists) + 1, bool) for _ in range(2))
+        impressed[lists[known & (weight == SHOWN)]] = True
+        hits = (weight == HIT) & ~impressed[lists]
+        note = self.showings.note
+        silent = sum(not impressed[number] and number not in self.with_hits for number in self.text_of)
+        note("queries without impressions whose hits count as shown", len(np.unique(lists[hits])))
+        note("queries without impressions and without hits: nothing was shown", silent)
+        shown = np.concatenate([np.flatnonzero(known & (weight == SHOWN)), np.flatnonzero(hits)])
+        shown = shown[(place[shown] >= 1) & (place[shown] <= MOST_PLACES)]
+        listed[lists[shown]] = True
+        acted = known & (weight >= 0)
+        clicks = np.flatnonzero(acted & listed[lists])  # of other lists every document would be a clicked one
+        note("clicks in lists without a showing: left out", int(acted.sum()) - len(clicks))
+        both = np.concatenate([shown, clicks])
+        if len(both):
+            columns = {name: column[both] for name, column in events.items()}
+            self._add(columns, place[both], np.maximum(weight[both], 0.0), len(shown), text)
 
     def _from_one(self, place: np.ndarray, application: np.ndarray, first_place: int | None) -> np.ndarray:
         """Ordinals from 1; an application that has a 0 counts from 0."""
         for name, number in self.applications.items():
             own = application == number
-            zero = first_place == 0 or (first_place is None and bool((place[own] == 0).any()))
-            if zero and own.any():
+            if first_place == 0 or (first_place is None and (place[own] == 0).any()):
                 place = np.where(own, place + 1, place)
                 self.showings.note(f"ordinals counted from 0 (application {name[:40]!r}): 1 was added", int(own.sum()))
-            elif own.any() and len(self.applications) > 1:
+            elif len(self.applications) > 1:
                 self.showings.note(f"ordinals counted from 1 (application {name[:40]!r}): kept", int(own.sum()))
         self.showings.note("ordinals before the first place: left out", int((place < 1).sum()))
         return place
@@ -192,12 +198,10 @@ class _Events:
         text = np.full(len(self.lists) + 1, -1, np.int64)
         own = events["text"] >= 0
         text[events["list"][own][::-1]] = events["text"][own][::-1]
-        from_queries = np.zeros(len(text), bool)
+        orphan = np.zeros(len(text), bool)
+        orphan[events["list"]] = True
         for number, value in self.text_of.items():
-            text[number], from_queries[number] = value, True
-        used = np.zeros(len(text), bool)
-        used[events["list"]] = True
-        orphan = used & ~from_queries
+            text[number], orphan[number] = value, False
         note = self.showings.note
         note(
             "query ids of events that no query has: the event's own user_query counts",
@@ -207,40 +211,18 @@ class _Events:
         note("events without their query: left out", int((text[events["list"]] < 0).sum()))
         return text
 
-    def _with_hits(self, shown: dict[str, np.ndarray], impressed: np.ndarray) -> dict[str, np.ndarray]:
-        """Impressions, and the hits of queries without them."""
-        others = [(number, hits) for number, hits in self.hits.items() if hits and not impressed[number]]
-        silent = len(self.text_of) - sum(bool(impressed[number]) for number in self.text_of) - len(others)
-        self.showings.note("queries without impressions whose hits count as shown", len(others))
-        self.showings.note("queries without impressions and without hits: nothing was shown", silent)
-        if others:
-            sizes = [len(hits) for _, hits in others]
-            lists = np.repeat([number for number, _ in others], sizes)
-            more = {
-                "list": lists,
-                "document": np.concatenate([hits for _, hits in others]).astype(np.int64),
-                "time": np.array([self.query_time[number] for number in lists]),
-                "team": np.full(len(lists), -1),
-                "context": np.array([self.query_context[number] for number in lists]),
-                "place": np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.float64),
-            }
-            shown = {name: np.concatenate([shown[name], column]) for name, column in more.items()}
-        good = (shown["place"] >= 1) & (shown["place"] <= MOST_PLACES) & (shown["document"] >= 0)
-        return {name: column[good] for name, column in shown.items()}
-
-    def _add(self, shown: dict[str, np.ndarray], acted: dict[str, np.ndarray], text: np.ndarray) -> None:
-        """Put clicks on their showings; a clicked document that its list does not have was shown, too."""
-        both = {name: np.concatenate([shown[name], acted[name]]) for name in (*_SHARED, "place")}
-        if not len(both["list"]):
-            return
-        _, group = group_by([both["list"], both["document"]])
-        n, s = int(group.max()) + 1, len(shown["list"])
-        order = np.where(both["place"] >= 1, np.arange(len(group)), len(group))  # one without a place names none
+    def _add(
+        self, events: Mapping[str, np.ndarray], place: np.ndarray, weight: np.ndarray, s: int, text: np.ndarray
+    ) -> None:
+        """Put clicks on the first s, the showings; a clicked document that its list does not have was shown, too."""
+        _, group = group_by([events["list"], events["document"]])
+        n = int(group.max()) + 1
+        order = np.where(place >= 1, np.arange(len(group)), len(group))  # one without a place names none
         first = np.full(n, len(group), np.int64)
         np.minimum.at(first, group, order)
         has_showing, clicks = np.zeros(n, bool), np.zeros(n)
         has_showing[group[:s]] = True
-        np.maximum.at(clicks, group[s:], acted["weight"])
+        np.maximum.at(clicks, group, weight)
         note = self.showings.note
         note("repeated impressions of a document in a list: the first counts", s - int(has_showing.sum()))
         note(
@@ -251,22 +233,21 @@ class _Events:
         note("clicked documents without a showing and without a place: left out", int(lost.sum()))
         note("clicked documents without a showing: counted as shown at their place", int((~has_showing & ~lost).sum()))
         kept = np.flatnonzero(~lost)
-        entry = first[kept]
-        entry, kept = (column[np.argsort(entry)] for column in (entry, kept))
-        team = np.full(n, -1)
-        with_team = both["team"] >= 0
-        team[group[with_team][::-1]] = both["team"][with_team][::-1]
+        kept = kept[np.argsort(first[kept])]
+        entry, team = first[kept], np.full(n, -1)
+        with_team = events["team"] >= 0
+        team[group[with_team][::-1]] = events["team"][with_team][::-1]
         columns: dict[str, np.ndarray | None] = {
-            "query": self.showings.codes("query", _chosen(self.texts, text[both["list"][entry]])),
-            "document": both["document"][entry].astype(np.int32),
-            "session": self.showings.codes("session", _chosen(self.lists, both["list"][entry])),
-            "place": both["place"][entry].astype(np.int32),
+            "query": self.showings.codes("query", _chosen(self.texts, text[events["list"][entry]])),
+            "document": events["document"][entry].astype(np.int32),
+            "session": self.showings.codes("session", _chosen(self.lists, events["list"][entry])),
+            "place": place[entry].astype(np.int32),
             "clicks": clicks[kept],
-            "times": both["time"][entry].astype("datetime64[us]"),
+            "times": events["time"][entry].astype("datetime64[us]"),
             "team": team[kept].astype(np.int32) if with_team.any() else None,
         }  # fmt: skip
         if self.context is not None:
-            columns["context"] = self.showings.codes("context", _chosen(self.contexts, both["context"][entry]))
+            columns["context"] = self.showings.codes("context", _chosen(self.contexts, events["context"][entry]))
         self.showings.add(columns)
 
 
@@ -321,9 +302,10 @@ def moment_of(value: object) -> tuple[datetime | None, str]:
             return datetime.fromtimestamp(number / per_second, UTC).replace(tzinfo=None), f"{name} since 1970"
         if isinstance(value, str):
             moment = datetime.fromisoformat(value.strip())
-            moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-            zone = "Z" if value.strip().endswith(("Z", "z")) else "an offset" if "+" in value else "no zone"
-            return moment, f"ISO 8601 with {zone}"
+            if moment.tzinfo is None:
+                return moment, "ISO 8601 with no zone"
+            zone = "Z" if value.strip().endswith(("Z", "z")) else "an offset"
+            return moment.astimezone(UTC).replace(tzinfo=None), f"ISO 8601 with {zone}"
         if isinstance(value, date):  # or a datetime, which is one
             return moment_of(value.isoformat())[0], "dates"
     except (ValueError, OverflowError, OSError):
