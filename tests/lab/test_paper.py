@@ -63,6 +63,21 @@ def test_the_table_has_means_p_intervals_and_marks_of_every_measure(results):
     assert leaderboard(results).to_latex(["ndcg@10", "map"]).count(r"\\") >= 4
 
 
+def test_the_table_counts_queries_by_measure_and_marks_the_best_number(data, rankers):
+    """kendall_tau is not defined where all scores are equal: nowhere for the first method of the board."""
+    methods = [Method("level", rankers.Column, fixed={"sign": 0}), Method("column", rankers.Column)]
+    data = replace(data, y=np.where(data.qid == "q3", 0.0, data.y))
+    results = compare(methods, query_folds(data, 3), "ndcg@10", ["kendall_tau"], workers=1)
+    assert r"\textit{kendall\_tau} over 0 queries" in latex_table(results)
+    text = latex_table(results, baseline="column")
+    known = len(results.per_query("column", "kendall_tau"))
+    assert 0 < known < 20 and rf"\textit{{kendall\_tau}} over {known} queries" in text
+    assert r"\textit{ndcg@10} over 20 queries" in text
+    board = leaderboard(results, baseline="column")
+    board = replace(board, lines=sorted(board.lines, key=lambda line: line.method != "level"))
+    assert board.to_latex(["kendall_tau"]).count(r"\textbf") == 1
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
 def test_latex_takes_the_table(results, tmp_path):
     page = r"\documentclass{article}\usepackage{booktabs,longtable,amssymb}\begin{document}"
@@ -99,6 +114,13 @@ def test_runs_need_scores_and_single_words(data, rankers, tmp_path):
         write_trec_runs(replace(results, folder=None))
     shutil.rmtree(tmp_path / "a" / "rows")
     with pytest.raises(ValueError, match="run the same `compare` to its end"):
+        write_trec_runs(results)
+
+
+def test_runs_name_a_document_once(data, rankers, tmp_path):
+    data = replace(data, docid=np.array([f"d{i // 2}" for i in range(data.n_rows)]))
+    results = compare([Method("column", rankers.Column)], query_folds(data, 3), folder=tmp_path, workers=1)
+    with pytest.raises(ValueError, match=r"the run has document d[0-9]+ twice in topic q[0-9]+: list it once"):
         write_trec_runs(results)
 
 

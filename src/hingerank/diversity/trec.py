@@ -5,6 +5,7 @@ Every error names the file and the line.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import ENOENT
@@ -190,10 +191,14 @@ def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     if isinstance(documents, str):
         raise DataError(f"topic {topic} of the run is the text {documents!r}, expected a list of documents")
     docids = [str(docid) for docid in documents]
-    if len(set(docids)) < len(docids):
-        twice = next(docid for i, docid in enumerate(docids) if docid in docids[:i])
-        raise DataError(f"the run has document {twice} twice in topic {topic}: list it once")
+    _check_once(docids, topic)
     return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
+
+
+def _check_once(docids: Sequence[str], topic: str) -> None:
+    if len(set(docids)) < len(docids):
+        twice = Counter(docids).most_common(1)[0][0]
+        raise DataError(f"the run has document {twice} twice in topic {topic}: list it once")
 
 
 def as_qrels(qrels: QrelsLike) -> Qrels:
@@ -229,6 +234,8 @@ def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
     for name in (name for topic, ranked in given.items() for name in (topic, *ranked.docids)):
         if name.split() != [name]:
             raise DataError(f"the run has the id {name!r}: in a TREC run ids have no spaces and are not empty")
+    for topic, ranked in given.items():
+        _check_once(ranked.docids, topic)
     with replace_file(target) as file:
         for topic, ranked in given.items():
             for rank, (docid, score) in enumerate(zip(ranked.docids, distinct_scores(ranked.scores)), start=1):

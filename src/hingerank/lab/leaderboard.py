@@ -163,7 +163,8 @@ class Leaderboard:
         """A line's method and means: a dagger without all folds, the best in bold, marks beside the chosen measure."""
         cells = [latex_text(line.method) + (r"$^{\dagger}$" if line.missing else "")]
         for name in measures:
-            best = max((other.means[name] for other in self.lines if not other.missing), default=np.nan)
+            known = [m for other in self.lines if not other.missing and not np.isnan(m := other.means[name])]
+            best = max(known, default=np.nan)
             bold = not line.missing and f"{line.means[name]:.4f}" == f"{best:.4f}"
             mark = MARKS.get(line.mark, "") if name == self.measure else ""
             cells.append(latex_number(line.means[name], bold) + mark)

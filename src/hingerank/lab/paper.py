@@ -32,8 +32,10 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
     boards = [leaderboard(results, name, baseline, test) for name in names]
     head = ["method", "mean", "difference", r"95\,\% interval", "$p$"]
     rows = [r"\toprule", latex_row(head), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
-    for board in boards:
-        rows += [rf"\multicolumn{{5}}{{l}}{{\textit{{{latex_text(board.measure)}}}}} \\*"]
+    counts = [len(results.per_query(board.baseline, board.measure)) for board in boards]
+    for board, count in zip(boards, counts):
+        over = "" if len(set(counts)) == 1 else f" over {count} queries"
+        rows += [rf"\multicolumn{{5}}{{l}}{{\textit{{{latex_text(board.measure)}}}{over}}} \\*"]
         for line in board.lines:
             cells = board.latex_cells(line, [board.measure])
             if np.isnan(line.p):
@@ -45,9 +47,9 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
             rows.append(latex_row(cells))
         rows += [r"\addlinespace"] if board is not boards[-1] else []
     board = boards[0]
-    queries = len(results.per_query(board.baseline, board.measure))
+    queries = f"{counts[0]} test queries" if len(set(counts)) == 1 else "the test queries with a value"
     words = [
-        f"Means over {queries} test queries, the best in bold; settings chosen on validation queries by "
+        f"Means over {queries}, the best in bold; settings chosen on validation queries by "
         f"{latex_text(board.measure)}.",
         rf"$\blacktriangle$ and $\blacktriangledown$: better and worse than {latex_text(board.baseline)} at 5\,\% "
         f"({board.test} test over queries, two-sided, Holm-corrected over the methods).",

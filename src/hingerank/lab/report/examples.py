@@ -92,9 +92,10 @@ def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
     """Features by the mean over linear rankers of |weight| × standard deviation, each ranker's sum being 1; without
     linear rankers, by standard deviation."""
     X = folds[0].part("train").X
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    square = np.asarray((X.multiply(X) if sp.issparse(X) else np.square(X)).mean(axis=0)).ravel()
-    spread = np.sqrt(np.maximum(square - mean**2, 0))
+    with np.errstate(over="ignore", invalid="ignore"):  # huge values have no spread
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        square = np.asarray((X.multiply(X) if sp.issparse(X) else np.square(X)).mean(axis=0)).ravel()
+        spread = np.nan_to_num(np.sqrt(np.maximum(square - mean**2, 0)), posinf=0.0)
     total = np.zeros(len(spread))
     for method in results.methods:
         for fold in results.folds:
