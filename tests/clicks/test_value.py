@@ -105,6 +105,20 @@ def test_clicks_from_trust_are_no_relevance(rows, estimator):
         hr.RankSVM().fit_clicks(data, propensities=known)
 
 
+def test_lists_that_are_cut_off_say_nothing_of_other_documents(rows):
+    """What a list did not show has no click in it: once without a word, for a value of half the true one."""
+    relevance = 0.1 + 0.9 * (2.0**rows.y - 1) / (2.0 ** rows.y.max() - 1)
+    data = hr.simulate_clicks(rows, [rows.X[:, 0], rows.X[:, 1]], sessions=10**5, top=4, counted=True).join(rows)
+    ranking = -rows.X[:, 0]
+    true = (dcg(places_of(rows, ranking), 4) * relevance).sum() / rows.n_queries
+    with pytest.warns(
+        UserWarning, match=r"ranking: \d\d % of its dcg@4 is on documents in lists that did not show them"
+    ):
+        low = hr.evaluate_clicks(data, ranking, propensities=P, measure="dcg@4")
+    robust = hr.evaluate_clicks(data, ranking, propensities=P, measure="dcg@4", estimator="dr")
+    assert low.value < 0.6 * true and abs(robust.value - true) < 0.15 * true
+
+
 def test_equal_scores_share_their_places(rows, log):
     data, depth = log.join(rows), 3
     flat = hr.evaluate_clicks(data, np.zeros(rows.n_rows), propensities=P, measure=f"dcg@{depth}")

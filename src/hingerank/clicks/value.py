@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hingerank.clicks.simulation import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import positive, warn, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
@@ -24,6 +24,7 @@ KnownBias: TypeAlias = PlaceBias | ArrayLike | None  # estimated, numbers by pla
 Cell: TypeAlias = str | float | None  # of a table
 ESTIMATORS = ("ips", "snips", "clipped", "dr")
 HANDFUL = 10.0  # clicks of equal weight, below which an estimate is refused
+UNSEEN = 0.1  # of the worth of a ranking, above which there is a warning
 FEW_QUERIES = 20  # below which showings are resampled instead of queries
 CHUNK = 1 << 22  # numbers of resamples that are made together
 
@@ -156,8 +157,11 @@ def evaluate_clicks(
     - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
     - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
 
-    Rows of equal score share their places. Intervals are bootstrap-t intervals over resampled queries (of fewer than 20
-    queries percentiles over clicks drawn again); the same resamples serve all rankers and the lists as they were shown.
+    All but "dr" count no click in a list that did not show a document. So they underrate rankings of documents that few
+    lists showed; a warning says how much of a ranking that is. Rows of equal score share their places.
+
+    Intervals are bootstrap-t intervals over resampled queries (of fewer than 20 queries percentiles over clicks drawn
+    again); the same resamples serve all rankers and the lists as they were shown.
 
     Parameters
     ----------
@@ -209,6 +213,12 @@ def evaluate_clicks(
             raise DataError(
                 f"{name}: its value would rest on {sizes[-1]:.1f} clicks of equal weight (effective sample size), and "
                 f"fewer than {HANDFUL:.0f} say nothing: collect more lists, or clip more (estimator='clipped')"
+            )
+        unseen = 0.0 if clicks.robust else clicks.unseen(worth)
+        if unseen > UNSEEN:
+            warn(
+                f"{name}: {100 * unseen:.0f} % of its {measure} is on documents in lists that did not show them, whose "
+                "clicks count as none: its value is too low; use estimator='dr', or a measure of fewer places"
             )
         sums.append(clicks.ranked(worth))
     apart = [ClickSums(own.fixed - sums[0].fixed, own.each - sums[0].each) for own in sums[1:]]
@@ -292,6 +302,12 @@ class WeightedClicks:
             return self._sums(np.zeros(len(lists)), worth)
         total = np.bincount(self.data.row, self.data.showings * worth, len(lists))
         return self.ranked(np.divide(total, lists, out=np.zeros(len(lists)), where=lists > 0))
+
+    def unseen(self, worth: np.ndarray) -> float:
+        """The fraction of the worth of a ranking's places that is on documents in lists that did not show them."""
+        lists, worth = self.lists[self.query], np.abs(worth)
+        missing = np.maximum(lists - np.bincount(self.data.row, self.data.showings, len(lists)), 0.0)
+        return float(missing @ worth) / max(float(lists @ worth), 1e-12)
 
     def effective_size(self, worth: np.ndarray) -> float:
         """(Σw)² / Σw² over clicks, w = worth of the row's place in the ranking · weight of the click."""

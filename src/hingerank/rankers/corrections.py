@@ -209,6 +209,9 @@ def click_weights(
     - "doubly-robust": lists · max(0, R + Σ (c - n (β + α R)) / (n_d max(ᾱ_d, τ))), R a regression of relevance on
       features, each query's from the other queries (Oosterhuis 2023); rows that were never shown have lists · R
 
+    All but "doubly-robust" add up clicks: a row that half of its query's lists showed weighs half of what it would if
+    all had.
+
     Parameters
     ----------
     data : ClickData
