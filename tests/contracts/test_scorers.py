@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import hingerank as hr
@@ -56,6 +57,20 @@ def close(found, expected):
     np.testing.assert_allclose(
         found, expected, rtol=0, atol=(1e-5 if single else 1e-9) * max(1, np.abs(expected).max())
     )
+
+
+def test_scorers_take_frames_and_csr_matrices_but_no_columns_in_another_order(rows):
+    pd = pytest.importorskip("pandas")
+    X, y, qid = rows
+    frame = pd.DataFrame(X, columns=[f"f {j}" for j in range(6)])
+    ranker = hr.RankSVM(C=0.1, scale="standard").fit(frame, y, qid)
+    scorer, expected = ranker.scorer(), ranker.predict(frame)
+    for taken in (frame, sparse.csr_matrix(X), X):
+        close(scorer(taken), expected)
+    for other in (frame[frame.columns[::-1]], frame.rename(columns=str.upper)):
+        with pytest.raises(ValueError, match=r"features in their order: take X\[list\(scorer.names\)\]"):
+            scorer(other)
+    close(ranker.fit(X, y, qid).scorer()(frame), expected)  # a ranker that knows no names
 
 
 @pytest.mark.parametrize(("name", "more"), CASES)

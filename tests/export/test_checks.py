@@ -215,6 +215,7 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
         ("sql", {"key": None}, "key must be a text that is not empty, not None"),
         ("vespa", {"rerank": "many"}, "rerank must be a whole number, not 'many'"),
         ("vespa", {"rerank": 10.5}, "rerank must be a whole number, not 10.5"),
+        ("vespa", {"rerank": np.inf}, "rerank must be a whole number, not inf"),
         ("vespa", {"name": 3}, "name must be letters"),
     ],
 )
@@ -237,6 +238,7 @@ def test_a_number_may_be_a_name(tmp_path, fitted):
         ({"f1": None}, "the mapping calls 'f1' None: give a text"),
         ({"f1": ["title"]}, r"the mapping calls 'f1' \['title'\]: give a text"),
         ({"f1": {"name": None}}, "the mapping calls 'f1' None: give a text"),
+        ({0: "title"}, "the mapping names 0, which the model has no feature for"),
         ({"f1": {"nome": "title"}}, r"the mapping of 'f1' has nome; it may have name, .*expression"),
     ],
 )
@@ -244,6 +246,19 @@ def test_a_mapping_of_anything_but_names_is_refused(tmp_path, features, problem,
     for to in ("solr", "python"):
         with pytest.raises(hr.ExportError, match=problem):
             fitted.export(tmp_path / "m/", to, features=features)
+
+
+@pytest.mark.parametrize("to", ["python", "solr"])
+def test_rows_to_check_have_the_features_of_fit_in_their_order(tmp_path, to):
+    names = ["a", "b", "c", "d"]
+    ranker = hr.RankSVM(C=0.1).fit(hr.RankingData(DATA.X, DATA.y, DATA.qid, feature_names=names))
+    turned = hr.RankingData(DATA.X[:, ::-1].copy(), DATA.y, DATA.qid, feature_names=names[::-1])
+    options = {"shift": "auto"} if to == "solr" else {}
+    with pytest.raises(ValueError, match="those seen in fit but in another order"):
+        ranker.export(tmp_path / "m/", to, check=turned, **options)
+    with pytest.raises(hr.ExportError, match=r"check must be RankingData, as hr\.read returns it, not ndarray"):
+        ranker.export(tmp_path / "m/", to, check=DATA.X)
+    assert not list(tmp_path.iterdir())
 
 
 def test_settings_that_are_options_of_the_command_are_refused(tmp_path, monkeypatch, capsys, fitted):

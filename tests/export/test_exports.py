@@ -103,6 +103,21 @@ def test_duckdb_reads_the_same_statement(fitted, tmp_path, name):
     assert np.abs(scores - ranker.predict(X, qid)).max() < 1e-12 * np.abs(scores).max()
 
 
+@pytest.mark.parametrize("name", ["standard", "nystroem", "fourier", "polynomial", "surfaces", "query-minmax"])
+def test_onnx_scores_no_rows(fitted, tmp_path, name):
+    """A query may find nothing."""
+    needs("onnx")
+    path = fitted(name).export(tmp_path / "model.onnx", "onnx").files[0]
+    found = FORMATS["onnx"].consumers[0].run([path], fitted(name)._form(), np.empty((0, 6)), np.empty(0))
+    assert found.shape == (0,)
+
+
+def test_python_scores_rows_far_from_all_landmarks(fitted, tmp_path):
+    text = fitted("nystroem").export(tmp_path / "model.py", "python").files[0].read_text("utf-8")
+    exec(text, made := {})
+    assert made["score"]([1e200] * 6) == 0
+
+
 @pytest.mark.parametrize("name", ["standard", "nystroem", "fourier", "lightgbm", "query-minmax"])
 def test_onnx_in_single_precision_differs_little(fitted, tmp_path, name):
     needs("onnx")

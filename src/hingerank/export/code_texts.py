@@ -63,7 +63,9 @@ def score(x):
     return total
 ''',
     "waves": _ROWS_PYTHON.format("PHASE[i] + sum(ROW[i * d + j] * x[j] for j in range(d))", "cos(v)"),
-    "rbf": _ROWS_PYTHON.format("sum((x[j] - ROW[i * d + j]) ** 2 for j in range(d))", "exp(-GAMMA * v)"),
+    "rbf": _ROWS_PYTHON.format(  # not ** 2, which refuses large numbers
+        "sum((x[j] - ROW[i * d + j]) * (x[j] - ROW[i * d + j]) for j in range(d))", "exp(-GAMMA * v)"
+    ),
     "polynomial": _ROWS_PYTHON.format("sum(x[j] * ROW[i * d + j] for j in range(d))", "(GAMMA * v + COEF0) ** DEGREE"),
     "columns": _SCALED_PYTHON.format("(v - CENTRE[k]) / WIDTH[k]"),
     "log": _SCALED_PYTHON.format("copysign(log1p(abs(v)), v) / WIDTH[k]"),

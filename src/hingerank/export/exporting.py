@@ -52,6 +52,10 @@ def export(
     to = format_name(to)
     chosen, options = FORMATS[to], known_options(to, options)
     form = ranker._form()
+    if check is not None:
+        if not isinstance(check, RankingData):
+            raise ExportError(f"check must be RankingData, as hr.read returns it, not {type(check).__name__}")
+        scores_by(ranker, check.take([0]))  # refuses columns with other names
     if options.get("shift") == "auto":
         scores = None if check is None else scores_by(ranker, *[rows_of(check)[k] for k in (0, 2)])
         options["shift"] = shift_for(form, scores)
@@ -85,7 +89,7 @@ def known_options(to: str, given: Given) -> Facts:
             fits, what = value != "" and (number or isinstance(value, str)), "a text that is not empty"
         elif own is None or isinstance(own, bool):
             fits, what = value is own or isinstance(value, bool), "True or False"
-        elif isinstance(own, int) and not (number and int(value) == value):
+        elif isinstance(own, int) and not (number and float(value).is_integer()):
             fits, what = False, "a whole number"
         else:
             fits, what = value == "auto" or (number and np.isfinite(value)), "a finite number, or 'auto'"
@@ -167,10 +171,10 @@ def export_vectors(
 
 def renamed(form: Form, features: Given) -> Form:
     """The form with the names that the other program uses: name -> name, or name -> {"name": ..., more}."""
-    unknown = set(features) - {str(name) for name in form.names}
+    given = {str(name): value if isinstance(value, Mapping) else {"name": value} for name, value in features.items()}
+    unknown = set(given) - {str(name) for name in form.names}
     if unknown:
         raise ExportError(f"the mapping names {', '.join(sorted(unknown))}, which the model has no feature for")
-    given = {name: value if isinstance(value, Mapping) else {"name": value} for name, value in features.items()}
     for name, entry in given.items():
         if not isinstance(entry.get("name", name), str | int):
             raise ExportError(f"the mapping calls {name!r} {entry['name']!r}: give a text")
@@ -214,7 +218,7 @@ def example_rows(ranker: Ranker, form: Form, X: np.ndarray, ids: np.ndarray, qid
     return {"features": list(map(str, form.names)), "rows": rows, "qid": qid.tolist(), "scores": scores.tolist()}
 
 
-def scores_by(ranker: Ranker, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
+def scores_by(ranker: Ranker, X: np.ndarray | RankingData, qid: np.ndarray | None = None) -> np.ndarray:
     """The ranker's own scores, without a warning that rows have no feature names."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")

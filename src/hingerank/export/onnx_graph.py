@@ -61,6 +61,11 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, names, domain=domain, **attributes))
         return names[0] if outputs == 1 else names
 
+    def weighted(self, rows: str, weights: np.ndarray) -> str:
+        """Add a product of rows and weights: a matrix of one column, since onnxruntime takes no vector for 0 rows."""
+        product = self.add("MatMul", rows, self.constant(weights[:, None]))
+        return self.add("Squeeze", product, self.constant([1], np.int64))
+
 
 def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
     """The bytes of a model file."""
@@ -176,7 +181,7 @@ def _scaled_queries(graph: Graph, x: str, d: int, how: str, gaps: bool) -> str:
 def _scores(graph: Graph, form: Form, x: str) -> str:
     body = form.body
     if isinstance(body, Affine):
-        return graph.add("Add", graph.add("MatMul", x, graph.constant(body.weights)), graph.constant(body.offset))
+        return graph.add("Add", graph.weighted(x, body.weights), graph.constant(body.offset))
     if isinstance(body, Shapes):
         curves = _curves(graph, body.curves, x)
         return graph.add("Add", curves, _products(graph, body, x)) if len(body.weights) else curves
@@ -184,12 +189,12 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
         quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine of doubles
         values = graph.add("Sin", graph.add("Add", waves, quarter))
-        return graph.add("MatMul", values, graph.constant(body.weights))
+        return graph.weighted(values, body.weights)
     assert isinstance(body, KernelSum)
     if body.kernel == "polynomial":
         product = graph.add("MatMul", x, graph.constant(body.gamma * body.rows.T))
         values = graph.add("Pow", graph.add("Add", product, graph.constant(body.coef0)), graph.constant(body.degree))
-        return graph.add("MatMul", values, graph.constant(body.weights))
+        return graph.weighted(values, body.weights)
     middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, centred so that little cancels
     rows = np.sqrt(body.gamma) * (body.rows - middle)
     root = np.full(form.width, np.sqrt(body.gamma))  # not a scalar, which would be fused into the product as float
@@ -198,7 +203,7 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
     product = graph.add("Sub", graph.add("MatMul", z, graph.constant(2 * rows.T)), own)
     exponent = graph.add("Sub", product, graph.constant(np.square(rows).sum(axis=1)))
     values = graph.add("Exp", graph.add("Min", exponent, graph.constant(0.0)))
-    return graph.add("MatMul", values, graph.constant(body.weights))
+    return graph.weighted(values, body.weights)
 
 
 def _curves(graph: Graph, body: Curves, x: str) -> str:
@@ -209,7 +214,7 @@ def _curves(graph: Graph, body: Curves, x: str) -> str:
     zero, one = graph.constant(0.0), graph.constant(1.0)
     below = graph.add("Min", graph.add("Sub", x, graph.constant(body.knots[first])), zero)
     above = graph.add("Max", graph.add("Sub", x, graph.constant(body.knots[last])), zero)
-    outside = graph.add("MatMul", graph.add("Add", below, above), graph.constant(body.slopes))
+    outside = graph.weighted(graph.add("Add", below, above), body.slopes)
     scores = graph.add("Add", outside, graph.constant(body.heights[first].sum()))
     if not len(ends):
         return scores
@@ -217,8 +222,7 @@ def _curves(graph: Graph, body: Curves, x: str) -> str:
     moved = graph.add("Sub", each, graph.constant(body.knots[ends - 1]))
     place = graph.add("Div", moved, graph.constant(body.knots[ends] - body.knots[ends - 1]))
     place = graph.add("Min", graph.add("Max", place, zero), one)
-    rises = graph.constant(body.heights[ends] - body.heights[ends - 1])
-    return graph.add("Add", scores, graph.add("MatMul", place, rises))
+    return graph.add("Add", scores, graph.weighted(place, body.heights[ends] - body.heights[ends - 1]))
 
 
 def _products(graph: Graph, body: Shapes, x: str) -> str:
@@ -229,7 +233,7 @@ def _products(graph: Graph, body: Shapes, x: str) -> str:
         moved = graph.add("Sub", each, graph.constant(body.begins[:, side]))
         place = graph.add("Div", moved, graph.constant(body.ends[:, side] - body.begins[:, side]))
         ramps.append(graph.add("Min", graph.add("Max", place, graph.constant(0.0)), graph.constant(1.0)))
-    return graph.add("MatMul", graph.add("Mul", *ramps), graph.constant(body.weights))
+    return graph.weighted(graph.add("Mul", *ramps), body.weights)
 
 
 def _trees(graph: Graph, form: Form, x: str) -> str:

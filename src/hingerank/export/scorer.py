@@ -59,11 +59,11 @@ class Scorer:
 
         Parameters
         ----------
-        X : array of rows × features
+        X : array or CSR matrix of rows × features, or a frame with the ranker's columns in their order
         qid : a query id per row
             Only for a ranker that scales features within queries; None: all rows belong to one query.
         """
-        X = np.ascontiguousarray(X, np.float64)
+        X = np.ascontiguousarray(X if isinstance(X, np.ndarray) else self._plain(X), np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.names):
             raise ValueError(f"X has shape {X.shape}, expected (rows, {len(self.names)}): one row per document")
         if not self._by_query or qid is None or not len(X):
@@ -76,6 +76,17 @@ class Scorer:
         for rows in np.split(order, np.flatnonzero(np.diff(query[order])) + 1):
             scores[rows] = taken(self._steps, X[rows])
         return scores
+
+    def _plain(self, X: Any) -> ArrayLike:
+        """A CSR matrix, a frame or lists of rows as a plain array or lists."""
+        columns, expected = [str(name) for name in getattr(X, "columns", ())], list(map(str, self.names))
+        named = expected != [f"f{place}" for place in range(1, len(expected) + 1)]  # else fitted to plain arrays
+        if columns and columns != expected and named:
+            raise ValueError(
+                f"X has the columns {', '.join(columns)[:200]}, expected the ranker's features in their order: take "
+                "X[list(scorer.names)]"
+            )
+        return getattr(X, "toarray", lambda: X)()
 
 
 def make_scorer(ranker: Ranker) -> Scorer:
