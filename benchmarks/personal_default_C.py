@@ -158,7 +158,7 @@ def yahoo_test(place: Place, own: bool) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ranker.fit(X, *train)
-        V = ranker.user_weights_[ranker._users().known(both.users)]
+        V = ranker.user_weights_[ranker._index.known(both.users)]
         P = item_vectors(ranker._rows(X), ranker.basis_)
         good = right_of_users(P, None, V, both) - right_of_users(P, None, V[np.argsort(known)], seen)[known]
         light = np.setdiff1d(np.flatnonzero(pairs > 0), heavy)

@@ -63,7 +63,7 @@ def test_taste_is_found(tmp_path):
 
 def test_weights_of_clicks():
     clicks = clicks_of(["b", "a", "b", "b", "a"], [3, 1, 0, 3, 2], 5, [1.0, 2.0, 0.0, 0.5, 1.0])
-    assert clicks.items.tolist() == [3, 1, 2] and clicks.weight.tolist() == [1.5, 2.0, 1.0]
+    assert clicks.items.tolist() == [3, 1, 2] and clicks.table.data.tolist() == [1.5, 2.0, 1.0]
     told = drawn_preferences(clicks, 1.0, 3, "uniform", np.random.default_rng(0), "uniform")
     taken = np.isin(told.item, [3, 1, 2]) & (told.known.grade > 0)
     assert sorted(told.known.weight[taken]) == [1.0, 1.5, 2.0] and (told.known.weight[~taken] == 1).all()

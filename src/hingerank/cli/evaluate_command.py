@@ -222,7 +222,7 @@ def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> 
     """Return (users, rows of the catalogue, ratings) of the test ratings whose users and items are in the model."""
     rated = read_rating_file(data, columns, ranker)
     rows = catalogue.places(rated.item_ids)[rated.items]
-    known, listed = ranker._users().numbers(rated.users) >= 0, rows >= 0
+    known, listed = ranker._index.numbers(rated.users) >= 0, rows >= 0
     if not known.any():
         raise ValueError(f"{data} has no user of the model: its first users are {rated.users[:3].tolist()}")
     if not (known & listed).any():

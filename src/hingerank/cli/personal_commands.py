@@ -121,7 +121,7 @@ def _wanted(ranker: Any, text: str) -> Any:
     if not known:
         why = f"there is no user {text!r} in the model (add-users adds new ones): this is the list of the mean user"
         warnings.warn(why, stacklevel=2)
-    elif ranker._silent()[ranker._users().numbers([user])[0]]:
+    elif ranker._silent()[ranker._index.numbers([user])[0]]:
         warnings.warn(f"user {text!r} rated no two items differently: this is {ranker._cold}", stacklevel=2)
     return user
 
@@ -194,8 +194,8 @@ def add_users(
     rated = read_rating_file(ratings, columns, ranker)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
-    if not replace and (ranker._users().numbers(rated.users) >= 0).any():
-        user = rated.users[ranker._users().numbers(rated.users) >= 0].tolist()[0]
+    if not replace and (ranker._index.numbers(rated.users) >= 0).any():
+        user = rated.users[ranker._index.numbers(rated.users) >= 0].tolist()[0]
         raise ValueError(f"user {user!r} is already in the model: pass --replace to learn such users again")
     ranker.add_users(rated.users, catalogue.X, rows, rated.ratings, replace=replace)
     history = history_of(rated.users, rows, len(catalogue.ids))

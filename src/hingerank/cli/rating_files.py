@@ -107,7 +107,7 @@ def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
 
     number = whole_decimal(text)
     for user in (text,) if number is None else (text, number):
-        if ranker._users().numbers([user])[0] >= 0:
+        if ranker._index.numbers([user])[0] >= 0:
             return user, True
     return (number if number is not None and ranker.users_.dtype.kind in "iu" else text), False
 
@@ -161,7 +161,7 @@ def seen_pairs(
         if catalogue.history is not None:
             history = catalogue.history.of(users)
             parts, known = [history.pairs], history.users
-        missing = (ranker._users().numbers(users) >= 0) & (UserIndex(known).numbers(users) < 0)
+        missing = (ranker._index.numbers(users) >= 0) & (UserIndex(known).numbers(users) < 0)
         if exclude is None and missing.any():
             warnings.warn(
                 f"the model does not store what {missing.sum()} of these users rated, so their lists may offer it "

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix, Ranker
 from hingerank.data.blocks import number_ids
+from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
@@ -34,7 +35,6 @@ LIST_MEASURE = "list_ndcg@10"
 LIST_MEASURES = [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]
 LONGEST = 100  # items in a list
 Known = tuple[np.ndarray, np.ndarray]  # users and the items that each is known to have
-HELD_OUT = ("items", "ratings", "time")
 
 
 class RatedRows:
@@ -204,8 +204,7 @@ class OfferedRows(SelectedRows):
 
 def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
     """Of every fold its name and the rows to train, to validate and to test."""
-    if held_out not in HELD_OUT:
-        raise ValueError(f"held_out is {held_out!r}; choose {' or '.join(HELD_OUT)}")
+    one_of("held_out", held_out, "items", "ratings", "time")
     if k < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
     rng = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ from hingerank.data.blocks import check_ids, number_ids, places_of
 from hingerank.data.files import DataError, draft_of
 from hingerank.export.model_file import FILE_NAME as MODEL_NAME
 from hingerank.personal.item_features import identity_features, join_features
+from hingerank.personal.preferences import check_weights
 
 ADD_USER = "add_user learns a new user from a few ratings"
 FILE_NAME = "items.npz"
@@ -108,15 +109,37 @@ def ids_like(known: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class History:
-    """Who rated or took which item: `table` (users x items, CSR) has an entry per pair, `users` the ids of its rows."""
+    """Who rated, clicked or took which item.
+
+    users : ids of the rows of `table`, in order of first appearance
+    table : users x items, CSR with rising columns; its entries are the weights, or true if there are none
+    """
 
     users: np.ndarray
     table: sp.csr_matrix
 
     @property
+    def start(self) -> np.ndarray:
+        """The items of user u are items[start[u]:start[u+1]]."""
+        return self.table.indptr.astype(np.int64)
+
+    @property
+    def items(self) -> np.ndarray:
+        return self.table.indices
+
+    @property
+    def n_items(self) -> int:
+        return self.table.shape[1]
+
+    @property
+    def code(self) -> np.ndarray:
+        """The number of the user of each entry."""
+        return np.repeat(np.arange(len(self.users)), np.diff(self.table.indptr))
+
+    @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The user and the row of the item of each entry."""
-        return np.repeat(self.users, np.diff(self.table.indptr)), self.table.indices
+        return self.users[self.code], self.items
 
     def of(self, users: Any) -> "History":
         """Return the history of these users alone."""
@@ -132,14 +155,22 @@ class History:
         return History(users, sp.csr_matrix(sp.vstack([self.table[stays], other.table])))
 
 
-def history_of(users: Any, rows: np.ndarray, n_items: int) -> History:
+def history_of(users: Any, rows: np.ndarray, n_items: int, weight: Any = None) -> History:
     """Return the history of pairs (user, row of the item), which may be in any order and repeated.
+
+    weight: of each pair; those of repeated pairs add up, and pairs of weight 0 are left out.
 
     >>> history_of(["bob", "ann", "bob"], np.array([2, 0, 1]), 3).table.toarray().tolist()
     [[False, True, True], [True, False, False]]
     """
+    given = np.ones(len(rows), bool)
+    if weight is not None:
+        given = check_weights(weight, len(rows), "sample_weight", "click")
+        if len(given) and not given.any():
+            raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
+        users, rows, given = np.asarray(users)[given > 0], rows[given > 0], given[given > 0]
     ids, code = number_ids(users, len(rows), "users")
-    table = sp.csr_matrix((np.ones(len(rows), bool), (code, rows)), shape=(len(ids), n_items))
+    table = sp.csr_matrix((given, (code, rows)), shape=(len(ids), n_items))
     table.sum_duplicates()
     return History(ids, table)
 

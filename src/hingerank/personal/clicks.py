@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -37,11 +36,11 @@ from hingerank.personal.alternating import (
     solve_equations,
     squares_to_features,
 )
-from hingerank.personal.preferences import UserPreferences, check_items, check_weights, from_ratings, rows_of
+from hingerank.personal.catalogue import History, history_of
+from hingerank.personal.preferences import UserPreferences, check_items, from_ratings, rows_of
 from hingerank.personal.top_n import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
-CHANCES = ("uniform", "popularity")
 CLICKS_PER_SHARD = 16384
 MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest useful C; the first is for ids alone
 LEAST_CLICKS, PART_HELD, TOP, TRIED = 5, 0.2, 10, 3  # clicks of a user, fraction held out, list length, epochs
@@ -49,26 +48,7 @@ ENOUGH_USERS, MOST_JUDGED = 200, 500  # up to so many users all are used, else h
 PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: largest number of products, fraction of the gradient left
 
 
-@dataclass(frozen=True)
-class Clicks:
-    """The items that users took, each once: those of user u are items[start[u]:start[u+1]], in increasing order.
-
-    weight: of each click; None if all weights are equal.
-    """
-
-    users: np.ndarray
-    start: np.ndarray
-    items: np.ndarray
-    n_items: int
-    weight: np.ndarray | None = None
-
-    @property
-    def code(self) -> np.ndarray:
-        """The number of the user of each click."""
-        return np.repeat(np.arange(len(self.users)), np.diff(self.start))
-
-
-def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Clicks:
+def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> History:
     """Group clicks, given in any order, by user.
 
     Repeats count once, or with the sum of their weights if they have weights. Clicks of weight 0 are left out.
@@ -78,25 +58,16 @@ def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> Click
     >>> clicks_of(["bob", "ann", "bob", "bob"], [2, 1, 0, 2], 3).items.tolist()
     [0, 2, 1]
     """
-    rows = check_items(items, n_items, "items")
-    if weight is not None:
-        weights = check_weights(weight, len(rows), "sample_weight", "click")
-        users, rows, weights = np.asarray(users)[weights > 0], rows[weights > 0], weights[weights > 0]
-        if not len(rows):
-            raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
-    ids, code = number_ids(users, len(rows), "users")
-    key, place = np.unique(code.astype(np.int64) * n_items + rows, return_inverse=True)
-    start = np.searchsorted(key, np.arange(len(ids) + 1) * n_items)
-    full = np.flatnonzero(np.diff(start) == n_items)
+    clicks = history_of(users, check_items(items, n_items, "items"), n_items, weight)
+    full = np.flatnonzero(np.diff(clicks.start) == n_items)
     if len(full):
-        user = ids[full].tolist()[0]
+        user = clicks.users[full].tolist()[0]
         raise DataError(f"user {user!r} took every item, so there is no item to compare with: leave such users out")
-    total = None if weight is None else np.bincount(place, weights)
-    return Clicks(ids, start, (key % n_items).astype(np.int32), n_items, total)
+    return clicks
 
 
 def draw_losers(
-    clicks: Clicks, per_click: float, least: int, how: str, rng: np.random.Generator
+    clicks: History, per_click: float, least: int, how: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sample items that users did not take, some for each click, and return (users, items), each pair once."""
     count = np.maximum(np.ceil(per_click * np.diff(clicks.start)).astype(np.int64), least)
@@ -115,14 +86,15 @@ def draw_losers(
 
 
 def drawn_preferences(
-    clicks: Clicks, per_click: float, least: int, how: str, rng: np.random.Generator, pair_weight: str
+    clicks: History, per_click: float, least: int, how: str, rng: np.random.Generator, pair_weight: str
 ) -> UserPreferences:
     """Return preferences for every click of a user over every item sampled for the user; users as in `clicks`."""
     users, items = draw_losers(clicks, per_click, least, how, rng)
     all_users = np.concatenate([clicks.code, users])
     values = np.concatenate([np.ones(len(clicks.items)), np.zeros(len(items))])
     all_items = np.concatenate([clicks.items, items])
-    weight = None if clicks.weight is None else np.concatenate([clicks.weight, np.ones(len(items))])
+    given = clicks.table.data
+    weight = None if given.dtype == bool else np.concatenate([given, np.ones(len(items))])
     return from_ratings(all_users, all_items, values, clicks.n_items, pair_weight, weight)
 
 
@@ -231,13 +203,13 @@ class AllPairs:
     """
 
     X: Any
-    clicks: Clicks
+    clicks: History
     weight: np.ndarray
     threads: int | None = None
 
     def __post_init__(self) -> None:
         self.n = self.X.shape[0]
-        self.start, self.item = self.clicks.start.astype(np.int64), self.clicks.items
+        self.start, self.item = self.clicks.start, self.clicks.items
         self.table = sp.csr_matrix((self.weight, self.item, self.start), shape=(len(self.start) - 1, self.n))
         by_item = self.table.tocsc()
         self.by_item = by_item.indptr.astype(np.int64), by_item.indices, by_item.data
@@ -325,7 +297,7 @@ def fit_all_pairs(
 
 
 def choose_multiple(
-    X: Any, clicks: Clicks, weight: np.ndarray, U: np.ndarray, threads: int | None = None, seed: int = 0
+    X: Any, clicks: History, weight: np.ndarray, U: np.ndarray, threads: int | None = None, seed: int = 0
 ) -> tuple[float, np.ndarray]:
     """Choose the multiple of the smallest useful C by held-out clicks of half of the users: (multiple, initial basis).
 
@@ -343,12 +315,11 @@ def choose_multiple(
     judged = np.unique(code[held])[:MOST_JUDGED]
     if len(judged) < LEAST_CLICKS:
         return MULTIPLES[0], U
-    start = np.concatenate(([0], np.cumsum(np.bincount(code[~held], minlength=len(some)))))
-    rest = Clicks(clicks.users[some], start, clicks.items[row[~held]], clicks.n_items)
-    problem = AllPairs(X, rest, weight[row[~held]], threads)
-    missing = sp.csr_matrix((np.ones(held.sum()), (code[held], clicks.items[row[held]])), shape=problem.table.shape)
+    shape, item = (len(some), clicks.n_items), clicks.items[row]
+    kept, missing = (sp.csr_matrix((weight[row[part]], (code[part], item[part])), shape) for part in (~held, held))
+    problem = AllPairs(X, History(clicks.users[some], kept), kept.data, threads)
     least, chosen, most = problem.least_C(), MULTIPLES[0], -np.inf
-    basis, wanted = U, missing[judged].toarray()
+    basis, wanted = U, (missing[judged].toarray() > 0).astype(np.float64)
     for multiple in MULTIPLES:
         tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED, max_seconds=np.inf)
         U = tried.w

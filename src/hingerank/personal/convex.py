@@ -330,9 +330,4 @@ class MeanVarianceRanker(SeparateRanker):
         return X @ self.coef_
 
     def _own(self, numbers: np.ndarray) -> Any:
-        own = self.user_weights_[numbers]
-        if (numbers >= 0).all():
-            return own
-        return (
-            sp.diags((numbers >= 0).astype(float)).tocsr() @ own if sp.issparse(own) else own * (numbers >= 0)[:, None]
-        )
+        return rows_or_mean(self.user_weights_, numbers, np.zeros(self.user_weights_.shape[1]))

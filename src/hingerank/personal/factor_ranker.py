@@ -131,7 +131,7 @@ class FactorRanker(PersonalRanker):
         ratings, use ``add_users(..., replace=True)``. Arguments and result are those of ``add_user``.
         """
         check_is_fitted(self)
-        number = int(self._users().known([user])[0])
+        number = int(self._index.known([user])[0])
         X, preferences = self._about_one(features, ratings, winners, losers)
         prior = self.user_weights_[number].copy()
         self.user_weights_[number] = self._fold_in(X, preferences, prior)[0]
@@ -171,7 +171,7 @@ class FactorRanker(PersonalRanker):
         return fold_in(self._place(X), self._shared(X), p, prior)
 
     def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
-        numbers = self._users().numbers(users)
+        numbers = self._index.numbers(users)
         if not replace and numbers.max() >= 0:
             user = np.asarray(users)[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
@@ -179,7 +179,7 @@ class FactorRanker(PersonalRanker):
 
     def _put(self, users: Any, V: np.ndarray, warm: np.ndarray) -> Self:
         """Store weights of users, and replace those of known users; warm: who has a pair."""
-        index = self._users()
+        index = self._index
         numbers = index.numbers(users)
         self._settle_cold(V, warm)
         old, new = numbers >= 0, numbers < 0

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.alternating import (
     WIDEST,
@@ -24,8 +24,8 @@ from hingerank.personal.alternating import (
     nuclear_gap,
     start_of_users,
 )
-from hingerank.personal.catalogue import UserIndex
-from hingerank.personal.clicks import CHANCES, AllPairs, Clicks, clicks_of, drawn_preferences, fit_all_pairs
+from hingerank.personal.catalogue import History, UserIndex
+from hingerank.personal.clicks import AllPairs, clicks_of, drawn_preferences, fit_all_pairs
 from hingerank.personal.clicks import choose_multiple as click_multiple
 from hingerank.personal.factor_ranker import FactorRanker
 from hingerank.personal.fold_in import (
@@ -177,8 +177,7 @@ class PersonalRankSVM(FactorRanker):
             It applies to all pairs of a click. Weights of repeated clicks add up, and a weight of 0 is no click.
         """
         X = self._rows(item_features, reset=True)
-        if negatives not in CHANCES:
-            raise ValueError(f"negatives is {negatives!r}, expected {' or '.join(map(repr, CHANCES))}")
+        one_of("negatives", negatives, "uniform", "popularity")
         positive("per_click", per_click)
         clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
         against_all = self.loss == "squared"
@@ -225,7 +224,7 @@ class PersonalRankSVM(FactorRanker):
         p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
         if not basis:
             return self._put(p.users, self._fold_in(X, p, as_fitted=True), p.pairs > 0)
-        numbers, new = self._users().numbers(p.users), self.user_weights_.mean(axis=0)
+        numbers, new = self._index.numbers(p.users), self.user_weights_.mean(axis=0)
         V = np.where((numbers >= 0)[:, None], self.user_weights_[numbers], new)
         U = np.column_stack([self.basis_, self.coef_]) if self.shared else self.basis_
         return self._fit(X, p, None, start=(U, V, float(self.C_)))
@@ -244,13 +243,13 @@ class PersonalRankSVM(FactorRanker):
         check_is_fitted(self)
         X = self._rows(item_features)
         p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
-        V = self.user_weights_[self._users().known(p.users)]
+        V = self.user_weights_[self._index.known(p.users)]
         return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
     def _learn(
         self, X: Matrix, preferences: Any, watched: UserPreferences | None, *,
         draws: Sequence[Callable[[], UserPreferences]] = (), start: tuple[np.ndarray, np.ndarray, float] | None = None,
-        in_parts: bool = False, clicks: Clicks | None = None,
+        in_parts: bool = False, clicks: History | None = None,
     ) -> Solution:  # fmt: skip
         """Fit U and V.
 
@@ -310,11 +309,11 @@ class PersonalRankSVM(FactorRanker):
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some)
         return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
 
-    def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: Clicks) -> Solution:
+    def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: History) -> Solution:
         """Compare every click with every item; drawn: some of these pairs, which judge the prior of new users."""
         if self.shared:
             raise ValueError("loss='squared' has no shared function: set shared=False, or take another loss")
-        weight = np.ones(len(clicks.items)) if clicks.weight is None else clicks.weight
+        weight = clicks.table.data.astype(np.float64)
         if self.pair_weight == "user":
             weight = weight / np.repeat(np.add.reduceat(weight, clicks.start[:-1]) * X.shape[0], np.diff(clicks.start))
         threads, columns = asked_threads(self.n_jobs), columns_in_use(X)
@@ -430,8 +429,7 @@ class PersonalRankSVM(FactorRanker):
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf
         if self.prior not in ("users", "zero") and not number:
             raise ValueError(f"prior must be 'users', 'zero' or a number of at least 0, not {self.prior!r}")
-        if self.cold_users not in ("mean", "zero"):
-            raise ValueError(f"cold_users must be 'mean' or 'zero', not {self.cold_users!r}")
+        one_of("cold_users", self.cold_users, "mean", "zero")
 
 
 class InductiveMatrixCompletion(PersonalRankSVM):

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import check_ids, places_of
+from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 
 Features = tuple[np.ndarray | sp.csr_matrix, list[str]]
@@ -46,8 +47,7 @@ def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "bi
     """
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-    if weighting not in ("binary", "count", "tfidf"):
-        raise ValueError(f"weighting is {weighting!r}, expected 'binary', 'count' or 'tfidf'")
+    one_of("weighting", weighting, "binary", "count", "tfidf")
     settings = {"min_df": min_items, "dtype": np.float64} | options
     if weighting == "tfidf":
         vectoriser: Any = TfidfVectorizer(**settings)
@@ -76,9 +76,7 @@ def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "err
     ids = check_ids(ids, matrix.shape[0], "ids")
     wanted = check_ids(item_ids, len(item_ids), "item_ids")
     rows = places_of(wanted.tolist(), ids.tolist())
-    if missing not in ("error", "zero"):
-        raise ValueError(f"missing is {missing!r}, expected 'error' or 'zero'")
-    if missing == "error" and len(rows) and rows.min() < 0:
+    if one_of("missing", missing, "error", "zero") == "error" and len(rows) and rows.min() < 0:
         absent = int((rows < 0).sum())
         example = wanted[rows < 0].tolist()[0]
         raise DataError(f"{absent} items have no embedding, such as {example!r}: give them one, or missing='zero'")

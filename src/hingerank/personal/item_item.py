@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 
-from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.baselines import row_numbers, same_rows
-from hingerank.personal.preferences import check_items, check_ratings, check_weights
+from hingerank.personal.catalogue import history_of
+from hingerank.personal.preferences import check_items, check_ratings
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
 from hingerank.personal.top_n import part_found, row_products, rows_or_mean
 from hingerank.rankers.base import keep_account
@@ -122,23 +122,15 @@ class EASE(PersonalRanker):
             raise ValueError(f"feature_weight must be a number of at least 0, not {self.feature_weight!r}")
         began, X = time.perf_counter(), self._rows(item_features, reset=True)
         rows = check_items(items, X.shape[0], "items")
-        weight = check_weights(sample_weight, len(rows), "sample_weight", "click")
-        if len(weight) and not weight.all():  # 0 is no click
-            users, rows, weight = np.asarray(users)[weight > 0], rows[weight > 0], weight[weight > 0]
-            if not len(rows):
-                raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
-        ids, code = number_ids(users, len(rows), "users")
         _, number, firsts = same_rows(X)
-        taken, place = np.unique(number[rows], return_inverse=True)
+        history = history_of(users, number[rows], len(firsts), sample_weight)
+        taken = np.flatnonzero(np.bincount(history.items, minlength=len(firsts)))
         first = firsts[taken]
         if len(first) > MOST_ITEMS:
             raise DataError(f"{len(first)} items are too many for a matrix of items (at most {MOST_ITEMS}): use "
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
-        values = weight if len(weight) else np.ones(len(rows))
-        T = sp.csr_matrix((values, (code, place)), shape=(len(ids), len(first)))
-        if not len(weight):
-            T.data[:] = 1.0
-        self.users_, self.history_, self.items_, self.notes_ = ids, T, X[first], {}
+        T = history.table[:, taken].astype(np.float64)
+        self.users_, self.history_, self.items_, self.notes_ = history.users, T, X[first], {}
         self.__dict__.pop("_index", None)
         self.__dict__.pop("_numbers_of_rows", None)
         keep_account(self, self._solve(T, X[first], began))

@@ -114,7 +114,7 @@ class ListRanker(EASE):
         X = self._rows(item_features)
         liked = PersonalRankSVM(rank=int(self.rank), C=self.C, scale=None, prior=0.0, random_state=self.random_state)
         liked.fit(X, *given, sample_weight=weight)
-        self.liked_basis_, self.liked_weights_ = liked.basis_, liked.user_weights_[liked._users().known(self.users_)]
+        self.liked_basis_, self.liked_weights_ = liked.basis_, liked.user_weights_[liked._index.known(self.users_)]
         some = np.random.default_rng(0).permutation(len(self.users_))[:TO_SCALE]
         chosen = (self.history_[some] @ self.weights_).std(axis=1).mean()
         own = (item_vectors(self.items_, self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import number_ids, real_numbers
+from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import kernel
 from hingerank.kernels.order import sort_down
@@ -273,9 +274,8 @@ def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, An
 
 
 def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
-    if pair_weight not in ("uniform", "user"):
-        raise ValueError(f"pair_weight must be 'uniform' or 'user', not {pair_weight!r}")
-    return np.ones(len(pairs)) if pair_weight == "uniform" else 1.0 / np.where(pairs > 0, pairs, 1.0)
+    alike = one_of("pair_weight", pair_weight, "uniform", "user") == "uniform"
+    return np.ones(len(pairs)) if alike else 1.0 / np.where(pairs > 0, pairs, 1.0)
 
 
 def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
 from hingerank.export.forms import ExportError
@@ -231,22 +231,17 @@ class PersonalRanker(SavedModel, BaseEstimator):
                 f"{len(users)} users but {X.shape[0]} rows of features: one score is given for each pair, so pass "
                 "X[items], a row for each user (or one user alone for all rows)"
             )
-        return self._scores(X, self._asked(users, unknown, X.shape[0]))
-
-    def _asked(self, users: Any, unknown: str, n_rows: int | None = None) -> np.ndarray:
-        """Return the number of each user, -1 for the mean user."""
-        if unknown not in ("error", "mean"):
-            raise ValueError(f"unknown must be 'error' or 'mean', not {unknown!r}")
-        return self._numbers(users, n_rows) if unknown == "error" else self._users().numbers(users, n_rows)
+        return self._scores(X, self._numbers(users, X.shape[0], unknown))
 
     def _silent(self) -> np.ndarray:
         """Return which users have no pair to learn from, so that they get `_cold`."""
         return np.zeros(len(self.users_), bool)
 
-    def _numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
-        """Return the number of each user; rankers that can rank for unknown users return -1 for them."""
-        index, cure = self._users(), self._cure
-        return index.numbers(users, n_rows) if cure is None else index.known(users, n_rows, cure)
+    def _numbers(self, users: Any, n_rows: int | None = None, unknown: str = "error") -> np.ndarray:
+        """Return the number of each user, -1 for unknown users if they are ranked for as the mean user."""
+        if one_of("unknown", unknown, "error", "mean") == "mean" or self._cure is None:
+            return self._index.numbers(users, n_rows)
+        return self._index.known(users, n_rows, self._cure)
 
     def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
         """Return rows of the candidates, best first for this user; equal scores keep their order.
@@ -282,7 +277,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         unknown : as in ``predict``
         """
         check_is_fitted(self)
-        X, numbers = self._rows(candidates), self._asked(users, unknown)
+        X, numbers = self._rows(candidates), self._numbers(users, None, unknown)
         place, shared = self._place(X), self._shared(X)
 
         def scores(block: slice) -> np.ndarray:
@@ -379,9 +374,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
     @cached_property
     def _index(self) -> UserIndex:
         return UserIndex(self.users_)
-
-    def _users(self) -> UserIndex:
-        return self._index
 
     def _state(self) -> dict[str, Any]:
         return {name: plain_ids(v) if name == "users_" else v for name, v in super()._state().items()}

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.data.blocks import number_ids
+from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.preferences import counting
@@ -19,7 +20,6 @@ from hingerank.search.folds import FoldOutcome, check_count
 from hingerank.search.settings import Setting, Stage, Staged, resolved
 
 Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sample_weight if there are weights
-WAYS = ("ratings", "items")
 
 
 @runtime_checkable
@@ -110,7 +110,7 @@ class RatingFolds:
                 (name, top), seen = self.of_lists, (learn["users"], learn["items"])
                 found = evaluate_top(ranker, self.X, (users, items, ratings), seen, top=top, relevant=self.relevant)
                 return found.means[name]
-            scores = ranker._scores(ranker._rows(self.X), ranker._asked(users, "error"), np.asarray(items))
+            scores = ranker._scores(ranker._rows(self.X), ranker._numbers(users), np.asarray(items))
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
 
 
@@ -134,8 +134,7 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
 
     If a user has no ratings to learn from in a fold, the ratings to judge by are left out.
     """
-    if hold_out not in WAYS:
-        raise ValueError(f"hold_out is {hold_out!r}, expected {' or '.join(map(repr, WAYS))}")
+    one_of("hold_out", hold_out, "ratings", "items")
     check_count(folds)
     items, rng = rated["items"], np.random.default_rng(seed)
     _, code = number_ids(rated["users"], len(items), "users")

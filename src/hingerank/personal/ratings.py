@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.blocks import check_ids, number_ids, places_of
-from hingerank.data.checks import positive
+from hingerank.data.checks import one_of, positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.preferences import check_ratings, places_within
 from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns
@@ -104,8 +104,7 @@ def ratings_from(
     users, items = check_ids(users, len(values), "users"), check_ids(items, len(values), "items")
     ids, numbers = number_items(items, item_ids)
     rated = Ratings(users, numbers, values, ids, times=None if times is None else check_times(times, len(values)))
-    if duplicates not in ("mean", "last", "error"):
-        raise ValueError(f"duplicates is {duplicates!r}, expected 'mean', 'last' or 'error'")
+    one_of("duplicates", duplicates, "mean", "last", "error")
     if len(rated) == 0:
         return rated
     _, code = number_ids(users, len(rated), "users")

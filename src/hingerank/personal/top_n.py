@@ -38,13 +38,14 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     return np.einsum("rc,rc->r", A, B)
 
 
-def rows_or_mean(A: Any, numbers: np.ndarray) -> Any:
-    """Return A[numbers], dense or CSR, with the mean of all rows for the number -1."""
+def rows_or_mean(A: Any, numbers: np.ndarray, mean: np.ndarray | None = None) -> Any:
+    """Return A[numbers], dense or CSR, with `mean` for the number -1, by default the mean of all rows."""
     if len(numbers) == 0 or numbers.min() >= 0:
         return A[numbers]
+    mean = A.mean(axis=0) if mean is None else mean
     if sp.issparse(A):
-        return sp.csr_matrix(sp.vstack([A, sp.csr_matrix(A.mean(axis=0))]))[numbers]
-    return np.where((numbers >= 0)[:, None], A[numbers], A.mean(axis=0))
+        return sp.csr_matrix(sp.vstack([A, sp.csr_matrix(mean)]))[numbers]
+    return np.where((numbers >= 0)[:, None], A[numbers], mean)
 
 
 def all_products(A: Any, B: Any) -> np.ndarray:

@@ -47,7 +47,7 @@ def personal_page(
     names = [str(name) for name in ranker._column_names(catalogue.names)]
     points, axes, shares = user_map(ranker)
     chosen = list(users) if users is not None else _far_apart(ranker, points)
-    numbers = ranker._users().numbers(chosen)
+    numbers = ranker._index.numbers(chosen)
     parts = [_functions(ranker, names, catalogue.names)]
     if points is not None:
         parts.append(_map(points, shares, [_ends(axis, names) for axis in axes], numbers, chosen))
