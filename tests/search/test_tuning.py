@@ -17,7 +17,7 @@ from hingerank.lab.methods import method_from_name
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.proposals import Staged
-from hingerank.search.settings import STAGES, farther, resolved, scales_for
+from hingerank.search.settings import AROUND, STAGES, farther, resolved, scales_for
 from hingerank.search.tuning import RatingsRanker
 
 
@@ -95,6 +95,13 @@ def test_growing_stops_at_limits_and_inside():
     assert farther([0.1, 1.0], 0.1, (0.01, 10)) == [0.01]
     assert farther(["hinge", "logistic"], "hinge", None) == []
     assert farther([5], 5, None) == []
+
+
+@pytest.mark.parametrize("edge, inside", [(1e-9, 1e-8), (1e6, 1e5)])
+def test_values_around_the_best_stay_within_limits(edge, inside):
+    search = Staged([{"C": [edge, inside]}, {"loss": ["hinge"], "C": AROUND}], widen=False).propose(0)
+    next(search)
+    assert sorted(setting["C"] for setting in search.send([0.5, 0.4])) == sorted([edge, inside])
 
 
 def test_the_simplest_within_a_standard_error_on_request(data):

@@ -403,9 +403,12 @@ class Staged(Search):
         best = dict(self.start)
         for stage in self.stages:
             grid: dict[str, Sequence[object]] = {}
+            limits = {name: self.limits.get(name) or LIMITS.get(name) or (0.0, np.inf) for name in stage}
             for name, values in stage.items():
                 if values is AROUND:
-                    grid[name] = near(best[name], [setting.get(name) for setting, _ in tried])
+                    around = near(best[name], [setting.get(name) for setting, _ in tried])
+                    low, high = limits[name]
+                    grid[name] = [value for value in around if value == best[name] or low <= value <= high]
                 elif not isinstance(values, After) or best[name] == values.best:
                     grid[name] = values
             batch = [{**best, **setting} for setting in combinations(grid)]
@@ -423,7 +426,7 @@ class Staged(Search):
                 for name in open_names:
                     rest = canonical({**best, name: None})
                     alike = [s[name] for s, _ in tried if canonical({**s, name: None}) == rest]
-                    added[name] = farther(alike, best[name], self.limits.get(name) or LIMITS.get(name))
+                    added[name] = farther(alike, best[name], limits[name])
                 batch = [{**best, name: value} for name, values in added.items() for value in values]
                 if not batch or growth == MOST_WIDENINGS:
                     break
