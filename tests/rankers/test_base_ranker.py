@@ -11,7 +11,7 @@ import sklearn
 from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +24,8 @@ from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import SCALERS, make_scaler
 from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, LinearRanker, warn_not_converged
+from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.low_rank import FactorizedRankSVM
 from hingerank.registry import RANKERS, ranker_class, ranker_name
 from hingerank.solvers.run import Certificate
 
@@ -451,6 +453,23 @@ def test_fingerprint_sees_data_grades_and_queries():
 
 
 @pytest.mark.filterwarnings("error")
+def test_an_interrupted_fit_leaves_no_model(tmp_path, monkeypatch):
+    X, y, qid = problem()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hingerank.rankers.low_rank.evaluate", interrupt)
+    rows = RankingData.from_arrays(X, y, qid)
+    for ranker, steering in [(RankSVM(), {"callback": interrupt}), (FactorizedRankSVM(), {"validation": rows})]:
+        ranker.fit(X, y, qid=qid)
+        with pytest.raises(KeyboardInterrupt):
+            ranker.set_params(**steering).fit(X, y, qid=qid)
+        for use, of in ((ranker.predict, X), (ranker.rank, X), (ranker.explain, X), (ranker.save, tmp_path / "model")):
+            with pytest.raises(NotFittedError):
+                use(of)
+
+
 def test_warning_with_a_remedy():
     warn_not_converged(Certificate("duality gap", 1e-4, 1e-3, "converged", 5, 0.1))
     for status, remedy in (

@@ -236,8 +236,8 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
     def _predict(self, X: RowsLike, qid: PerRow, one_query: bool) -> np.ndarray:
         """Scores; one_query: as in `fit`, no qid means that all rows belong to one query."""
-        if "n_features_in_" not in vars(self):
-            check_is_fitted(self)  # raises NotFittedError
+        if "validation_scores_" not in vars(self):  # which `_finish` sets at last
+            check_is_fitted(self)
         _, qid = grades_and_ids(X, None, qid)
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
@@ -356,6 +356,11 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         scaler = self.scaler_
         if scaler is not None and scaler.n_features_in_ != sizes["columns"]:
             raise ValueError(f"scaler_ must be a scaler of the {sizes['columns']} features")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has ended, or a file was read: a fit that was interrupted leaves no model."""
+        needed = {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
+        return "validation_scores_" in vars(self) or needed <= vars(self).keys()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -12,12 +12,14 @@ from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses import LOSSES, make_loss, no_loss
+from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Problem
 from hingerank.problem.factorization_machine import FactorizationMachine, machine_scores, parts_of
 from hingerank.problem.multipliers import FactorizedDual, FactorizedPrimal, RegularizedDual
 from hingerank.problem.problem import RowsDesign
 from hingerank.rankers.base import BaseRanker, LinearRanker, UnweightedRanker, keep_account
+from hingerank.rankers.inputs import check_features
 from hingerank.rankers.measured import descend
 from hingerank.rankers.problem_ranker import HasMultipliers, MultiplierBlock, ProblemRanker, chosen_C, of_pairs
 from hingerank.rankers.rank_parameter import RankParameter
@@ -158,8 +160,9 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
 
     def _validation_score(self, w: np.ndarray) -> float:
-        self.coef_ = w
-        return self.score(self.validation)
+        self.coef_, rows = w, self.validation
+        scores = self._scores_of(check_features(self, rows, reset=False), rows.qid)
+        return float(evaluate(rows.y, scores, rows.qid, "ndcg@10")["ndcg@10"])
 
     @property
     def ranks_(self) -> np.ndarray:
