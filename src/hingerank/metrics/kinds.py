@@ -16,6 +16,7 @@ from hingerank.metrics.measure import MEASURES, Measure, MeasureKind, Preset, re
 ROWS_PER_SHARD = 16384
 MOST_TOP = 64  # up to this depth the top ranks are found by insertion instead of sorting the list
 GAIN_OPTIONS = ("gain", "discount", "ties", "grades", "empty")
+Values = Callable[["RankedLists", Measure], np.ndarray]
 RELEVANCE_OPTIONS = ("relevant", "ties", "empty")
 
 
@@ -185,15 +186,25 @@ def discounts(name: str, depth: int) -> tuple[np.ndarray, np.ndarray]:
     return np.where(late, np.log(2.0), 1.0), np.where(late, np.log(np.maximum(place, 2.0)), 1.0)
 
 
-def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """DCG@k = sum over the first k ranks r of ``gain(grade at r) · discount(r)``."""
-    chosen, k = measure.conventions, lists.cut(measure.k)
-    values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
-    return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
+def kind(
+    name: str,
+    formula: str,
+    aliases: str = "",
+    cutoff: str = "optional",
+    options: tuple[str, ...] = (),
+    top: bool = True,
+) -> Callable[[Values], Values]:
+    """Register the function below, one value per query of (RankedLists, Measure), as a kind of measure."""
+
+    def registered(values: Values) -> Values:
+        register(MeasureKind(name, formula, values, tuple(aliases.split()), cutoff, options, top))
+        return values
+
+    return registered
 
 
+@kind("ndcg", "DCG@k / DCG@k of the best order", "ndcg_cut normalized_dcg", options=(*GAIN_OPTIONS, "short"))
 def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """NDCG@k = DCG@k / DCG@k of the best order."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
     best = _best(lists, chosen, measure.k)
@@ -204,8 +215,15 @@ def ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     return values
 
 
+@kind("dcg", "Σ gain(g_r) · discount(r) over the first k ranks r", "dcg_cut", options=GAIN_OPTIONS)
+def dcg(lists: RankedLists, measure: Measure) -> np.ndarray:
+    chosen, k = measure.conventions, lists.cut(measure.k)
+    values = _dcg(lists, lists.gains(chosen.gain, chosen.ties), chosen, k)
+    return fill_empty(values, _best(lists, chosen, 1) <= 0.0, 0.0, chosen)
+
+
+@kind("mean_ndcg", "mean of NDCG@r over the query's n ranks r", cutoff="none", options=GAIN_OPTIONS, top=False)
 def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """MeanNDCG = mean over the query's n ranks r of NDCG@r."""
     chosen, whole = measure.conventions, lists.known or lists
     gain = lists.gains(chosen.gain, chosen.ties)
     if whole is not lists:  # ranks without an item gain 0
@@ -217,8 +235,11 @@ def mean_ndcg(lists: RankedLists, measure: Measure) -> np.ndarray:
     return fill_empty(values, _best(lists, chosen, 1) <= 0.0, chosen.ndcg_empty, chosen)
 
 
+@kind(
+    "err", "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k ranks, R = (2^g − 1) / 2^max_grade",
+    "expected_reciprocal_rank", options=("ties", "max_grade", "empty"),
+)  # fmt: skip
 def err(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """ERR@k = sum over the first k ranks r of ``1/r · R_r · prod_{i<r} (1 - R_i)``, R = (2^g - 1) / 2^max_grade."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     top = chosen.max_grade
     if top is None:
@@ -244,8 +265,11 @@ def _best(lists: RankedLists, chosen: Preset, k: int | None) -> np.ndarray:
     return _dcg(whole, whole.ideal_gains(chosen.gain), chosen, whole.cut(k))
 
 
+@kind(
+    "p", "relevant items among the first k / k",
+    "precision prec", cutoff="required", options=(*RELEVANCE_OPTIONS, "precision"),
+)  # fmt: skip
 def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """P@k = relevant items among the first k / k."""
     chosen, k = measure.conventions, measure.k or lists.longest
     values = _hits(lists, measure) / (np.minimum(lists.cut(k), lists.sizes) if chosen.precision == "list" else k)
     if chosen.precision == "zero":
@@ -253,8 +277,11 @@ def precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
+@kind(
+    "recall", "relevant items among the first k / relevant items",
+    "r rec", cutoff="required", options=RELEVANCE_OPTIONS,
+)  # fmt: skip
 def recall(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """recall@k = relevant items among the first k / relevant items."""
     chosen = measure.conventions
     relevant = lists.relevant_count(chosen.relevant)
     return fill_empty(_hits(lists, measure) / np.maximum(relevant, 1), relevant == 0, chosen.recall_empty, chosen)
@@ -265,8 +292,11 @@ def _hits(lists: RankedLists, measure: Measure) -> np.ndarray:
     return lists.per_query(kernels.sum_tops, relevant, after=(lists.cut(measure.k),))
 
 
+@kind(
+    "map", "Σ P@r over relevant ranks r ≤ k / relevant items",
+    "ap average_precision mean_average_precision map_cut", options=(*RELEVANCE_OPTIONS, "map_divisor"),
+)  # fmt: skip
 def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """AP@k = sum over relevant ranks r <= k of P@r / divisor (all relevant items, or min(relevant items, k))."""
     chosen = measure.conventions
     k = lists.cut(None if chosen.map_divisor == "whole" else measure.k)
     total = lists.per_query(kernels.precision_sum, *lists.gains_and_ties(chosen.relevant, chosen.ties), after=(k,))
@@ -275,21 +305,30 @@ def average_precision(lists: RankedLists, measure: Measure) -> np.ndarray:
     return fill_empty(total / np.maximum(divisor, 1), relevant == 0, chosen.map_empty, chosen)
 
 
+@kind(
+    "mrr", "1 / rank of the first relevant item, 0 past k",
+    "rr recip_rank reciprocal_rank mean_reciprocal_rank", options=RELEVANCE_OPTIONS,
+)  # fmt: skip
 def reciprocal_rank(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """RR@k = 1 / rank of the first relevant item, 0 if it is not among the first k."""
     chosen, k = measure.conventions, lists.cut(measure.k)
     values = lists.per_query(kernels.cascade, *lists.gains_and_ties(chosen.relevant, chosen.ties), after=(k,))
     return fill_empty(values, lists.relevant_count(chosen.relevant) == 0, 0.0, chosen)
 
 
+@kind(
+    "pair_accuracy", "(pairs in the right order + ½ pairs of equal score) / pairs of different grade",
+    "pairwise_accuracy pair_acc", cutoff="none", options=("empty",), top=False,
+)  # fmt: skip
 def pair_accuracy(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """(pairs in the right order + pairs of equal score / 2) / pairs of different grade; nan without such a pair."""
     right, wrong, level, _ = _pairs(lists)
     return _ratio(right + 0.5 * level, right + wrong + level, measure)
 
 
+@kind(
+    "kendall_tau", "τ_b = (right − wrong) / √(pairs of different grade · pairs of different score)",
+    "tau tau_b kendall kendall_tau_b", cutoff="none", options=("empty",), top=False,
+)  # fmt: skip
 def kendall_tau(lists: RankedLists, measure: Measure) -> np.ndarray:
-    """tau-b = (right - wrong) / sqrt(pairs of different grade · pairs of different score); nan when one is 0."""
     right, wrong, level, different = _pairs(lists)
     return _ratio(right - wrong, np.sqrt(right + wrong + level) * np.sqrt(different), measure)
 
@@ -305,79 +344,3 @@ def _ratio(part: np.ndarray, whole: np.ndarray, measure: Measure) -> np.ndarray:
     empty = measure.conventions.empty
     out = np.full(len(part), np.nan if empty is None else empty)
     return np.divide(part, whole, out=out, where=whole > 0.0)
-
-
-for _kind in (
-    MeasureKind(
-        "ndcg",
-        "DCG@k / DCG@k of the best order",
-        ndcg,
-        ("ndcg_cut", "normalized_dcg"),
-        options=(*GAIN_OPTIONS, "short"),
-    ),
-    MeasureKind("dcg", "Σ gain(g_r) · discount(r) over the first k ranks r", dcg, ("dcg_cut",), options=GAIN_OPTIONS),
-    MeasureKind(
-        "mean_ndcg",
-        "mean of NDCG@r over the query's n ranks r",
-        mean_ndcg,
-        cutoff="none",
-        options=GAIN_OPTIONS,
-        top=False,
-    ),
-    MeasureKind(
-        "err",
-        "Σ R_r · Π_{i<r}(1 − R_i) / r over the first k ranks, R = (2^g − 1) / 2^max_grade",
-        err,
-        ("expected_reciprocal_rank",),
-        options=("ties", "max_grade", "empty"),
-    ),
-    MeasureKind(
-        "p",
-        "relevant items among the first k / k",
-        precision,
-        ("precision", "prec"),
-        "required",
-        (*RELEVANCE_OPTIONS, "precision"),
-    ),
-    MeasureKind(
-        "recall",
-        "relevant items among the first k / relevant items",
-        recall,
-        ("r", "rec"),
-        "required",
-        RELEVANCE_OPTIONS,
-    ),
-    MeasureKind(
-        "map",
-        "Σ P@r over relevant ranks r ≤ k / relevant items",
-        average_precision,
-        ("ap", "average_precision", "mean_average_precision", "map_cut"),
-        options=(*RELEVANCE_OPTIONS, "map_divisor"),
-    ),
-    MeasureKind(
-        "mrr",
-        "1 / rank of the first relevant item, 0 past k",
-        reciprocal_rank,
-        ("rr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
-        options=RELEVANCE_OPTIONS,
-    ),
-    MeasureKind(
-        "pair_accuracy",
-        "(pairs in the right order + ½ pairs of equal score) / pairs of different grade",
-        pair_accuracy,
-        ("pairwise_accuracy", "pair_acc"),
-        "none",
-        ("empty",),
-        top=False,
-    ),
-    MeasureKind(
-        "kendall_tau",
-        "τ_b = (right − wrong) / √(pairs of different grade · pairs of different score)",
-        kendall_tau,
-        ("tau", "tau_b", "kendall", "kendall_tau_b"),
-        "none",
-        ("empty",),
-        top=False,
-    ),
-):
-    register(_kind)
