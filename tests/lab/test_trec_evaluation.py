@@ -234,6 +234,8 @@ def test_on_the_command_line(files, capsys, tmp_path, monkeypatch):
     assert (found["topics"], found["judged"]) == (7, 7)
     assert main(["evaluate", qrels, run, "-m", "p@5", "--complete", "--per-query"]) == 0
     assert "the others count as 0" in capsys.readouterr().out
+    assert main(["evaluate", run, qrels]) == 1
+    assert "run.txt is a TREC run: give the judgments first" in capsys.readouterr().err
     monkeypatch.chdir(tmp_path)
     data = hr.make_letor(n_queries=5, rows_per_query=(4, 9), n_features=3, seed=1, dtype="float64")
     names = [f"D{i}" for i in range(data.n_rows)]

@@ -105,6 +105,8 @@ def evaluate(
     ranker = load(scores) if kind == "rows" and is_model(scores) else None
     kind = "rated" if isinstance(ranker, PersonalRanker) else kind
     check_kind(kind, how, rows, logged, lists, columns)
+    if kind in ("run", "rows", "subtopics") and is_run(data):
+        raise ValueError(f"{data} is a TREC run: give the judgments first, as in hingerank evaluate QRELS {data}")
     if kind == "clicks":
         _by_clicks(data, scores, rows, logged, how.measures, json)
     elif kind == "lists":

@@ -283,7 +283,8 @@ def _unknown(squeezed: str, name: str) -> str:
     if glued and glued[1] in _KIND_OF:
         return f"unknown measure {name!r}; did you mean '{_KIND_OF[glued[1]]}@{glued[2]}'?"
     if squeezed in map(squeeze, OF_SUBTOPICS):
-        return f"{name!r} needs judgments of subtopics, not one grade per row: use hingerank.diversity.measures"
+        instead = "use hingerank.diversity.measures, or hingerank evaluate --diversity"
+        return f"{name!r} needs judgments of subtopics, not one grade per row: {instead}"
     hint = did_you_mean(squeezed, _KIND_OF, _KIND_OF)
     return f"unknown measure {name!r}; measures: {', '.join(MEASURES)}{hint}"
 
