@@ -143,7 +143,7 @@ def test_items_from_a_table(tmp_path):
 
 @pytest.mark.parametrize(
     "options, words",
-    [({"k": 2}, "at least 3"), ({"held_out": "users"}, "must be 'items', 'ratings' or 'time', not 'users'"), ({"k": 90}, "90 folds need")],
+    [({"k": 2}, "at least 3"), ({"held_out": "users"}, "'items', 'ratings' or 'time'"), ({"k": 90}, "90 folds need")],
 )
 def test_mistakes_are_named(made, ratings, options, words):
     with pytest.raises(ValueError, match=words):
