@@ -1,4 +1,4 @@
-"""Parsing LETOR/SVMlight text. Windows of whole lines are parsed directly into the arrays that are returned.
+"""Parsing LETOR/SVMlight text. Windows of whole lines are parsed in pieces, which are added to the arrays of a table.
 
 The next window is read while the last one is parsed. The parser follows a plan made from the first lines: dense or
 sparse, indices from 0 or 1, query ids as numbers or text. A line that does not fit the plan raises `Replan`, and the
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -193,36 +193,29 @@ def _no_utf8(window: Window, comments_matter: bool) -> DataError:
 
 
 class GrowingArray:
-    """Rows of `width` values. Reserved rows that are not used yet cost address space, not memory.
+    """Rows of `width` values. Reserved room that is not used yet costs address space, not memory.
 
-    `reserve`, `widen` and `finish` replace or move `array`: do not keep a view of it across them.
+    `extend`, `widen` and `finish` replace or move `array`: do not keep a view of it across them.
     """
 
     def __init__(self, dtype: np.dtype | type, width: int = 1) -> None:
         self.array = np.empty(0, dtype)
-        self.width = width
+        self.width, self.used = width, 0
 
-    def reserve(self, rows: int, expected: int) -> None:
-        """Make room for `rows` rows. If the array has to grow, make room for `expected` rows at once."""
-        if rows * self.width <= len(self.array):
-            return
-        size = max(rows, expected) * self.width
+    def extend(self, pieces: Sequence[np.ndarray], growth: float) -> None:
+        """Append whole rows. If the array has to grow, it becomes `growth` times as large as needed."""
+        borders = (self.used + np.cumsum([0, *(piece.size for piece in pieces)])).tolist()
+        self.used = borders[-1]
         if len(self.array) == 0:
-            self.array = np.empty(size, self.array.dtype)
-        else:
-            self.array.resize(size, refcheck=False)
-
-    def close_gaps(self, starts: list[int], counts: list[int]) -> None:
-        """Move runs of rows together. Chunks reserve too many for blank lines, comments and colons outside entries."""
-        at, w = starts[0], self.width
-        for start, count in zip(starts, counts):
-            if at != start and count and w:
-                self.array[at * w : (at + count) * w] = self.array[start * w : (start + count) * w]
-            at += count
+            self.array = np.empty(int(self.used * growth), self.array.dtype)
+        elif self.used > len(self.array):
+            self.array.resize(int(self.used * growth), refcheck=False)
+        for piece, ends in zip(pieces, pairwise(borders)):
+            self.array[slice(*ends)] = piece.ravel()
 
     def widen(self, rows: int, width: int) -> None:
         """Give each of the first `rows` rows more columns, filled with 0."""
-        old, self.width = self.width, width
+        old, self.width, self.used = self.width, width, rows * width
         if rows == 0:
             self.array = np.empty(0, self.array.dtype)
             return
@@ -232,7 +225,7 @@ class GrowingArray:
 
     def finish(self, *shape: int) -> np.ndarray:
         """The array, cut to exactly `shape`. Call this last."""
-        array, self.array = self.array, np.empty(0, self.array.dtype)
+        array, self.array, self.used = self.array, np.empty(0, self.array.dtype), 0
         array.resize(shape, refcheck=False)
         return array
 
@@ -286,12 +279,26 @@ def dense_enough(entries: int, rows: int, width: int) -> bool:
     return rows * width <= SMALL_TABLE or entries >= DENSE_FRACTION * rows * width
 
 
+class Chunk(NamedTuple):
+    """The arrays into which a piece of a window is parsed, as `parse_rows` wants them. It stops at state[ROW], …"""
+
+    y: np.ndarray
+    qid: np.ndarray
+    sizes: np.ndarray
+    spans: np.ndarray
+    values: np.ndarray
+    columns: np.ndarray
+    letters: np.ndarray
+    asked: np.ndarray
+    state: np.ndarray
+
+
 class TextTable:
     """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far."""
 
     def __init__(self, options: Options, plan: ReadingPlan, qid_style: int = parse.QID_UNKNOWN) -> None:
         self.options, self.plan, self.qid_style = options, plan, qid_style
-        self.rows = self.entries = self.n_letters = self.entries_seen = 0
+        self.rows = self.entries_seen = 0
         self.whole = True  # all of the input goes into this table, so its size can be estimated in advance
         self.largest = -1
         self.source_rows: dict[int, int] = {}
@@ -300,18 +307,18 @@ class TextTable:
         self.spans, self.letters = GrowingArray(np.int32, 2), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
-        self._asked = np.empty((0, 3), np.int64)
         self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
     def forget(self) -> None:
         """Drop the rows added so far. Arrays that were returned before do not change."""
-        self.rows = self.entries = self.n_letters = 0
-        self.whole = False
+        for array in (self.y, self.qid, self.spans, self.letters, self.sizes, self.columns, self.values):
+            array.used = 0
+        self.rows, self.whole = 0, False
 
     @property
     def texts(self) -> tuple[np.ndarray, np.ndarray]:
         """(bytes of all stored query ids and comments, lengths of both for each row)."""
-        return self.letters.array[: self.n_letters], self.spans.array[: 2 * self.rows].reshape(-1, 2)
+        return self.letters.array[: self.letters.used], self.spans.array[: 2 * self.rows].reshape(-1, 2)
 
     @property
     def keeps_comments(self) -> bool:
@@ -321,107 +328,77 @@ class TextTable:
     def add(self, window: Window) -> None:
         """Parse the lines of `window` and append their rows."""
         window.lines_before = self.source_lines.get(window.source, 0)
+        growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0  # the total, from the fraction read so far
         while True:
-            chunks, start, state = self._parse(window)
-            asked = [self._asked[first // 4 :][:count] for (first, _), count in zip(chunks, state[:, parse.ASKED])]
-            answers = [self._check(window, *each) for each in zip(asked, state)]
-            used, largest = state - start, int(state[:, parse.LARGEST].max())
-            rows, entries, letters = used.sum(axis=0)[[parse.ROW, parse.ENTRIES, parse.LETTER]].tolist()
+            chunks = self._parse(window, growth)
+            for chunk in chunks:
+                self._check(window, chunk)
+            states = np.array([chunk.state for chunk in chunks])
+            largest, rows, entries = int(states[:, parse.LARGEST].max()), states[:, parse.ROW], states[:, parse.ENTRIES]
+            self.rows, self.entries_seen = self.rows + int(rows.sum()), self.entries_seen + int(entries.sum())
             if not self.plan.dense or largest < self.values.width:
                 break
-            width, total = largest + 1, self.rows + rows
             undecided = self.options.sparse is None and not self.plan.settled
-            if undecided and not dense_enough(self.entries + entries, total, width):  # most values would be 0
+            if undecided and not dense_enough(self.entries_seen, self.rows, largest + 1):  # most values would be 0
                 raise Replan(replace(self.plan, dense=False))
-            self._check_memory(int(total / max(window.fraction, 1e-6)), width)
-            self.values.widen(self.rows, width)
-        for tokens, numbers in zip(asked, answers):
-            slots = tokens[:, 0]
-            self.y.array[-1 - slots[slots < 0]] = numbers[slots < 0]
-            self.values.array[slots[slots >= 0]] = numbers[slots >= 0]
-        by_row = [self.y, self.qid, self.spans, self.values if self.plan.dense else self.sizes]
-        by_entry = [] if self.plan.dense else [self.columns, self.values]
-        for slot, arrays in ((parse.ROW, by_row), (parse.ENTRY, by_entry), (parse.LETTER, [self.letters])):
-            for array in arrays:
-                array.close_gaps(start[:, slot].tolist(), used[:, slot].tolist())
-        self.qid_style = int(state[-1, parse.QID_STYLE])
-        new = self.letters.array[self.n_letters : self.n_letters + letters]
-        if letters and new.max() >= 128:
-            spans = self.spans.array.reshape(-1, 2)[self.rows : self.rows + rows]
-            comments_matter = self.options.docids or self.qid_style != parse.QID_PRESENT
-            if parse.bad_characters(new, spans, comments_matter) >= 0:
-                raise _no_utf8(window, comments_matter)
-        self.rows += rows
-        self.n_letters += letters
-        self.entries, self.entries_seen = self.entries + entries, self.entries_seen + entries
+            self._check_memory(int(self.rows * growth), largest + 1)
+            self.rows, self.entries_seen = self.rows - int(rows.sum()), self.entries_seen - int(entries.sum())
+            self.values.widen(self.rows, largest + 1)
+        if self.plan.dense:
+            counts = {"values": rows * self.values.width}
+        else:
+            counts = {"sizes": rows, "columns": entries, "values": entries}
+        counts |= {"y": rows, "qid": rows, "spans": rows, "letters": states[:, parse.LETTER]}
+        for name, count in counts.items():
+            getattr(self, name).extend([getattr(c, name)[:n] for c, n in zip(chunks, count.tolist())], growth)
+        self.qid_style = int(states[-1, parse.QID_STYLE])
         self.largest = max(self.largest, largest)
-        self.source_rows[window.source] = self.source_rows.get(window.source, 0) + rows
+        self.source_rows[window.source] = self.source_rows.get(window.source, 0) + int(rows.sum())
 
-    def _parse(self, window: Window) -> tuple[list[tuple[int, int]], np.ndarray, np.ndarray]:
-        """Make room for the rows of each chunk, then parse the chunks.
-
-        Returns the chunks (first and last byte), and the parser's state before and after each of them.
-        """
+    def _parse(self, window: Window, growth: float) -> list[Chunk]:
+        """Parse each chunk of the window into arrays of its own, which have room for all of its lines."""
         text = np.frombuffer(window.buffer, np.uint8)
         chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
         lines = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == NEWLINE), chunks)
-        colons = [0] * len(chunks)
-        if not self.plan.dense:
-            colons = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == COLON), chunks)
-        self._reserve(sum(lines), sum(colons), window)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        start = np.zeros((len(chunks), parse.STATE_SIZE), np.int64)
-        start[:, parse.ROW] = self.rows + np.cumsum([0, *lines[:-1]])
-        start[:, parse.ENTRY] = self.entries + np.cumsum([0, *colons[:-1]])
-        start[:, parse.LETTER] = [self.n_letters + first for first, _ in chunks]
-        start[:, parse.QID_STYLE], start[:, parse.LARGEST] = self.qid_style, -1
-        state = start.copy()
+        dense, width, with_letters = self.plan.dense, self.values.width, self.keeps_comments or self.plan.qid_is_text
+        if dense:
+            self._check_memory(int((self.rows + sum(lines)) * growth), width)
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
-        plan[parse.BASE], plan[parse.DENSE] = self.plan.base, self.plan.dense
-        plan[parse.MOST_FEATURES] = self.limit[0]
-        plan[parse.WIDTH] = self.values.width if self.plan.dense else self.limit[0]
+        plan[parse.BASE], plan[parse.DENSE] = self.plan.base, dense
+        plan[parse.MOST_FEATURES], plan[parse.WIDTH] = self.limit[0], width if dense else self.limit[0]
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
-        by_row = (self.y.array, self.qid.array, self.sizes.array, self.spans.array.reshape(-1, 2))
 
-        def parse_chunk(number: int) -> None:
-            first, last = chunks[number]
-            columns = np.empty(max(1, self.values.width), np.int32) if self.plan.dense else self.columns.array
-            rest = (self.values.array, columns, self.letters.array, self._asked[first // 4 : last // 4 + 1])
-            parse.parse_rows(text, first, last, plan, *by_row, *rest, state[number])
+        def parse_chunk(number: int) -> Chunk:
+            (first, last), n = chunks[number], lines[number]
+            entries = n * width if dense else np.count_nonzero(text[first:last] == COLON)
+            chunk = Chunk(
+                np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
+                np.empty(entries, self.options.dtype), np.empty(max(1, width) if dense else entries, np.int32),
+                np.empty(last - first if with_letters else 0, np.uint8),
+                np.empty(((last - first) // 4 + 1, 3), np.int64),  # a number left to Python is as long as '1e23 '
+                np.zeros(parse.STATE_SIZE, np.int64),
+            )  # fmt: skip
+            chunk.state[parse.QID_STYLE], chunk.state[parse.LARGEST] = self.qid_style, -1
+            parse.parse_rows(text, first, last, plan, *chunk)
+            return chunk
 
-        run_shards(parse_chunk, range(len(chunks)))
-        return chunks, start, state
+        return run_shards(parse_chunk, range(len(chunks)))
 
-    def _reserve(self, rows: int, entries: int, window: Window) -> None:
-        """Make room for more rows. The expected total follows from the fraction of the input read so far."""
-        growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0
-        rows, entries = self.rows + rows, self.entries + entries
-        for array in (self.y, self.qid, self.spans):
-            array.reserve(rows, int(rows * growth))
-        if self.keeps_comments or self.plan.qid_is_text:
-            letters = self.n_letters + window.length
-            self.letters.reserve(letters, int(self.n_letters * growth) + letters)
-        if self.plan.dense:
-            self._check_memory(int(rows * growth), self.values.width)
-            self.values.reserve(rows, int(rows * growth))
-        else:
-            self.sizes.reserve(rows, int(rows * growth))
-            for array in (self.columns, self.values):
-                array.reserve(entries, int(entries * growth))
-        if len(self._asked) < window.length // 4 + 1:  # numbers that are left to Python are at least as long as '1e23 '
-            self._asked = np.empty((window.length // 4 + 1, 3), np.int64)
-
-    def _check(self, window: Window, asked: np.ndarray, state: np.ndarray) -> np.ndarray:
-        """Raise an error for the first mistake in a chunk; else return the numbers that were left to Python."""
-        numbers = []
-        for slot, start, end in asked.tolist():
+    def _check(self, window: Window, chunk: Chunk) -> None:
+        """Raise an error for the first mistake in a chunk; else store the numbers that were left to Python."""
+        state = chunk.state
+        for slot, start, end in chunk.asked[: state[parse.ASKED]].tolist():
             number = float(window.buffer[start:end])
             narrow = slot >= 0 and self.options.dtype == np.float32
             if abs(number) >= (parse.FLOAT32_OVERFLOW if narrow else math.inf):
                 fits = 'float32 (or pass dtype="float64")' if narrow else "float64"
                 raise window.error(start, f"a number that fits {fits}")
-            numbers.append(number)
+            if slot < 0:
+                chunk.y[-1 - slot] = number
+            elif slot < len(chunk.values):  # else the rows are too narrow, and are parsed again
+                chunk.values[slot] = number
         status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:
             raise Replan(replace(self.plan, qid_is_text=True))
@@ -429,7 +406,11 @@ class TextTable:
             raise Replan(replace(self.plan, base=0))
         if status != parse.FINE:
             raise wrong_text(window, status, place, *self.limit)
-        return np.array(numbers)
+        letters = chunk.letters[: state[parse.LETTER]]
+        if len(letters) and letters.max() >= 128:
+            comments_matter = self.options.docids or state[parse.QID_STYLE] != parse.QID_PRESENT
+            if parse.bad_characters(letters, chunk.spans[: state[parse.ROW]], comments_matter) >= 0:
+                raise _no_utf8(window, comments_matter)
 
     def _check_memory(self, rows: int, width: int) -> None:
         wanted = rows * width * self.options.dtype.itemsize
@@ -449,7 +430,8 @@ class TextTable:
         width = self.settled()[0]
         if self.plan.dense:
             return self.values.finish(self.rows, width)
-        offsets = np.zeros(self.rows + 1, np.int32 if self.entries < 2**31 else np.int64)
+        entries = self.columns.used
+        offsets = np.zeros(self.rows + 1, np.int32 if entries < 2**31 else np.int64)
         np.cumsum(self.sizes.array[: self.rows], out=offsets[1:])
-        parts = (self.values.finish(self.entries), self.columns.finish(self.entries), offsets)
+        parts = (self.values.finish(entries), self.columns.finish(entries), offsets)
         return sp.csr_matrix(parts, shape=(self.rows, width), copy=False)
