@@ -174,6 +174,8 @@ def slow_ratings(raw: bytes, delimiter: str) -> list[tuple[str, str, float]]:
         row = slow_fields(line, delimiter) if delimiter == "," else line.split(delimiter)
         if number and len(row) < 3:
             raise Refused("a short line")
+        if number and not (row[0].strip() and row[1].strip()):
+            raise Refused("an empty id")
         if number:
             rows.append((row[0].strip(), row[1].strip(), slow_decimal(row[2].strip())))
         else:
