@@ -226,6 +226,17 @@ def test_equal_lists_count_once_and_weights_repeat_them():
         np.testing.assert_allclose(a.attraction_, b.attraction_, atol=1e-9)
 
 
+def test_a_model_that_is_fitted_again_forgets_the_documents_of_before():
+    """Click rates were those of the documents that had the same numbers in the first log."""
+    shown = {"queries": ["q"] * 4, "places": [1, 2, 1, 2], "clicks": [1, 0, 1, 0], "sessions": [0, 0, 1, 1]}
+    model = hr.click_model(hr.ClickLog(**shown, documents=list("abab")))
+    before = model.click_rates("q", ["a", "b"])
+    again = model.fit(hr.ClickLog(**shown, documents=list("baba"))).click_rates("q", ["b", "a"])
+    np.testing.assert_array_equal(before, again)
+    with pytest.raises(hr.DataError, match="3 documents, but the model has seen lists of at most 2"):
+        model.simulate("q", "abc", 5)
+
+
 def test_mistakes_are_named():
     log = random_log(7, 20)
     with pytest.raises(hr.DataError, match="did you mean 'ubm'"):

@@ -109,12 +109,14 @@ class ClickModel:
     def __init__(self, prior: float = 1.0, max_iter: int = 500, tol: float = 1e-5) -> None:
         self.prior, self.max_iter = positive("prior", prior, 0.0), whole("max_iter", max_iter, 0)
         self.tol = positive("tol", tol)
+        self._number: dict[tuple[str, str], int] = {}
 
     def fit(self, log: ClickLog) -> "ClickModel":
         """Learn from the lists of a log, which has sessions."""
         lists = lists_of(log)
         if not lists.clicks.any():
             raise DataError("the log has no clicks: there is nothing to learn")
+        self._number = {}
         self.query_names_, self.document_names_ = log.query_names, log.document_names
         shown = lists.shown
         query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]
@@ -175,18 +177,14 @@ class ClickModel:
 
     def click_rates(self, query: Hashable, documents: Iterable[Hashable]) -> np.ndarray:
         """P(click) at each place if these documents were shown for the query in this order."""
-        shown = list(documents)
-        if len(shown) > self.n_places_:
-            raise DataError(f"{len(shown)} documents, but the model has seen lists of at most {self.n_places_}")
-        return self._marginal(self._pairs([query] * len(shown), shown)[None, :])[0]
+        return self._marginal(self._list(query, documents))[0]
 
     def simulate(self, query: Hashable, documents: Iterable[Hashable], sessions: int, seed: int = 0) -> np.ndarray:
         """Clicks on this list in so many sessions (sessions × places), drawn place by place."""
-        rng, shown = np.random.default_rng(seed), list(documents)
-        n = len(shown)
-        pair = np.tile(self._pairs([query] * n, shown), (whole("sessions", sessions), 1))
+        rng = np.random.default_rng(seed)
+        pair = np.tile(self._list(query, documents), (whole("sessions", sessions), 1))
         clicks = np.zeros(pair.shape, bool)
-        for k in range(n):
+        for k in range(pair.shape[1]):
             clicks[:, k] = rng.random(len(pair)) < self._conditional(pair, clicks)[:, k]
         return clicks
 
@@ -194,11 +192,19 @@ class ClickModel:
         """How much users like each document of a query, from 0 to 1, in the order of `query_` and `document_`."""
         return self.attraction_
 
+    def _list(self, query: Hashable, documents: Iterable[Hashable]) -> np.ndarray:
+        """The numbers of one list's documents, 1 × places."""
+        shown = list(documents)
+        pair = self._pairs([query] * len(shown), shown)
+        if len(shown) > self.n_places_:
+            raise DataError(f"{len(shown)} documents, but the model has seen lists of at most {self.n_places_}")
+        return pair[None, :]
+
     def _pairs(self, queries: Sequence[Hashable], documents: Sequence[Hashable]) -> np.ndarray:
         """The number of each document of a query; the last number for those that were never seen."""
         if not hasattr(self, "query_"):
             raise DataError("the click model is not fitted: call fit(log) first")
-        if not hasattr(self, "_number"):
+        if not self._number:
             names = zip(as_text(self.query_names_)[self.query_], as_text(self.document_names_)[self.document_])
             self._number = {key: code for code, key in enumerate(names)}
         keys = zip(as_text(np.array(queries, object)), as_text(np.array(documents, object)))

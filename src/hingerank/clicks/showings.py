@@ -1,6 +1,6 @@
 """Showings as they are read, batch by batch, kept or counted at once; those of session lines and feature logs."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,7 +41,7 @@ class Showings:
         self._numbers: dict[str, dict[Hashable, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
         self._batches: list[dict[str, np.ndarray]] = []
         self._cells: Counted | None = None
-        self._counted_by: list[str] = []
+        self._used: list[str] = []  # columns of every batch
 
     def note(self, what: str, count: int = 1) -> None:
         """Add to the count of something that was found."""
@@ -57,30 +57,22 @@ class Showings:
         columns = {name: column for name, column in batch.items() if column is not None}
         if not len(columns["place"]):
             return
-        if self.keep == "showings":
-            if self._batches:
-                self._refuse_others(self._batches[0], columns)
-                if "times" in columns and columns["times"].dtype != self._batches[0]["times"].dtype:
-                    raise DataError("some files of the log have times as numbers, others as dates: write them alike")
-            self._batches.append(columns)
-            return
-        counted_by = [name for name in _COUNTED_BY if name in columns]
-        if self._counted_by:
-            self._refuse_others(self._counted_by, counted_by)
-        self._counted_by = counted_by
-        for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
-            distinct, codes = codes_of(columns[name])
-            columns[name] = self.codes(name, distinct.tolist())[codes]
-        counted = count_rows([columns[name] for name in self._counted_by], columns.get("weights"))
-        self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
-
-    @staticmethod
-    def _refuse_others(before: Collection[str], now: Collection[str]) -> None:
-        """Raise a DataError about a column that only some of the files have."""
-        for name in sorted({*before} ^ {*now}):
+        used = [name for name in (columns if self.keep == "showings" else _COUNTED_BY) if name in columns]
+        for name in sorted({*used} ^ {*(self._used or used)}):
             raise DataError(
                 f"only some files of the log have a column of {name}: add it to the others, or leave it out"
             )
+        self._used = used
+        if self.keep == "showings":
+            if "times" in used and self._batches and columns["times"].dtype != self._batches[0]["times"].dtype:
+                raise DataError("some files of the log have times as numbers, others as dates: write them alike")
+            self._batches.append(columns)
+            return
+        for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
+            distinct, codes = codes_of(columns[name])
+            columns[name] = self.codes(name, distinct.tolist())[codes]
+        counted = count_rows([columns[name] for name in used], columns.get("weights"))
+        self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
 
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
@@ -88,7 +80,7 @@ class Showings:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
         if self._cells is not None:
-            columns = dict(zip(self._counted_by, self._cells[0])) | {"weights": self._cells[1]}
+            columns = dict(zip(self._used, self._cells[0])) | {"weights": self._cells[1]}
             for name in _NUMBERED & columns.keys():
                 columns[name] = np.array(list(self._numbers[name]))[columns[name]]
         elif len(self._batches) > 1:
