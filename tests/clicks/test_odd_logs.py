@@ -1,5 +1,7 @@
 """Logs and arguments that say little or nothing: every click model, method and estimator is right or says why."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,29 @@ def test_showings_of_no_weight_need_no_propensity():
     shown = {"queries": ["q"] * 5, "documents": list("ababa"), "clicks": [1, 0, 0, 1, 0]}
     data = hr.ClickLog(**shown, places=[1, 2, 2, 1, 9], weights=[1, 1, 1, 1, 0]).join(ROWS)
     assert click_weights(data, [1, 0.5]).tolist() == [1, 1]
+
+
+def test_a_saved_estimate_is_read_before_it_corrects():
+    for path in ("p.json", Path("p.json")):
+        with pytest.raises(ValueError, match=r"give hingerank\.propensities.log, 'given', values='p.json'"):
+            click_weights(log_of([1, 0, 0, 1]).join(ROWS), path)
+
+
+def test_as_many_rankers_as_rows_are_no_scores():
+    rankers = [hr.RankSVM().fit(ROWS), hr.RankSVM(C=2).fit(ROWS)]
+    log = hr.ClickLog(queries=["q"] * 80, documents=list("abba") * 20, places=[1, 2] * 40, clicks=[1, 0, 0, 1] * 20)
+    assert list(hr.evaluate_clicks(log.join(ROWS), rankers, propensities=[1, 0.5])) == ["RankSVM 1", "RankSVM 2"]
+
+
+def test_ids_of_mixed_kinds_match_their_spelling():
+    log = hr.ClickLog(queries=np.array([7.0, 7], object), documents=[1.0, 2.0], places=[1, 2], clicks=[1, 0])
+    rows = hr.RankingData.from_arrays(np.eye(2), [0, 1], [7, 7], docid=["1", "2"])
+    assert log.join(rows).row.tolist() == [0, 1]
+
+
+def test_teams_that_are_gone_do_not_play():
+    log = log_of([1, 0, 0, 1], teams=list("ABCC"))
+    assert hr.interleaving_test(log.take(log.session == 0)).wins == (1, 0)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

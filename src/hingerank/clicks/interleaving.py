@@ -251,7 +251,7 @@ def interleaving_test(
         raise DataError(f"the log has no {missing}: an interleaving test needs the list and the team of each showing")
     if not len(log):
         raise DataError("the log has no showings")
-    known = [str(name) for name in log.team_names]
+    known = {str(log.team_names[team]): team for team in np.unique(log.team[log.team >= 0])}
     wanted = sorted(known) if teams is None else [str(name) for name in teams]
     if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(known):
         found = ", ".join(map(repr, sorted(known)[:6])) or "none"
@@ -261,7 +261,7 @@ def interleaving_test(
     clicks = log.clicks
     if credits is not None:
         clicks = clicks * per_showing(credits, len(log), "credits", "numbers that are not negative")
-    credit = [np.bincount(number, clicks * (log.team == known.index(team)), size) for team in wanted]
+    credit = [np.bincount(number, clicks * (log.team == known[team]), size) for team in wanted]
     weight = np.ones(size)
     if log.weights is not None:
         weight[number[::-1]] = log.weights[::-1]

@@ -283,9 +283,8 @@ def as_text(ids: np.ndarray) -> np.ndarray:
     >>> as_text(np.array([7.0, 2.5])).tolist(), as_text(np.array([7])).tolist()
     (['7', '2.5'], ['7'])
     """
-    if ids.dtype.kind == "f":
-        return np.array([str(int(value)) if value % 1 == 0 else str(value) for value in ids.tolist()], object)
-    return np.array([str(value) for value in ids.tolist()], object)
+    whole = (int(value) if isinstance(value, float) and value % 1 == 0 else value for value in ids.tolist())
+    return np.array([str(value) for value in whole], object)
 
 
 def coded(ids: ArrayLike | Coded, n: int, name: str) -> Coded:

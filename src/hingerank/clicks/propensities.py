@@ -299,7 +299,7 @@ def _read(path: Path) -> Propensities:
         stored = json.loads(path.read_text("utf-8"))
         alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
         places = np.array(stored["places"], np.int64)
-        contexts = stored.get("contexts")
+        contexts = None if stored.get("contexts") is None else np.array(stored["contexts"], object)
         alike = alpha.shape == beta.shape and alpha.shape[-1:] == places.shape
         if not alike or (places != np.arange(len(places)) + 1).any():
             raise ValueError("places, alpha and beta differ in length")
@@ -307,15 +307,17 @@ def _read(path: Path) -> Propensities:
             raise ValueError("alpha holds negative numbers, or none")
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise DataError(f"{path} holds no propensities that can be read: {error}") from None
-    names = None if contexts is None else np.array(contexts, object)
-    return Propensities("given", places, alpha, beta, names, dict(stored.get("reasons", {})))
+    return Propensities("given", places, alpha, beta, contexts, dict(stored.get("reasons", {})))
 
 
 def _keys(data: RankingData, what: str) -> list[tuple[str, str]]:
     """The query and the document of each row, as text."""
     if data.docid is None:
         raise DataError(f"{what} has no document ids to find the log's documents by: read it with docid=")
-    return list(zip(as_text(data.qid), as_text(data.docid)))
+    keys = list(zip(as_text(data.qid), as_text(data.docid)))
+    if len(set(keys)) < len(keys):
+        raise DataError(f"{what} has a document several times in a query: leave one row of each document")
+    return keys
 
 
 class _Counted:
@@ -330,7 +332,6 @@ class _Counted:
         self.n_slots = self.n_places * (1 if self.context_names is None else len(self.context_names))
         self.clicked = (log.clicks > 0).astype(np.float64)
         self.n, self.c = self._counts(log.weights)
-        self.shown = np.bincount(self.slot, self.n, self.n_slots) > 0
         self.sessions = None if log.session is None else np.unique(log.session)
 
     def _counts(self, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -357,7 +358,7 @@ class _Counted:
                 return fit_product(self.slot, pair, n, c, self.n_slots, n_pairs, start, max_iter, tol)
             return fit_regression(self.slot[kept], row[kept], n[kept], c[kept], self.n_slots, X, max_iter, tol)
 
-        known, reasons = self._identified(graph, method)
+        known, reasons = self._identified(graph, method, np.bincount(self.slot, self.n * kept, self.n_slots) > 0)
         theta, gamma, turns = fit(self.n, self.c, None)
         start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)  # near those of logs drawn from this one
         about |= {"iterations": turns, "converged": turns < max_iter}
@@ -366,8 +367,7 @@ class _Counted:
             clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
             few = {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
             about |= {"few clicks": few} if few else {}
-        thinnest = graph.thinnest()
-        if thinnest is not None and self.context_names is None:
+        if self.context_names is None and (thinnest := graph.thinnest()) is not None:
             about["thinnest edge"] = {"places": [slot + 1 for slot in thinnest[:2]], "showings": thinnest[2]}
         alone = known & (np.bincount(np.concatenate(shared.ends), minlength=self.n_slots) == 0)
 
@@ -391,9 +391,9 @@ class _Counted:
             raise DataError("data has missing values, which regression-em cannot use: fill them, or use another method")
         return X, row
 
-    def _identified(self, graph: PlaceGraph, method: str) -> tuple[np.ndarray, dict[str, str]]:
+    def _identified(self, graph: PlaceGraph, method: str, shown: np.ndarray) -> tuple[np.ndarray, dict[str, str]]:
         """Which slots can be compared with the first place of their context, and why others cannot."""
-        shown, joined, known = self.shown, np.zeros(self.n_slots, bool), np.zeros(self.n_slots, bool)
+        joined, known = np.zeros(self.n_slots, bool), np.zeros(self.n_slots, bool)
         for first in range(0, self.n_slots, self.n_places):
             own = slice(first, first + self.n_places)
             joined[own] = (graph.part == graph.part[first])[own]
@@ -401,11 +401,11 @@ class _Counted:
             known[own] &= shown[own] & shown[first]
         if method == "regression-em":  # features join any places
             known = shown & np.repeat(shown[:: self.n_places], self.n_places)
-        reasons = {}
+        reasons, nothing = {}, "nothing with features" if method == "regression-em" else "nothing"
         for slot in np.flatnonzero(~known):
             why = "no clicks compare it" if joined[slot] else "no document joins it"
-            why = f"{why} with place 1, directly or not" if shown[slot] else "nothing was shown there"
-            reasons[self._name(slot)] = why if shown[slot - slot % self.n_places] else "nothing was shown at place 1"
+            why = f"{why} with place 1, directly or not" if shown[slot] else f"{nothing} was shown there"
+            reasons[self._name(slot)] = why if shown[slot - slot % self.n_places] else f"{nothing} was shown at place 1"
         if known.sum() <= max(1, shown[:: self.n_places].sum()) and self.n_places > 1:
             silent = "documents that were seen there and elsewhere were not clicked at both places"
             why = silent if (shown & joined & ~known).any() else "no document was seen there and elsewhere"

@@ -29,7 +29,8 @@ Rankings: TypeAlias = Ranking | Sequence[Ranking] | Mapping[str, Ranking]
 def are_several(rankings: Rankings, n_rows: int) -> bool:
     """Whether these are several rankings: a mapping, or a list that is not itself a score for each row."""
     if isinstance(rankings, list | tuple):
-        return not (len(rankings) == n_rows and n_rows > 0 and np.ndim(rankings[0]) == 0)
+        scores = len(rankings) == n_rows > 0 and np.ndim(rankings[0]) == 0 and not isinstance(rankings[0], Predictor)
+        return not scores
     return isinstance(rankings, Mapping)
 
 

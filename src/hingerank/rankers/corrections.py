@@ -5,6 +5,7 @@ place and β the rate of clicks from trust in it, every correction estimates r, 
 of lists.
 """
 
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hingerank.arrays import Matrix
-from hingerank.data.blocks import places_of
+from hingerank.data.blocks import places_of, real_numbers
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -182,7 +183,9 @@ def _by_place(places: np.ndarray, values: Mapping[int, float] | ArrayLike) -> np
     if isinstance(values, Mapping):
         known = {int(place): float(value) for place, value in values.items()}
         return np.array([known.get(place, np.nan) for place in places.tolist()])
-    table = np.asarray(values, np.float64)
+    if isinstance(values, str | os.PathLike):
+        raise ValueError(f"propensities are a file: give hingerank.propensities(log, 'given', values={str(values)!r})")
+    table = real_numbers(values, "propensities")
     if table.ndim != 1:
         raise ValueError("propensities must be numbers by place, that of place 1 first, or a hingerank.propensities")
     return np.append(table, np.nan)[np.minimum(places - 1, len(table))]
