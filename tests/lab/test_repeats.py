@@ -38,6 +38,21 @@ def test_seeds_are_fits_of_the_chosen_setting(data, methods, tmp_path):
     assert line.seed_spread > 0 and line.missing == [] and line.tried == 2
 
 
+def test_fewer_seeds_complete_what_more_began(data, methods, tmp_path):
+    """A method of the folder keeps its number of seeds, so that new sizes have a result of each."""
+    folds, options = query_folds(data, 3), {"measures": MEASURES, "workers": 1, "folder": tmp_path}
+
+    def stop(progress):
+        if progress.done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(methods, folds, seeds=3, progress=stop, **options)
+    results = compare(methods, folds, sizes=[0.5], **options)
+    assert results.seeds("noise") == [0, 1, 2]
+    assert not results.missing("noise") and not results.at(0.5).missing("noise")
+
+
 def test_more_seeds_continue_a_run_and_fewer_forget_none(data, methods, tmp_path):
     folds, options = query_folds(data, 3), {"measures": MEASURES, "workers": 1, "folder": tmp_path}
     first = compare(methods, folds, **options)

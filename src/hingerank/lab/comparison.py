@@ -137,7 +137,7 @@ def compare(
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = ComparisonPlan(folds, measure, wanted, seed, place, seeds, sizes, top_grade(folds))
+        plan = ComparisonPlan(folds, measure, wanted, seed, place, header.get("seeds", {}), sizes, top_grade(folds))
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
@@ -196,7 +196,7 @@ class _Study:
         self, method: Method, fold: int, size: float, plan: ComparisonPlan, known: Mapping[Key, Record]
     ) -> None:
         self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
-        self.seeds = range(plan.seed, plan.seed + (plan.seeds if method.is_random else 1))
+        self.seeds = range(plan.seed, plan.seed + plan.seeds.get(method.name, 1))
         self.running = 0
         self.batch: list[Setting] = []  # settings that are being tried
         self.tried: list[tuple[Setting, float | None]] = []

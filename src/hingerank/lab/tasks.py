@@ -4,7 +4,7 @@ Test rows are touched in `Task._tested` only, and only after the setting was cho
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ class ComparisonPlan:
     measures: Sequence[MeasureLike]  # are taken on test
     seed: int
     folder: Path | None  # where scores go; None for nowhere
-    seeds: int = 1  # fits of a chosen setting if a ranker is random
+    seeds: Mapping[str, int] = field(default_factory=dict)  # method -> fits of a chosen setting, if more than one
     sizes: Sequence[float] = (1.0,)  # fractions of the training queries
     top_grade: float = 0.0  # of all parts of all folds: the end of ERR's scale
     _fold: int = -1
