@@ -11,7 +11,6 @@ import pytest
 
 import hingerank as hr
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.solvers.run import relative
 
 LONG = np.longdouble
 GAP = "relative duality gap"
@@ -212,21 +211,6 @@ def test_no_lower_bound_of_the_hinge_is_above_its_optimum():
         w = fitted(hr.RankSVM(C=C, loss="hinge", solver="dual", tol=1e-12), X, y, qid).coef_.astype(LONG)
         D = listed(X, y, qid, np.ones(60))[0]
         assert bound <= w @ w / 2 + LONG(C) * np.maximum(0, 1 - D @ w).sum(), seed
-
-
-def test_weights_that_fit_worse_than_zeros_are_never_certified():
-    """Scores of 1e13 times the margin hide the multipliers: their gradient is 0 although no pair is in order."""
-    rng = np.random.default_rng(263)
-    X, y, qid = 1e12 * rng.normal(size=(28, 2)), rng.integers(0, 3, 28).astype(float), np.zeros(28)
-    X += rng.normal(size=2) * 1e15
-    weight = rng.choice([1e-8, 1.0, 1e8], 28)
-    D, pair, _, _ = listed(X, y, qid, weight)
-    for C in (1.0, 100.0):
-        ranker = fitted(hr.RankSVM(C=C, loss="hinge", tol=1e-5, max_iter=60), X, y, qid, weight)
-        w = ranker.coef_.astype(LONG)
-        value = w @ w / 2 + LONG(C) * (pair * np.maximum(0, 1 - D @ w)).sum()
-        assert not ranker.certificate_.converged or value <= LONG(C) * pair.sum(), C
-    assert relative(1e-6, 2.0, 1.0) == np.inf
 
 
 @pytest.mark.parametrize("spread", [0, 6, 12])

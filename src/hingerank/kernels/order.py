@@ -49,9 +49,12 @@ def longest_block(offsets, first, last):
 
 @with_room
 def order_blocks(s, offsets, first, last, order):
-    """order[block] = rows by decreasing score, ties in row order. O(n log n) per query, stable merge sort."""
+    """order[block] = rows by decreasing score, ties in row order. O(n log n) per query, stable merge sort.
+
+    Scores that are NaN have no order: rows are then missing and others repeated, but all of them exist.
+    """
     room = 2, longest_block(offsets, first, last)
-    _order_blocks(s, offsets, first, last, np.empty(room), np.empty(room, np.int64), order)
+    _order_blocks(s, offsets, first, last, np.empty(room), np.zeros(room, np.int64), order)
 
 
 @kernel

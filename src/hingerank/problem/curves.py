@@ -259,10 +259,21 @@ class Blocks:
     def __rtruediv__(self, v: Floats) -> Floats:
         """The solution of (this) u = v."""
         if self.inverse is None:
-            self.inverse = np.linalg.inv(self.blocks)
+            self.inverse = positive_inverse(self.blocks)
         own = np.zeros(self.mine.shape)
         own[self.mine] = v
         return np.asarray(np.matmul(self.inverse, own[:, :, None])[:, :, 0][self.mine])
+
+
+def positive_inverse(blocks: Floats) -> Floats:
+    """The inverses of positive definite matrices, of which rounding may have left only the large eigenvalues."""
+    try:
+        np.linalg.cholesky(blocks)  # fails where the least eigenvalue is lost
+        return np.asarray(np.linalg.inv(blocks), np.float64)
+    except np.linalg.LinAlgError:
+        values, axes = np.linalg.eigh(np.where(np.isfinite(blocks), blocks, 0.0))
+        least = np.maximum(np.finfo(float).eps * values.shape[1] * values[:, -1:], 1.0)
+        return np.asarray((axes / np.maximum(values, least)[:, None, :]) @ axes.transpose(0, 2, 1))
 
 
 class CurvePass(MixedPass):

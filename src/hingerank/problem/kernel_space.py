@@ -276,6 +276,12 @@ class Expansion:
         return NotImplemented
 
 
+def square_rounding(size: Tensor) -> float:
+    """A bound on the rounding error of a sum of products whose absolute values sum up to size²."""
+    length = float(size)
+    return ROUNDING * (length * length)  # a power would raise an OverflowError
+
+
 class KernelProblem(Objective):
     """f -> ½‖f‖² + C · loss(f at the training rows): Problem in the kernel's space.
 
@@ -327,7 +333,7 @@ class KernelProblem(Objective):
         to show how good they are.
         """
         terms = abs(point.w.a) + abs(point.gradient.a - point.w.a)
-        return ROUNDING * float(terms @ self.gram.size) ** 2
+        return square_rounding(terms @ self.gram.size)
 
     def exactly(self, f: Expansion, dual: Expansion, lower: float) -> tuple[float, float]:
         """(the value at f, a lower bound on the optimum) with K in double precision, whatever it is stored in.
@@ -337,7 +343,7 @@ class KernelProblem(Objective):
         """
         values, own = self.gram.exact([f.a, dual.a])
         value = 0.5 * self.gram.inner(f.a, values) + self.C * self._loss_at(values).value
-        rounding = ROUNDING * float((abs(f.a) + abs(dual.a)) @ self.gram.size) ** 2
+        rounding = square_rounding((abs(f.a) + abs(dual.a)) @ self.gram.size)
         return value, lower + 0.5 * (dual @ dual - self.gram.inner(dual.a, own)) - rounding
 
     def with_C(self, C: float) -> "KernelProblem":

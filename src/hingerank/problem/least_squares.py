@@ -1,6 +1,7 @@
 """Objectives whose loss is a sum of squares: one small matrix, decomposed once, solves for every C."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -110,7 +111,8 @@ class LeastSquaresProblem(Problem):
             if self._once("first C", lambda: self.C) == self.C and "eigen" not in self._shared:
                 matrix = 2.0 * self.C * A
                 matrix[np.diag_indices_from(matrix)] += 1.0
-                return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos"))
+                with suppress(np.linalg.LinAlgError):  # where 1 vanishes beside 2C A
+                    return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix), right))
             values, vectors = self._once("eigen", lambda: scipy.linalg.eigh(A))
             return np.asarray(vectors @ ((vectors.T @ right) / (1.0 + 2.0 * self.C * np.maximum(values, 0.0))))
 

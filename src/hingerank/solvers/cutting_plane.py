@@ -51,6 +51,10 @@ def cutting_plane(
         if not w.any():
             run.origin = value
         best = min(best, (value, w), key=lambda pair: pair[0])
+        if not np.isfinite(value + v @ v):
+            run.stops(iteration=iteration, value=best[0], lower_bound=bound, gap=np.nan)
+            answer = best
+            break
         own = min(own, (0.5 * float((w - v) @ (w - v)), value, w, 0.5 * float(v @ v)), key=lambda known: known[0])
         planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
         w, lower = planes.minimise(1e-3 * run.tol, max(run.origin - bound, own[3]))
