@@ -99,8 +99,25 @@ class SVMMAP(UnweightedRanker, LossRanker):
         return GradedPreferences(two, blocks.offsets, item_weight=sample_weight)
 
 
+class TopRanker(LossRanker):
+    """A ranker whose loss counts the top ranks."""
+
+    def __init__(
+        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
+        init=None, callback=None,
+    ):  # fmt: skip
+        super().__init__(
+            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
+            init=init, callback=callback,
+        )  # fmt: skip
+        self.top = top
+
+    def _top(self) -> int | None:
+        return None if self.top is None else whole("top", self.top)
+
+
 @renamed
-class SoftRank(UnweightedRanker, LossRanker):
+class SoftRank(UnweightedRanker, TopRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  1 - sum_i g_i E[D(rank of i)],  scores drawn from N(s_i, 1),
 
     s = Φ w, g = (2^y - 1) / DCG*, D = 1 / log2(1 + rank): NDCG, made smooth by noise on the scores (Taylor et al.
@@ -131,18 +148,8 @@ class SoftRank(UnweightedRanker, LossRanker):
 
     loss = "expected_ndcg"
 
-    def __init__(
-        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
-        init=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            init=init, callback=callback,
-        )  # fmt: skip
-        self.top = top
-
     def _loss(self):
-        return ExpectedNdcg(checked_top(self.top))
+        return ExpectedNdcg(self._top())
 
     def _solver(self):
         return "newton"  # for its default max_iter
@@ -152,7 +159,7 @@ class SoftRank(UnweightedRanker, LossRanker):
 
 
 @renamed
-class LambdaRank(LossRanker):
+class LambdaRank(TopRanker):
     """w with  w + C · sum over pairs (i preferred to j) of  W_ij / (1 + exp(s_i - s_j)) · (x_j - x_i) = 0,  s = Φ w,
 
     W_ij = (2^y_i - 2^y_j) abs(D_i - D_j) / DCG*, D = 1 / log2(1 + rank), the change of NDCG if i and j swapped
@@ -186,21 +193,11 @@ class LambdaRank(LossRanker):
     loss = "logistic"  # that of RankNet, before it is weighted
     _farthest = MAPPED  # the weights follow the ranking of all rows
 
-    def __init__(
-        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
-        init=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            init=init, callback=callback,
-        )  # fmt: skip
-        self.top = top
-
     def _bytes_a_row(self):
         return BYTES_OF_SWAPS
 
     def _problem(self, source):
-        top, preferences, plain = checked_top(self.top), source.preferences, super()._problem(source)
+        top, preferences, plain = self._top(), source.preferences, super()._problem(source)
         if not isinstance(preferences, GradedPreferences):
             raise ValueError("LambdaRank needs graded rows: it cannot learn from winners or single comparisons")
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
@@ -227,11 +224,6 @@ class LambdaProblem(Problem):
         """As every problem's, with the weights of the first ranking."""
         self.swaps.rank(self.first_scores)
         return super().first_C()
-
-
-def checked_top(top: object) -> int | None:
-    """Number of top ranks that count, checked."""
-    return None if top is None else whole("top", top)
 
 
 def descend(problem: Problem, w: np.ndarray | None, **limits: Any) -> Solution:
