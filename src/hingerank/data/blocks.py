@@ -89,19 +89,17 @@ def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int |
     return np.ascontiguousarray(borders, np.int64)
 
 
-def is_one_query(qid: ArrayLike | None) -> bool:
-    """Whether qid is None or a single id, so that all rows are one query. An iterator or a view is no id: an error."""
-    if qid is None or np.ndim(qid) > 0:
-        return qid is None
+def single_id(qid: Any) -> Any:
+    """The id of one query of all rows. An iterator, or a view of a dict, is no id but an error."""
     if isinstance(qid, Iterable) and not isinstance(qid, str | bytes | np.ndarray):
         raise DataError(f"qid is a {type(qid).__name__}, expected one id for each row: put the ids into a list")
-    return True
+    return 0 if qid is None else qid
 
 
 def blocks_from_qid(qid: ArrayLike | None, n_rows: int) -> QueryBlocks:
     """Group rows by query id. None or a single id makes all rows one query."""
-    if qid is None or is_one_query(qid):
-        return QueryBlocks(np.atleast_1d(np.int64(0) if qid is None else qid), np.array([0, n_rows], np.int64), None)
+    if qid is None or np.ndim(qid) == 0:
+        return QueryBlocks(np.atleast_1d(single_id(qid)), np.array([0, n_rows], np.int64), None)
     ids = check_ids(qid, n_rows, "qid")
     starts = np.flatnonzero(np.concatenate(([n_rows > 0], ids[1:] != ids[:-1])))
     heads = ids[starts]  # one id per run of equal neighbours

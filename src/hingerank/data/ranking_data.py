@@ -19,7 +19,7 @@ from hingerank.data.blocks import (
     check_ids,
     check_matrix,
     check_names,
-    is_one_query,
+    single_id,
 )
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
@@ -122,8 +122,8 @@ class RankingData:
         if group is not None:
             blocks = blocks_from_group(group, n_rows)
             ids = np.repeat(blocks.ids, blocks.sizes)
-        elif qid is None or is_one_query(qid):
-            ids = np.full(n_rows, 0 if qid is None else qid)
+        elif qid is None or np.ndim(qid) == 0:
+            ids = np.full(n_rows, single_id(qid))
         else:
             ids = check_ids(qid, n_rows, "qid")
         documents, grades = None if docid is None else check_ids(docid, n_rows, "docid"), check_grades(y, n_rows)

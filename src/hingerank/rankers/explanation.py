@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
-from hingerank.data.blocks import QueryBlocks, blocks_from_qid, is_one_query
+from hingerank.data.blocks import QueryBlocks, blocks_from_qid, single_id
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
@@ -231,7 +231,7 @@ class Explained:
         checked = check_features(self, X, reset=False)
         checked = checked.copied("explain") if isinstance(checked, RowsView) else checked
         n_rows = checked.shape[0]
-        ids = np.full(n_rows, 0 if qid is None else qid) if is_one_query(qid) else qid
+        ids = np.full(n_rows, single_id(qid)) if qid is None or np.ndim(qid) == 0 else qid
         found, scores = self._explained(checked, np.asarray(ids))
         values = checked.toarray() if sparse.issparse(checked) else checked
         documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
