@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import hingerank as hr
+from hingerank.data.files import DataError
 from hingerank.personal.alternating import LocalUsers, first_gradient
 from hingerank.personal.convex import pair_distances, row_preferences
 from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
@@ -187,3 +188,29 @@ def test_new_users_and_tuning_heed_weights():
         assert found.tuning_.chosen.scores != hr.tune(ranker, data, **search).tuning_.chosen.scores
     with pytest.raises(ValueError, match="sample_weight is only for ratings"):
         hr.tune("rank-svm", hr.make_letor(5), sample_weight=w)
+
+
+@pytest.mark.parametrize("make", [hr.PersonalRankSVM, hr.MeanVarianceRanker])
+def test_a_comparison_of_weight_0_is_none(make):
+    data = hr.make_personal(8, 30, 4, 2, per_user=10, seed=0)
+    told, X = (data.users, data.winners, data.losers), data.item_features
+    weight = np.where((data.users == 3) | (data.winners % 4 == 0), 0.0, 2.0)
+    found = make(C=0.1).fit_pairs(X, *told, sample_weight=weight)
+    some = weight > 0
+    same = make(C=0.1).fit_pairs(X, *(column[some] for column in told), sample_weight=weight[some])
+    assert found.n_pairs_ == some.sum() and 3 not in found.users_
+    np.testing.assert_array_equal(found.predict(5, X), same.predict(5, X))
+    with pytest.raises(DataError, match="0 for every comparison"):
+        make(C=0.1).fit_pairs(X, *told, sample_weight=0 * weight)
+
+
+def test_columns_of_different_lengths_are_named_with_weights_of_0_too():
+    X, weight = np.eye(3), [1, 0, 1]
+    for fit in (hr.JointRanker().fit, hr.ListRanker().fit):
+        with pytest.raises(DataError, match="users has shape"):
+            fit(X, [1, 1], [0, 1, 2], [1, 2, 3], sample_weight=weight)
+        with pytest.raises(DataError, match="ratings has shape"):
+            fit(X, [1, 1, 1], [0, 1, 2], [1, 2], sample_weight=weight)
+    for fit_clicks in (hr.EASE().fit_clicks, hr.PersonalRankSVM().fit_clicks):
+        with pytest.raises(DataError, match="users has shape"):
+            fit_clicks(X, [1, 1], [0, 1, 2], sample_weight=weight)

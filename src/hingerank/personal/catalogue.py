@@ -168,7 +168,7 @@ def history_of(users: Any, rows: np.ndarray, n_items: int, weight: Any = None) -
         given = check_weights(weight, len(rows), "sample_weight", "click")
         if len(given) and not given.any():
             raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
-        users, rows, given = np.asarray(users)[given > 0], rows[given > 0], given[given > 0]
+        users, rows, given = check_ids(users, len(rows), "users")[given > 0], rows[given > 0], given[given > 0]
     ids, code = number_ids(users, len(rows), "users")
     table = sp.csr_matrix((given, (code, rows)), shape=(len(ids), n_items))
     table.sum_duplicates()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import number_ids, real_numbers
+from hingerank.data.blocks import check_ids, number_ids, real_numbers
 from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import kernel
@@ -178,7 +178,7 @@ def from_comparisons(
     users : ids of any type
     winners, losers : rows of the item features; repeats and contradictions all count
     n_items : number of rows of the item features
-    weight : weight of each comparison, default 1
+    weight : weight of each comparison, default 1, where 0 is no comparison
     pair_weight : as in `from_ratings`
     squared_error : use the loss (1 - t)^2, which requires a difference of exactly 1 instead of at least 1
 
@@ -193,8 +193,9 @@ def from_comparisons(
     same = np.flatnonzero(winners == losers)
     if len(same):
         raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
+    users, winners, losers, given = counting(users, winners, losers, weight, "comparison")
     ids, codes = number_ids(users, len(winners), "users")
-    weights = check_weights(weight, len(winners), "weight", "comparison")
+    weights = np.empty(0) if given is None else given
     begin, order = group(codes, len(ids))
     del codes
     start = np.zeros(len(ids) + 1, np.int64)
@@ -260,17 +261,21 @@ def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
     return weights
 
 
-def counting(users: Any, items: Any, ratings: Any, weight: Any) -> tuple[Any, Any, Any, np.ndarray | None]:
-    """Return (users, items, ratings, weights) without ratings of weight 0."""
+def counting(
+    users: Any, items: Any, ratings: Any, weight: Any, what: str = "rating"
+) -> tuple[Any, Any, Any, np.ndarray | None]:
+    """Return (users, items, ratings, weights), or comparisons and their weights, without those of weight 0."""
     if weight is None:
         return users, items, ratings, None
-    weights = check_weights(weight, len(items), "sample_weight", "rating")
+    weights = check_weights(weight, len(items), "sample_weight", what)
     if (weights > 0).all():
         return users, items, ratings, weights
     if not (weights > 0).any():
-        raise DataError("sample_weight is 0 for every rating: nothing is left to learn from")
-    kept = weights > 0
-    return np.asarray(users)[kept], np.asarray(items)[kept], np.asarray(ratings)[kept], weights[kept]
+        raise DataError(f"sample_weight is 0 for every {what}: nothing is left to learn from")
+    kept, ratings = weights > 0, np.asarray(ratings)
+    if ratings.shape != kept.shape:
+        raise DataError(f"ratings has shape {ratings.shape}, expected one rating for each of the {len(kept)} rows")
+    return check_ids(users, len(kept), "users")[kept], np.asarray(items)[kept], ratings[kept], weights[kept]
 
 
 def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:

@@ -113,7 +113,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         item_features : array, CSR matrix or data frame with a row per item
         users : who made each comparison, ids of any type
         winners, losers : row numbers of item_features
-        sample_weight : weight of each comparison, default 1
+        sample_weight : weight of each comparison, default 1; 0 is no comparison
         eval_set : (users, winners, losers) to watch in ``trace_``
         """
         X = self._rows(item_features, reset=True)
