@@ -49,6 +49,10 @@ def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):
     assert both["contexts"] == ["desk", "phone"] and len(both["values"]) == 2
     out = call("clicks propensities log.csv --query text --context device --by-context")
     assert "propensities (all-pairs), phone" in out
+    with (tmp_path / "log.csv").open("a") as file:
+        file.write("red shoes,far,d9,70000,0,desk\n")
+    lines = call("clicks propensities log.csv --query text --rounds 2").splitlines()  # once 70,000
+    assert len(lines) < 20 and any("70,001" in line and "unknown" in line for line in lines)
 
 
 def test_regression_takes_a_table_of_features_without_grades(call, tmp_path):

@@ -166,12 +166,13 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]
     few = {name: f"too few clicks: {count:g} on documents shown at other positions too"
            for name, count in found.few_clicks.items()}  # fmt: skip
-    cautions = few | dict(found.reasons)
+    cautions, shown = few | dict(found.reasons), set(log.place.tolist())
     for context, *columns in zip(contexts, several, *bounds):
         rows_shown = [
             [place, *("unknown" if number is None else f"{number:.4f}" for number in numbers),
              cautions.get(place_name(place, context), "")]
             for place, *numbers in zip(stored["places"], *columns)
+            if place in shown
         ]  # fmt: skip
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
         tables.append((title, ["place", "value", "from", "to", ""], rows_shown))
