@@ -137,6 +137,13 @@ def test_session_lines_and_feature_logs(tmp_path):
             hr.read_clicks(tmp_path / "sessions.txt", **idle)
 
 
+def test_lists_of_several_files_are_different_sessions(tmp_path):
+    """The first list of each file had the number 0, and so they were one list: with one showing instead of two."""
+    files = [lines(tmp_path / name, [], f"q\ta,b : {clicked}") for name, clicked in (("1.txt", "a"), ("2.txt", "b"))]
+    log = hr.read_clicks(files)
+    assert counts(log) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 1)} and len(log.session_names) == 2
+
+
 def test_session_lines_of_ids_with_colons(tmp_path):
     text = "q\tshop:1,shop:2 : shop:2; q\tshop:2,shop:1 :"
     found = counts(hr.read_clicks(lines(tmp_path / "sessions.txt", [], text)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from hingerank.arrays import Frame
 from hingerank.clicks.log import MOST_PLACES, ClickLog
-from hingerank.clicks.showings import ClickedPairs, Showings, add_feature_log, add_session_lines
+from hingerank.clicks.showings import ClickedPairs, Showings, add_lists, feature_log, session_lines
 from hingerank.clicks.ubi import add_ubi, is_ubi
 from hingerank.data.blocks import is_missing, number
 from hingerank.data.checks import decimal, real
@@ -121,12 +121,11 @@ def read_clicks(
         _refuse("context", context, f"is a column of a table or a field of UBI, and {what} has neither")
         _refuse("actions", actions, f"needs names of actions, and {what} has none")
     if first is None:
-        for part in paths:
-            add_session_lines(showings, Path(part))
+        add_lists(showings, session_lines(showings, [Path(part) for part in paths]))
     elif ubi:
         add_ubi(showings, [Path(part) for part in paths], weights, context, first_place)
     else:
-        add_feature_log(showings, [Path(part) for part in paths], clicks)
+        add_lists(showings, feature_log(showings, [Path(part) for part in paths], clicks))
     return showings.log(what)
 
 

@@ -1,6 +1,7 @@
 """Showings as they are read, batch by batch, kept or counted at once; those of session lines and feature logs."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -143,28 +144,52 @@ class Showings:
 
 
 ClickedPairs: TypeAlias = PathLike | Iterable[tuple[Hashable, Hashable]]  # a file of (query, document), or such pairs
+ShownList: TypeAlias = tuple[str, list[str], list[str]]  # query, documents, clicked ones
 _AT_A_TIME = 1 << 14  # lists
 
 
-def add_session_lines(showings: Showings, path: Path) -> None:
+def add_lists(showings: Showings, lists: Iterator[ShownList]) -> None:
+    """Lists in the order in which they were shown; each is a session."""
+    note, codes, count = showings.note, showings.codes, 0
+    while batch := list(islice(lists, _AT_A_TIME)):
+        clicks: list[bool] = []
+        for _, documents, clicked in batch:
+            distinct = set(clicked)
+            note("repeated clicks on a document in a list: one is counted", len(clicked) - len(distinct))
+            note("clicks on documents that their list does not show: left out", len(distinct - set(documents)))
+            clicks += [document in distinct for document in documents]
+        sizes = np.array([len(documents) for _, documents, _ in batch], np.int64)
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        columns: dict[str, np.ndarray | None] = {
+            "query": np.repeat(codes("query", [query for query, _, _ in batch]), sizes),
+            "document": codes("document", [document for _, documents, _ in batch for document in documents]),
+            "place": (within + 1).astype(np.int32),
+            "clicks": np.array(clicks, np.float64),
+        }
+        if showings.keep == "showings":
+            columns["session"] = np.repeat(codes("session", range(count, count + len(batch))), sizes)
+        showings.add(columns)
+        count += len(batch)
+
+
+def session_lines(showings: Showings, paths: Sequence[Path]) -> Iterator[ShownList]:
     """Lists ``query<TAB>doc,doc,… : clicked , clicked``, separated by semicolons or ends of line."""
-    batch = _WaitingLists(showings)
-    for number, text in _entries(path):
-        query, tab, rest = text.partition("\t")
-        shown, colon, clicked = rest.partition(" :" if " :" in rest else ":")  # ids such as product:7 have a colon
-        documents = [word.strip() for word in shown.split(",")]
-        clicks = [word.strip() for word in clicked.split(",") if word.strip()]
-        whole = tab and colon and query.strip() and all(documents)
-        if not whole or any(" " in word for word in (*documents, *clicks)):
-            if number == 1:
+    for path in paths:
+        for number, text in _entries(path):
+            query, tab, rest = text.partition("\t")
+            shown, colon, clicked = rest.partition(" :" if " :" in rest else ":")  # ids such as product:7 have a colon
+            documents = [word.strip() for word in shown.split(",")]
+            clicks = [word.strip() for word in clicked.split(",") if word.strip()]
+            whole = tab and colon and query.strip() and all(documents)
+            if whole and not any(" " in word for word in (*documents, *clicks)):
+                yield query.strip(), documents, clicks
+            elif number == 1:
                 raise DataError(
                     f"{path}, line 1: found {text.strip()[:60]!r}, expected session lines (query<TAB>document,… : "
                     "clicked document,…;), UBI, or a table that its ending names (.csv, .parquet, …)"
                 )
-            showings.note("lines that are no lists: left out")
-            continue
-        batch.add(query.strip(), documents, clicks)
-    batch.flush()
+            else:
+                showings.note("lines that are no lists: left out")
 
 
 def _entries(path: Path) -> Iterator[tuple[int, str]]:
@@ -178,53 +203,16 @@ def _entries(path: Path) -> Iterator[tuple[int, str]]:
         yield count, "\0" if "\0" in text else text
 
 
-def add_feature_log(showings: Showings, paths: Sequence[Path], clicks: ClickedPairs | None) -> None:
+def feature_log(showings: Showings, paths: Sequence[Path], clicks: ClickedPairs | None) -> Iterator[ShownList]:
     """Documents of each response at their places, and the n-th click on one in the n-th response that shows it."""
     if clicks is None:
         raise DataError(
             f"{paths[0]} has responses with logged features, which say what was shown: give clicks=FILE too"
         )
     left = clicked_pairs(clicks)
-    batch = _WaitingLists(showings)
-    for path in paths:
-        for query, documents in logged_lists(path):
-            found = []
-            for document in dict.fromkeys(documents):
-                if left.get((query, document), 0) > 0:
-                    left[query, document] -= 1
-                    found.append(document)
-            batch.add(query, documents, found)
-    batch.flush()
+    for query, documents in (response for path in paths for response in logged_lists(path)):
+        found = [document for document in dict.fromkeys(documents) if left.get((query, document), 0) > 0]
+        for document in found:
+            left[query, document] -= 1
+        yield query, documents, found
     showings.note("clicks without a response that shows the document: left out", round(sum(left.values())))
-
-
-class _WaitingLists:
-    """Lists that wait to become columns."""
-
-    def __init__(self, showings: Showings) -> None:
-        self.showings, self.count = showings, 0
-        self.lists: list[tuple[str, list[str], set[str]]] = []  # query, documents, clicked ones
-
-    def add(self, query: str, documents: list[str], clicked: list[str]) -> None:
-        note, distinct = self.showings.note, set(clicked)
-        note("repeated clicks on a document in a list: one is counted", len(clicked) - len(distinct))
-        note("clicks on documents that their list does not show: left out", len(distinct - set(documents)))
-        self.lists.append((query, documents, distinct))
-        if len(self.lists) >= _AT_A_TIME:
-            self.flush()
-
-    def flush(self) -> None:
-        sizes = np.array([len(documents) for _, documents, _ in self.lists], np.int64)
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        codes, clicks = self.showings.codes, [d in clicked for _, documents, clicked in self.lists for d in documents]
-        columns: dict[str, np.ndarray | None] = {
-            "query": np.repeat(codes("query", [query for query, _, _ in self.lists]), sizes),
-            "document": codes("document", [document for _, documents, _ in self.lists for document in documents]),
-            "place": (within + 1).astype(np.int32),
-            "clicks": np.array(clicks, np.float64),
-        }
-        if self.showings.keep == "showings":
-            numbers = range(self.count, self.count + len(sizes))
-            columns["session"] = np.repeat(codes("session", numbers), sizes)
-        self.showings.add(columns)
-        self.count, self.lists = self.count + len(sizes), []
