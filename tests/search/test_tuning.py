@@ -211,7 +211,9 @@ def test_a_mapping_or_a_matrix_is_one_value(data):
 
 
 def test_mistakes_are_named(data):
+    square, given = hr.RankingData(data.X @ data.X.T, data.y, data.qid), hr.KernelRankSVM("precomputed")
     for call, message in [
+        (lambda: hr.tune(given, square, params={"C": 1.0}), "for folds use scikit-learn's GridSearchCV"),
         (lambda: hr.tune("rank-svm", data.X), "takes RankingData"),
         (lambda: hr.tune("rank-svm", data, params={"c": [1]}), "no parameter 'c'"),
         (lambda: hr.tune("rank-svm", data, params={"C": []}), "grid of 'C' is empty"),

@@ -146,7 +146,7 @@ class KernelRankSVM(ScaledByDefault):
         if X.shape[1] != height:
             raise ValueError(
                 f"kernel='precomputed' needs a square matrix in fit, one value per pair of rows; X has {X.shape[1]} "
-                f"columns and {height} rows"
+                f"columns and {height} rows (for folds use scikit-learn's GridSearchCV, which splits columns as well)"
             )
         X = X if rows is None else X[:, rows]
         if not np.allclose(X, X.T, rtol=1e-4, atol=1e-5 * np.abs(X).max(initial=0.0)):
