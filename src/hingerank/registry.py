@@ -130,18 +130,19 @@ def ranker_class(name: str) -> Any:
 
 def names_of_rankers(rankers: Iterable[object]) -> list[str]:
     """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
-    names = [_name_of(type(ranker)) or type(ranker).__name__ for ranker in rankers]
+    names = [registered_as(type(ranker)) or type(ranker).__name__ for ranker in rankers]
     return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 
 
 def ranker_name(cls: type) -> str:
     """The registered name of a ranker class."""
-    name = _name_of(cls)
+    name = registered_as(cls)
     if name is None:
         raise ValueError(f"{cls.__qualname__} is not in hingerank.registry.RANKERS, the registry of rankers")
     return name
 
 
-def _name_of(cls: type) -> str | None:
+def registered_as(cls: type) -> str | None:
+    """The registered name of a class, if it has one."""
     home = f"{cls.__module__}:{cls.__qualname__}"
     return next((name for name, place in RANKERS.items() if place == home), None)

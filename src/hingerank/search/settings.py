@@ -35,7 +35,7 @@ from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.features.kernels import gamma_rule
 from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
-from hingerank.registry import RANKERS
+from hingerank.registry import registered_as
 
 Setting = dict[str, Any]
 Values = list[Any]  # of a parameter, to be tried
@@ -154,9 +154,7 @@ def limits_of(ranker: Ranker) -> dict[str, tuple[float, float]]:
 def _registered_base(ranker: Ranker) -> str:
     """The registered name of a ranker, of its class, or of its nearest registered base class; "" if there is none."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
-    homes = {place: name for name, place in RANKERS.items()}
-    names = (homes.get(f"{base.__module__}:{base.__qualname__}") for base in kind.__mro__)
-    return next((name for name in names if name is not None), "")
+    return next(filter(None, map(registered_as, kind.__mro__)), "")
 
 
 def parameters_of(ranker: Ranker) -> Facts:
