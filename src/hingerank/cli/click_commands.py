@@ -53,8 +53,8 @@ class ClickLogOptions(LogColumns, panel="Log"):
     first_place: int | None = option("0|1", "Number of the first position. Default: detected.")
     counted: bool = switch("Count while reading, for logs larger than memory; sessions are lost.")
 
-    def more(self) -> dict[str, Any]:
-        """Return what `read` takes besides the columns."""
+    def read(self, paths: list[Path], **more: Any) -> "ClickLog":
+        """Read the log from its files."""
         from hingerank.data.checks import decimal
 
         actions = {}
@@ -65,7 +65,7 @@ class ClickLogOptions(LogColumns, panel="Log"):
                 raise ValueError(f"--action {text} is not of the form NAME=WEIGHT, such as purchase=5")
             actions[name] = weight
         keep = "cells" if self.counted else "showings"
-        return {"actions": actions or None, "clicks": self.clicks, "first_place": self.first_place, "keep": keep}
+        return super().read(paths, actions=actions or None, clicks=self.clicks, first_place=self.first_place, keep=keep)
 
 
 class PropensityOptions(Group, panel="Propensities"):
@@ -127,7 +127,7 @@ def clicks(
         raise ValueError("--topics numbers the queries of qrels: give --to qrels and --output")
     if estimating.features is not None and estimating.method != "regression-em":
         raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
-    opened = reading.read(list(log), **reading.more())
+    opened = reading.read(list(log))
     if what == "info":
         _info(log, opened, json)
     elif what == "propensities":

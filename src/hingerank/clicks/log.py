@@ -91,7 +91,8 @@ class ClickLog:
         self.place = _places(places)
         self.clicks = per_showing(clicks, n, "clicks", "0 or 1, or the weight of an action, not negative")
         self.weights = None if weights is None else per_showing(weights, n, "weights", "numbers that are not negative")
-        self.propensities = None if propensities is None else _propensities(propensities, n)
+        above = "numbers above 0: what cannot be examined cannot have been logged"
+        self.propensities = None if propensities is None else per_showing(propensities, n, "propensities", above, False)
         self.times = None if times is None else _times(times, n)
         self.notes: dict[str, int] = dict(notes or {})
 
@@ -317,23 +318,15 @@ def _places(places: ArrayLike) -> np.ndarray:
     return values.astype(np.int32)
 
 
-def per_showing(values: ArrayLike, n: int, name: str, expected: str) -> np.ndarray:
-    """A number for each of n showings, finite and not negative; a DataError names the first that is not."""
+def per_showing(values: ArrayLike, n: int, name: str, expected: str, zero: bool = True) -> np.ndarray:
+    """A number for each of n showings, finite and above 0, or 0 where it may be; a DataError names the first other."""
     numbers = real_numbers(values, name)
     if numbers.shape != (n,):
         raise DataError(f"{name} has shape {numbers.shape}, expected a number for each of the {n} showings")
-    wrong = ~((numbers >= 0) & np.isfinite(numbers))
+    wrong = ~(((numbers > 0) | (zero & (numbers == 0))) & np.isfinite(numbers))
     if wrong.any():
         entry = int(np.argmax(wrong))
         raise DataError(f"{name} holds {numbers[entry]:g} at showing {entry}, expected {expected}")
-    return numbers
-
-
-def _propensities(values: ArrayLike, n: int) -> np.ndarray:
-    numbers = per_showing(values, n, "propensities", "numbers above 0")
-    if (numbers == 0).any():
-        entry = int(np.argmax(numbers == 0))
-        raise DataError(f"propensities holds 0 at showing {entry}: what cannot be examined cannot have been logged")
     return numbers
 
 
