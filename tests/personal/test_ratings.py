@@ -320,3 +320,16 @@ def test_categories_of_items_are_words(tmp_path):
     table = pd.DataFrame({"item": [3, 5], "kind": pd.Categorical(["car", "car"])})
     table.to_parquet(tmp_path / "i.parquet")
     assert read_items(tmp_path / "i.parquet")[1][1] == ["kind: car"]
+
+
+def test_ids_of_tables_are_those_of_texts(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"user": [1.0, 2.0], "item": [7.0, 8.0], "rating": [3.0, 4.0]})
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    frame.to_parquet(tmp_path / "r.parquet")
+    for source in (tmp_path / "r.csv", tmp_path / "r.parquet", frame):
+        read = read_ratings(source)
+        assert read.users.dtype == read.item_ids.dtype == np.int64 and read.item_ids.tolist() == [7, 8]
+    assert read_ratings(frame / 2).item_ids.tolist() == [3.5, 4.0]
+    with pytest.raises(DataError, match="users is missing"):
+        read_ratings(frame.replace({"user": {2.0: np.nan}}))

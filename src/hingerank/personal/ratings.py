@@ -14,7 +14,7 @@ from hingerank.data.blocks import check_ids, number_ids, places_of
 from hingerank.data.checks import one_of, positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.preferences import check_ratings, places_within
-from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns
+from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns, whole_if_exact
 from hingerank.renaming import renamed
 
 Column = str | int
@@ -186,7 +186,9 @@ def columns_of(
     for column, place in zip(columns, places):
         if place is None or place >= len(names):
             raise DataError(f"there is no column {column!r}; the columns are: {', '.join(names)}")
-    return [table[table.columns[place]].to_numpy() for place in places]
+    users, items, *others = (table[table.columns[place]].to_numpy() for place in places)
+    # ids that a table holds as 7.0, as pandas does after a missing value, are those that a text holds as 7
+    return [*(whole_if_exact(ids) if ids.dtype.kind == "f" else ids for ids in (users, items)), *others]
 
 
 def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, np.ndarray]:

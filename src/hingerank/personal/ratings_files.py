@@ -63,7 +63,7 @@ def read_columns(
         exact = bool((np.abs(table) < MOST_EXACT).all())  # also false for NaN
     except ValueError:  # ids that are not numbers, or a bad line
         exact = False
-    found = [_whole(column) for column in table.T] if exact else []
+    found = [whole_if_exact(column) for column in table.T] if exact else []
     if not exact or any(found[which].dtype.kind == "f" for which in ids):
         return _mixed_columns(path, text, delimiter, places, skip, numbers, moments, ids)
     return found
@@ -164,12 +164,13 @@ def _typed(values: list[str], ids: bool) -> np.ndarray:
     numbers = [None if value[:1] == "0" and value[1:2].isdigit() else decimal(value) for value in values]  # 007: an id
     if None in numbers:
         return np.array(values)
-    column = _whole(np.array(numbers, np.float64))
+    column = whole_if_exact(np.array(numbers, np.float64))
     joined = ids and column.dtype.kind == "f" and len(set(numbers)) < len(set(values))
     return np.array(values) if joined else column
 
 
-def _whole(column: np.ndarray) -> np.ndarray:
+def whole_if_exact(column: np.ndarray) -> np.ndarray:
+    """Return numbers as int64 if all of them are whole and exact."""
     whole = (
         np.isfinite(column).all() and (column == np.floor(column)).all() and np.abs(column).max(initial=0) < MOST_EXACT
     )
