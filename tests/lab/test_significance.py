@@ -232,6 +232,19 @@ def test_the_effect_is_unbiased_and_known_cases_are_right():
     assert large.low < large.value < large.high and large.high - large.low < 0.3
 
 
+@pytest.mark.parametrize("n, t", [(3, 40.0), (3, -160.0), (4, 1000.0), (10, 40.0), (400, -60.0), (2000, 1.0)])
+def test_the_interval_of_a_large_effect_or_of_many_queries_is_exact(n, t):
+    """Few queries whose differences are nearly the same: SciPy's inverse ends at t = 37."""
+    d = np.linspace(-1, 1, n)
+    d += t * d.std(ddof=1) / np.sqrt(n)
+    found, m = sg.effect_size(d, np.zeros(n)), n - 1
+    unbiased = np.exp(scipy.special.gammaln(m / 2) - scipy.special.gammaln((m - 1) / 2)) / np.sqrt(m / 2)
+    low, high = sorted(abs(end) * np.sqrt(n) / unbiased for end in (found.low, found.high))
+    low = -low if found.low * found.high < 0 else low
+    ends = [scipy.stats.nct.cdf(abs(t), m, nc) for nc in (low, high)]  # SciPy's own is NaN for some t < 0
+    assert ends == pytest.approx([0.975, 0.025], abs=1e-3)
+
+
 @pytest.mark.parametrize("effect", [0.2, 0.5, 1.0])
 def test_the_queries_needed_give_the_power(effect):
     n = int(sg.queries_needed(effect))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
-from scipy.special import gammaln, nctdtrinc, ndtri, stdtr
+from scipy.special import gammaincinv, gammaln, nctdtrinc, ndtri, stdtr
 
 Pair = tuple[ArrayLike, ArrayLike]
 TIE = 1e-12  # differences this small are ties: measures are ratios of sums, equal rankings may differ in the last bit
@@ -245,13 +245,15 @@ def effect_size(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
 def _noncentrality(t: float, m: int, q: float) -> float:
     """The noncentrality under which t is the q-th quantile of noncentral t with m degrees of freedom.
 
-    Where t or m is large it is taken from Johnson and Welch's normal approximation, which is exact to 1e-3 there.
+    T = (z + δ)/c, z normal and c² = χ²/m. Where t or m is large, δ is as far from t as the quantiles of t·c and of z
+    together: √((t − t·c_q)² + z_q²), with which q is exact to 1e-3.
     """
     if m < 1000 and abs(t) < 37:
         found = float(nctdtrinc(m, q, t))
         if np.isfinite(found):
             return found
-    return float(t - ndtri(q) * np.sqrt(1 + t * t / (2 * m)))
+    z, c = ndtri(q), np.sqrt(2 * gammaincinv(m / 2, 1 - q if t > 0 else q) / m)
+    return float(t - np.copysign(np.hypot(t - t * c, z), z))
 
 
 def queries_needed(effect: float, power: float = 0.8, level: float = 0.05) -> float:
