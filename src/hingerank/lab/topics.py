@@ -174,7 +174,8 @@ def check_depth(measures: Iterable[MeasureLike], top: int) -> None:
         cutoff = parse_diversity_measure(measure).cutoff
         if cutoff is not None and cutoff > top:
             raise ValueError(
-                f"{measure} looks at {cutoff} ranks, but rerankers choose {top} documents: give topics a larger top"
+                f"{measure} looks at {cutoff} ranks, but rerankers choose {top} documents: name a measure of at most "
+                f"{top} ranks, or from Python make the folds of topic_rows(data, top={cutoff})"
             )
 
 
