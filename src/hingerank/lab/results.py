@@ -131,6 +131,14 @@ class Results:
         check_known("measure", measure, self.measures)
         return _per_query(self.all_tests(method), measure)
 
+    def gaps(self) -> dict[Hashable, float]:
+        """{query: max − min of the choosing measure over the methods that have it}."""
+        values: dict[Hashable, list[float]] = {}
+        for method in self.methods:
+            for query, value in self.per_query(method, self.header["measure"]).items():
+                values.setdefault(query, []).append(value)
+        return {query: max(known) - min(known) for query, known in values.items()}
+
     def first_folds(self) -> dict[Hashable, str]:
         """{query: the first fold that tests it}."""
         found: dict[Hashable, str] = {}

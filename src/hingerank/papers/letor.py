@@ -18,10 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import hingerank
 from hingerank.arrays import Facts, Ranker
-from hingerank.data.files import canonical
 from hingerank.data.ranking_data import FoldParts, RankingData
 from hingerank.lab.comparison import compare
-from hingerank.lab.leaderboard import leaderboard
+from hingerank.lab.leaderboard import best_setting, leaderboard
 from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
 from hingerank.lab.statistics import paired_t, randomisation
@@ -194,20 +193,13 @@ def random_starts(section: Section, place: Place) -> dict[str, Ours]:
 def one_setting(section: Section, place: Place) -> dict[str, Ours]:
     """The rows of option methods with one setting for all folds: the one with the best mean over folds on validation.
 
-    Only settings tried in every fold count. The result depends less on the few validation queries of one fold.
+    The result depends less on the few validation queries of one fold.
     """
     found = {}
     for row in section.options["methods"]:
         method = section.study.methods[row].method(row)
         results = results_of(section.study, [method], place)
-        tried: dict[str, list[float]] = {}
-        settings = {}
-        for record in results.records:
-            if record["kind"] == "validation" and record["method"] == row and not record["error"]:
-                tried.setdefault(canonical(record["setting"]), []).append(record["value"])
-                settings[canonical(record["setting"])] = record["setting"]
-        complete = {name: float(np.mean(values)) for name, values in tried.items() if len(values) == len(results.folds)}
-        best = settings[max(complete, key=complete.__getitem__)]
+        best = best_setting(results, row)
         name = f"{row}, one setting"
         [values] = _refits(section, place, name, method, [best] * len(results.folds), 1)
         found[name] = Ours(dict(zip(section.columns, values)), chosen=[best])

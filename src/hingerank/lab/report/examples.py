@@ -78,14 +78,8 @@ def read_examples(folder: Path | None) -> Facts:
 
 def _most_different(results: Results, count: int) -> list[tuple[str, object]]:
     """(first fold, query) by max − min of the choosing measure over the methods that have it; earlier ones win ties."""
-    measure = results.header["measure"]
-    values: dict[object, list[float]] = {}
-    for method in results.methods:
-        for query, value in results.per_query(method, measure).items():
-            values.setdefault(query, []).append(value)
-    queries, first = list(values), results.first_folds()
-    gaps = np.array([max(values[query]) - min(values[query]) for query in queries])
-    return [(first[queries[i]], queries[i]) for i in np.argsort(-gaps, kind="stable")[:count]]
+    gaps, first = results.gaps(), results.first_folds()
+    return [(first[query], query) for query in sorted(gaps, key=gaps.__getitem__, reverse=True)[:count]]
 
 
 def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:

@@ -133,11 +133,10 @@ def query_values(results: Results) -> Facts:
     """The choosing measure of test queries under each method; of very many, the most different and some of the rest."""
     measure = results.header["measure"]
     values = {method: results.per_query(method, measure) for method in _tested(results)}
-    keys = list(dict.fromkeys(key for by_query in values.values() for key in by_query))
-    total = len(keys)
+    gaps = results.gaps()
+    keys, total = list(gaps), len(gaps)
     if total > MOST_QUERIES:
-        known = [[v[key] for v in values.values() if key in v] for key in keys]
-        order = np.argsort([-(max(k) - min(k)) for k in known], kind="stable")
+        order = np.argsort([-gap for gap in gaps.values()], kind="stable")
         extreme, rest = order[: MOST_QUERIES // 2], order[MOST_QUERIES // 2 :]
         even = rest[np.linspace(0, len(rest) - 1, MOST_QUERIES - len(extreme)).astype(int)]
         keys = [keys[i] for i in sorted({*extreme.tolist(), *even.tolist()})]
