@@ -82,6 +82,8 @@ def test_sessions_are_left_out_by_their_spelling_and_split_into_two():
     log = log_of([1, 0, 0, 1])
     assert len(log.without(["1"])) == len(log.without([1.0])) == len(log.without(np.array([1]))) == 2
     assert [len(part) for part in log.split(0.5)] == [2, 2]
+    named = hr.ClickLog(queries=["q"] * 2, documents=["a", "b"], places=[1, 2], clicks=[1, 0], sessions=["12", "1"])
+    assert named.without("12").session_names[named.without("12").session].tolist() == ["1"]  # not "1" and "2"
     with pytest.raises(hr.DataError, match="leaves one side without a session"):
         log.split(0.01)
 

@@ -164,7 +164,7 @@ class ClickLog:
         """The log without some sessions: a list of their ids, in which numbers match their spelling."""
         if self.session is None or self.session_names is None:
             raise DataError("the log has no sessions to leave out: read it with keep='showings', or give sessions=")
-        unwanted = set(as_text(np.asarray(list(sessions))))
+        unwanted = set(as_text(np.asarray([sessions] if isinstance(sessions, str) else list(sessions))))
         gone = np.array([name in unwanted for name in as_text(self.session_names)], bool)
         return self.take(~gone[self.session])
 
