@@ -119,3 +119,16 @@ def test_folds_without_test_files_are_named(tmp_path):
     (tmp_path / "Fold1" / "test.txt").write_text("1 qid:2 1:2\n")
     with pytest.raises(hr.DataError, match="fold 2 has no test file"):
         hr.read(tmp_path)
+
+
+def test_ids_that_start_again_in_every_file_are_noticed(tmp_path, recwarn):
+    for k in (1, 2, 3):
+        (tmp_path / f"S{k}.txt").write_text(f"1 qid:1 1:0.{k}\n0 qid:1 1:0\n1 qid:2 1:1\n")
+    with pytest.warns(UserWarning, match=r"query 1 is in .*S1.txt and in .*S2.txt.* \(2 such queries\)"):
+        hr.read_folds(tmp_path)
+    with pytest.warns(UserWarning, match="start again in every file"):
+        hr.read([tmp_path / "S1.txt", tmp_path / "S3.txt"])
+    (tmp_path / "rest.txt").write_text("0 qid:2 1:0\n1 qid:3 1:0\n")
+    recwarn.clear()
+    assert hr.read([tmp_path / "S1.txt", tmp_path / "rest.txt"]).n_queries == 3  # query 2 goes on in the next file
+    assert not recwarn.list

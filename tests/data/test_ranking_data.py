@@ -260,6 +260,9 @@ def test_rows_to_take_are_numbers():
     for rows in (data.y > 0, [0.7, 2.9]):
         with pytest.raises(DataError, match=r"expected row numbers; subset\(rows=\) takes a boolean mask"):
             data.take(rows)
+    for rows in ([6], [5, 6], [-7]):
+        with pytest.raises(DataError, match=r"there is no row -?\d: the data have 6 rows"):
+            data.take(rows)
     assert data.take(np.array([5, 0], np.uint8)).y.tolist() == [2, 0] and data.take([-1]).y.tolist() == [2]
 
 

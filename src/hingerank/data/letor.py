@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hingerank.data.blocks import number
 from hingerank.data.checks import OneQueryWarning, decimal, warn, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
 from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
@@ -101,7 +102,25 @@ def read_parts(
     data = _assemble(table, rule)
     if rule.qid_from == "nothing" and not one_query:
         warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
+    elif rule.qid_from != "nothing" and len(rows) > 1:
+        _warn_shared(data.qid, rows, sources)
     return data, rows
+
+
+def _warn_shared(qid: np.ndarray, rows: list[int], sources: list[TextSource]) -> None:
+    """Warn of a query with rows in several files, unless they follow each other across the border of two files."""
+    starts = np.flatnonzero(np.concatenate(([True], qid[1:] != qid[:-1])))
+    file = np.searchsorted(np.cumsum(rows), starts, side="right")
+    codes, first = number(qid[starts])
+    apart = np.flatnonzero(file[first][codes] != file)
+    if len(apart):
+        at = apart[0]
+        places = f"{sources[file[first][codes[at]]].path} and in {sources[file[at]].path}"
+        many = len(np.unique(codes[apart]))
+        warn(
+            f"query {qid[starts[at]]} is in {places}, and its rows count as one query ({many:,} such queries); if ids "
+            "start again in every file, number the queries of all files differently"
+        )
 
 
 def read_pieces(

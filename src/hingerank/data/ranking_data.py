@@ -257,7 +257,11 @@ class RankingData:
         if rows.dtype.kind not in "iu":
             raise DataError(f"rows are {rows.dtype}, expected row numbers; subset(rows=) takes a boolean mask")
         rows = rows.astype(np.int64, copy=False)
-        if (np.diff(rows) == 1).all() and rows[0] >= 0 and rows[-1] < self.n_rows:
+        wrong = (rows < -self.n_rows) | (rows >= self.n_rows)
+        if wrong.any():
+            raise DataError(f"there is no row {rows[np.argmax(wrong)]}: the data have {self.n_rows} rows")
+        rows = np.where(rows < 0, rows + self.n_rows, rows)
+        if (np.diff(rows) == 1).all():
             part: slice | np.ndarray = slice(int(rows[0]), int(rows[-1]) + 1)
         else:
             part = rows
