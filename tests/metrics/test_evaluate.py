@@ -91,7 +91,7 @@ def test_weights_are_per_query_or_constant_in_a_query():
     assert hr.evaluate(Y, S, Q, "map:lightgbm", sample_weight=[0.1, 0.1, 0.1])["map:lightgbm"] <= 1
     assert hr.evaluate(Y, S, Q, "map", sample_weight=[0, 0, 1])["map"] == each[2]
     for weight, message in (
-        ([1, 1, 2, 1, 1, 1, 1], "varies from 1 to 2 inside query"),
+        ([1, 1, 2, 1, 1, 1, 1], "varies from 1 to 2 inside query 7: a"),
         ([1, 2], "expected 3 .one per query. or 7"),
         ([1, -1, 1], "no negative weight"),
         ([0, 0, 0], "at least one positive"),

@@ -93,6 +93,7 @@ def test_a_measure_is_a_value():
         ("p@5:gain=linear", "p takes relevant, ties, empty, precision"),
         ("map:relevant=some", "relevant must be a number"),
         ("map:relevant=nan", "relevant must be a number"),
+        ("ndcg:gain=linear:gain=exponential", "sets gain twice: keep one"),
         ("map:empty=2", "empty must be 0, 1 or skip"),
     ],
 )

@@ -145,8 +145,8 @@ def _query_weight(sample_weight: ArrayLike, blocks: QueryBlocks) -> np.ndarray:
         if (least != most).any():
             q = int(np.flatnonzero(least != most)[0])
             raise DataError(
-                f"sample_weight varies from {least[q]:g} to {most[q]:g} inside query {blocks.ids[q]!r}: a measure is "
-                "one number per query, so give the rows of a query the same weight, or one weight per query"
+                f"sample_weight varies from {least[q]:g} to {most[q]:g} inside query {blocks.ids.tolist()[q]!r}: a "
+                "measure is one number per query, so give the rows of a query the same weight, or one weight per query"
             )
         weight = least
     elif len(weight) != len(blocks):

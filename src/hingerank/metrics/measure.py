@@ -245,6 +245,8 @@ def parse_measure(name: "str | Measure") -> Measure:
     preset, options = None, {}
     for setting in settings:
         option, equals, value = (part.strip().lower() for part in setting.partition("="))
+        if equals and option in options:
+            raise ValueError(f"{name!r} sets {option} twice: keep one")
         if equals:
             options[option] = _option(kind, option, value, name)
         elif preset is None:
