@@ -1,5 +1,6 @@
 """The parts of the sparse solvers against brute force over listed pairs."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
+import hingerank as hr
 from hingerank.kernels import hessian
 from hingerank.kernels.descent import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
@@ -335,3 +337,15 @@ def test_curvature_that_rounding_leaves_below_zero_is_not_added_to():
     working = WorkingSet(Noise())
     working.choose(Noise(), np.ones(3), np.zeros(3))
     np.testing.assert_allclose(working.hessian(Noise(), False).diagonal(), 1e-20, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ranker", [hr.SparseRankSVM(C=1e3), hr.FenchelRank(radius=10.0)])
+def test_a_sample_of_queries_without_pairs_gives_no_infinite_hessian(ranker):
+    """Every 4th query has one grade."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(40_000, 3)), np.repeat(np.arange(8000), 5)
+    y = np.where(qid % 4 > 0, X[:, 0] + rng.normal(size=len(X)) > 0, 0).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ranker.fit(X, y, qid, sample_weight=np.full(len(X), 1e5))
+    assert ranker.certificate_.converged and ranker.n_iter_ <= 15

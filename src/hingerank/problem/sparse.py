@@ -114,15 +114,15 @@ class SparseProblem:
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
         """The Hessian of F in the weights of `columns` at the last point evaluated, from every stride-th query."""
         tree, state, terms, width = self.preferences.tree, self._state, self.loss.terms, columns.shape[1]
-        scale = self.factor
-        if stride > 1:
-            weight = self.preferences.weight_per_query
-            scale *= weight.sum() / max(weight[::stride].sum(), 1e-300)
-
         cut = cut_shards(self.preferences.offsets, stride * max(ROWS_PER_SHARD, 4 * width))
         shards, rows = [(a + -a % stride, b) for a, b in cut], columns.rows
         found = run_shards(lambda ab: hessian_pass(rows, width, *ab, stride, tree, state, terms), shards)
-        return scale * add_up(found)
+        return self._factor_of(stride) * add_up(found)
+
+    def _factor_of(self, stride: int) -> float:
+        """The factor that scales a sum over every stride-th query to that over all of them, if they have pairs."""
+        part = self.preferences.weight_of(stride) if stride > 1 else 0.0
+        return self.factor * (self.preferences.weight_of(1) / part) if part > 0 else self.factor
 
 
 class PassProblem(SparseProblem):
@@ -164,8 +164,7 @@ class PassProblem(SparseProblem):
 
     def hessian(self, columns: RowsDesign, stride: int = 1) -> np.ndarray:
         wanted = np.asarray(columns.matrix.tocoo().row)
-        scale = self.factor * self.preferences.weight_of(1) / max(self.preferences.weight_of(stride), 1e-300)
-        H: np.ndarray = scale * self._pass.hessian(self._latest, stride)[np.ix_(wanted, wanted)]
+        H: np.ndarray = self._factor_of(stride) * self._pass.hessian(self._latest, stride)[np.ix_(wanted, wanted)]
         return H
 
 
