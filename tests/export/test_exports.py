@@ -392,6 +392,12 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
         ranker.export(tmp_path / f"w.{kind}", "vectors", items=X, kind=kind)
     with pytest.raises(hr.ExportError, match="use to='vectors'"):
         ranker.export(tmp_path / "m.py", "python")
+    for options, problem in {
+        "item_ids": ([0] * 20, "several items have the id 0"), "table": ("t", "vectors have no option table"),
+        "check": (DATA, "vectors have no option check"), "features": ({"f1": "a"}, "vectors have no option features"),
+    }.items():  # fmt: skip
+        with pytest.raises(hr.ExportError, match=problem[1]):
+            ranker.export(tmp_path / "v", "vectors", items=X, **{options: problem[0]})
 
 
 def read_vectors(folder):

@@ -68,6 +68,10 @@ def test_write_then_read(tmp_path):
     np.testing.assert_array_equal(again.coef_, ranker.coef_)
     with pytest.raises(ValueError, match="scales its features"):
         write_svmrank_model(hr.RankSVM(scale="standard").fit(X, y), tmp_path / "scaled.txt")
+    with pytest.raises(ValueError, match="has learned what missing values mean"):
+        write_svmrank_model(hr.RankSVM(missing="indicator").fit(np.where(X > 1, np.nan, X), y), tmp_path / "m.txt")
+    with pytest.raises(ValueError, match="no format carries context='rank'"):
+        write_svmrank_model(hr.RankSVM(context="rank").fit(X, y), tmp_path / "m.txt")
 
 
 def test_support_vectors_are_summed(tmp_path):

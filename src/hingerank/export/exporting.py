@@ -3,6 +3,7 @@
 import json
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from hingerank.export.vespa import needs_onnx
 
 EXAMPLE_ROWS, EXAMPLE_QUERIES = 20, 4
 ENTRIES = ("name", "store", "class", "params", "template_language", "template", "expression")  # of mappings of names
+VECTOR_OPTIONS = ("items", "item_ids", "kind")
 DOUBLE_LIMIT, SINGLE_LIMIT = 1e-6, 1e-2  # of the scores' spread: larger differences are not rounding
 SINGLE = (
     "The engine scores in single precision, so almost tied rows may swap positions, and forbids negative scores: the "
@@ -48,6 +50,11 @@ def export(
     """Write a fitted ranker for another program; see `hingerank.export` for the parameters."""
     check_is_fitted(ranker)
     if to == "vectors":
+        given = [*options, *["features"] * bool(features), *["check"] * (check is not None)]
+        if unknown := [name for name in given if name not in VECTOR_OPTIONS]:
+            raise ExportError(
+                f"vectors have no option {', '.join(unknown)}; their options: {', '.join(VECTOR_OPTIONS)}"
+            )
         return export_vectors(ranker, path, **options)
     to = format_name(to)
     chosen, options = FORMATS[to], known_options(to, options)
@@ -145,6 +152,8 @@ def export_vectors(
     ids = list(range(len(V))) if item_ids is None else plain(list(item_ids))
     if len(ids) != len(V):
         raise ExportError(f"{len(ids)} item_ids for {len(V)} items: give one for each")
+    if twice := [item for item, count in Counter(ids).items() if count > 1]:
+        raise ExportError(f"several items have the id {twice[0]!r}: item_ids must differ")
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
         raise ExportError("the vectors contain numbers that are not finite: rescale the features and fit again")
     folder.mkdir(parents=True, exist_ok=True)

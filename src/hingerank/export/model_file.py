@@ -330,6 +330,8 @@ _ENTRIES = {"format", "version", "ranker", "params", "state", "metadata", "versi
 def save(ranker: Ranker, path: PathLike, metadata: Given | None = None) -> str:
     """Write a fitted ranker to `path` (a file, or a folder that receives model.safetensors); return the file's path."""
     check_is_fitted(ranker)
+    if not isinstance(metadata, Mapping | None):
+        raise ModelFileError(f"metadata must be a dict of plain JSON values, not {type(metadata).__name__}")
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": FORMAT,

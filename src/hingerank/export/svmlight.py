@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Ranker
 from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, draft_of
+from hingerank.export.forms import Affine, ExportError
 from hingerank.registry import ranker_class
 
 
@@ -61,17 +63,21 @@ def read_linear_model(path: str | os.PathLike, n_features: int | None = None) ->
 
 
 def write_svmrank_model(ranker: Ranker, path: str | os.PathLike) -> None:
-    """Write a linear ranker for ``svm_rank_classify``; a scaler is refused, since the file cannot express it."""
-    if getattr(ranker, "scaler_", None) is not None:
-        raise ValueError("this ranker scales its features, which an SVMrank model file cannot express; use scale=None")
-    if getattr(ranker, "features_", None) is not None:
-        raise ValueError(
-            "this ranker maps its features, which an SVMrank model file cannot express; fit with features=None"
+    """Write a linear ranker for ``svm_rank_classify``; anything but weights of the features is refused."""
+    check_is_fitted(ranker)
+    form = ranker._form()
+    weights = form.body.weights if isinstance(form.body, Affine) else None
+    what = "maps its features" if weights is None else "scales its features" if form.scaling is not None else ""
+    what = what or ("has learned what missing values mean" if form.outline.filled == "values" else "")
+    if weights is None or what:
+        raise ExportError(
+            f"this ranker {what}, which an SVMrank model file cannot express: fit a linear ranker with scale=None, "
+            "features=None and missing='error' or 'zero'"
         )
-    terms = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(ranker.coef_.tolist()) if value)
+    terms = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(weights.tolist()) if value)
     head = ["SVM-light Version V6.20", "0 # kernel type"]
     head += [f"{value} # kernel parameter -{letter} " for value, letter in ((3, "d"), (1, "g"), (1, "s"), (1, "r"))]
-    head += ["empty# kernel parameter -u ", f"{len(ranker.coef_)} # highest feature index "]
+    head += ["empty# kernel parameter -u ", f"{len(weights)} # highest feature index "]
     head += ["1 # number of training documents ", "2 # number of support vectors plus 1 "]
     head += ["0 # threshold b, each following line is a SV (starting with alpha*y)"]
     with draft_of(path) as draft:
