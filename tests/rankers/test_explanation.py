@@ -90,6 +90,7 @@ def test_why_one_document_stands_above_another(data):
     assert sizes == sorted(sizes, reverse=True)
     _, shown = found.table(0, top=2)
     assert [row[0] for row in shown][2:] == ["3 others", "score"]
+    assert [row[0] for row in found.table(0, top=4)[1]][4:] == ["1 other", "score"]
     assert sum(row[-1] for row in shown[:-1]) == pytest.approx(shown[-1][-1], abs=1e-5)
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["rows"][0]["document"] == first and plain["exact"] is True

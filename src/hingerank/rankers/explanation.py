@@ -134,7 +134,9 @@ class Explanation:
         ]
         others = np.count_nonzero(parts) - len(kept)
         if others:
-            lines.append([f"{others} others", *blank, float(parts.sum() - parts[kept].sum())])
+            lines.append(
+                ["1 other" if others == 1 else f"{others} others", *blank, float(parts.sum() - parts[kept].sum())]
+            )
         small = 1e-6 * max(1.0, float(np.abs(self.scores).max()))
         ends = ("base", own(self.base)), ("together (the rest)", own(self.rest))
         lines += [[name, *blank, float(value)] for name, value in ends if abs(value) > small]
