@@ -1,6 +1,7 @@
 """The command line as a user meets it: results, one-line errors, exit statuses, JSON, pipes, interruption."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -83,6 +84,14 @@ def test_help_and_version(call):
         (["fit", "data.txt", "-o", "m/", "--set", "colour"], 1, "NAME=VALUE"),
         (["fit", "data.txt", "-o", "m/", "--set", "C=much"], 1, "C must be a positive number, not 'much'"),
         (["info", "."], 1, "name a file in it"),
+        (["info", "header.csv"], 1, "header.csv: the table has no rows"),
+        (
+            ["fit", "data.txt", "-o", "m/", "--validation", "wide.txt"],
+            1,
+            "wide.txt has 4 features, but the model has 3",
+        ),
+        (["explain", "m/", "data.txt", "--query", "q1", "--pair", "d1"], 2, "see hingerank explain --help"),
+        (["rank", "data.txt", "data.txt", "--query", "q1"], 2, "see hingerank rank --help"),
         (["info", "hole.csv"], 1, "--missing zero"),
         (["rank", "data.txt", "data.txt"], 1, "not a hingerank model"),
         (["rank", "absent/", "data.txt"], 1, "absent"),
@@ -99,7 +108,7 @@ def test_help_and_version(call):
         (
             ["compare", "ratings.csv", "-o", "run", "--items", "items.csv"],
             1,
-            "no word is in the texts of 2 or more items",
+            "column 'title' has no word that two items",
         ),
         (["report", "absent"], 1, "absent: there is no such file or folder"),
         (["report", "absent", "-o", "."], 1, "is a folder"),
@@ -121,6 +130,8 @@ def test_a_mistake_is_one_clear_line(call, arguments, status, words):
     Path("nan.txt").write_text("1 qid:1 1:nan\n")
     Path("noise.bin").write_bytes(np.random.default_rng(0).bytes(1000))
     Path("table.csv").write_text("a,b\n1,2\n")
+    Path("header.csv").write_text("label,qid,a\n")
+    Path("wide.txt").write_text("1 qid:1 4:1\n0 qid:1 4:2\n")
     Path("hole.csv").write_text("label,qid,a\n1,1,2\n0,1,\n")
     Path("ratings.csv").write_text("user,item,rating\na,x,5\na,y,2\nb,x,1\n")
     Path("items.csv").write_text("item,title\nx,One\ny,Two\n")
@@ -130,6 +141,16 @@ def test_a_mistake_is_one_clear_line(call, arguments, status, words):
     assert out == ""
     assert one_line(err), err
     assert words in err
+
+
+def test_an_encoding_without_a_letter_is_named(call, capsys, monkeypatch):
+    Path("data.csv").write_text("label,qid,docid,a\n1,1,é,2\n0,1,帐,1\n", encoding="utf-8")
+    assert call("fit", "data.csv", "-o", "m/")[0] == 0
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    assert main(["rank", "m/", "data.csv", "--top", "1", "--json"]) == 0  # JSON has only ASCII
+    assert main(["rank", "m/", "data.csv", "--top", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "standard output: its encoding latin-1 has no '帐': set PYTHONIOENCODING=utf-8" in said
 
 
 def test_a_message_of_several_lines_becomes_one(call, monkeypatch):

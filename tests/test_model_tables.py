@@ -74,12 +74,32 @@ def test_a_named_column_of_grades_is_used(shop, capsys):
     assert "there is no column 'nothing'" in capsys.readouterr().err
 
 
+def test_rows_to_validate_on_are_read_by_the_names_of_their_columns(shop, capsys, tmp_path):
+    table, path, _ = shop
+    learned, other = (tmp_path / f"{name}{path.suffix}" for name in ("learned", "other"))
+    write(table[["brand", "stars", *FEATURES[::-1], "query"]], other)
+    words = ["--label", "stars", "--set", "missing=median", "--json"]
+    for name, key, more in (("fit", "validation ndcg@10", []), ("tune", "value", ["--set", "C=1"])):
+        found = []
+        for number, rows in enumerate((learned, other)):
+            saved = f"{tmp_path}/{name}{number}/"
+            out = json.loads(printed(capsys, name, learned, *words, *more, "--validation", rows, "-o", saved))
+            found.append(out[key] if key in out else out["trials"])
+        assert str(found[0]).split("seconds")[0] == str(found[1]).split("seconds")[0]
+
+
 def test_missing_values_need_a_rule(shop, capsys, tmp_path):
     _, path, _ = shop
     names = ["--label", "stars", "--docid", "sku", "--features", "price,bm25"]
     assert main(["fit", str(path), *names, "-o", f"{tmp_path}/other/"]) != 0
     problem = capsys.readouterr().err
     assert "column 0 'price'" in problem and "--set missing=median" in problem
+    assert main(["fit", str(path), *names, "--missing", "nan", "-o", f"{tmp_path}/other/"]) != 0
+    problem = capsys.readouterr().err
+    assert "--set missing=median" in problem and "SimpleImputer" not in problem and "--missing nan" not in problem
+    assert main(["info", str(path), *names]) != 0
+    problem = capsys.readouterr().err
+    assert "--missing nan" in problem and "--set" not in problem
     assert main(["tune", str(path), *names, "--set", "missing=zero,median", "-o", f"{tmp_path}/tuned/"]) == 0
 
 

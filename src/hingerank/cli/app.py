@@ -225,22 +225,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except Exception as error:
             if debug:
                 say(traceback.format_exc())
-            status = _report(error)
+            status = _report(error, given)
     unwritten = flush_output()
     if unwritten is not None and status == 0:
-        status = _report(unwritten)
+        status = _report(unwritten, given)
     if status == 130:
         _say("interrupted")
     return status
 
 
-def _report(error: Exception) -> int:
+def _report(error: Exception, given: Sequence[str]) -> int:
     """Print what went wrong in one line and return the exit status."""
     if isinstance(error, BrokenPipeError):  # `hingerank rank … | head`: the reader has closed the pipe
         return 1
     if isinstance(error, CommandLineError):
-        context = getattr(error, "ctx", None)  # only errors within a command have a context
-        command = context.command_path if context else "hingerank"
+        command = " ".join(
+            ["hingerank", *(word for word in given[:1] if any(word in known for known in PANELS.values()))]
+        )
         text, option = error.format_message().rstrip("."), getattr(error, "option_name", None)
         known = getattr(error, "possibilities", None)  # click sets it for an option that does not exist
         if option and known:  # the message is the same with every version of click
@@ -249,6 +250,13 @@ def _report(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, typer.Abort):
         return 130
+    if isinstance(error, UnicodeEncodeError) and error.encoding not in ("utf-8", "utf8"):  # files are all UTF-8
+        letter = error.object[error.start]
+        _say(
+            f"standard output: its encoding {error.encoding} has no {letter!r}: set PYTHONIOENCODING=utf-8, or name a "
+            "file with --output where the command has it"
+        )
+        return 1
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOENT and error.filename:
             _say(no_such_file(error.filename))

@@ -107,7 +107,7 @@ def convert(
 
     Example: hingerank convert log.json train.bin/ --judgments qrels.txt --missing zero
     """
-    from hingerank.cli.files import in_command_words, open_data, read_options
+    from hingerank.cli.files import open_data, read_options, with_query_ids
     from hingerank.data.binary import load_binary, save_binary
     from hingerank.data.files import kind_to_read, kind_to_write
     from hingerank.data.letor import read_pieces
@@ -125,7 +125,7 @@ def convert(
         raise ValueError(f"{next(iter(log.given()))} is for feature logs: give --judgments or --clicks")
     if kind == "binary" and source.is_file() and kind_to_read(source) == "text" and not logged:
         about = read_options(rows, "text")
-        with in_command_words(source), progress(f"converting {source.name}", share=True) as advance:
+        with with_query_ids(source), progress(f"converting {source.name}", share=True) as advance:
             pieces = read_pieces(source, missing=rows.missing, dtype=dtype, progress=advance, **about)
             save_binary(pieces, place, overwrite=force)  # in pieces, because the text may be larger than memory
         data = load_binary(place, verify=False)  # it was just written, so it needs no check
@@ -148,11 +148,11 @@ def known_sets() -> list[str]:
 
 
 def _joined(source: Path, log: LogOptions, rows: Rows) -> "RankingData":
-    from hingerank.cli.files import in_command_words, read_options
+    from hingerank.cli.files import read_options
     from hingerank.data.feature_logs import read_feature_log
 
     read_options(rows, "text")  # columns of tables cannot be named
-    with in_command_words(), working(f"reading {source}"):
+    with working(f"reading {source}"):
         return read_feature_log(
             source, log.judgments, clicks=log.clicks, query=log.query, document=log.document, missing=rows.missing
         )

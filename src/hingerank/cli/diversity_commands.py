@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.files import check_target, in_command_words, open_data
+from hingerank.cli.files import check_target, open_data
 from hingerank.cli.groups import Output, Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, switch, target
 from hingerank.cli.output import answer, facts, make_ranker, read_setting, working
@@ -138,17 +138,16 @@ def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, p
 
     if parts.clusters is not None and (rows is None or parts.aspects is not None):
         raise ValueError("--clusters makes aspects from features: give --features, and not --aspects")
-    with in_command_words():
-        data = join_run(
-            run,
-            rows,
-            None if qrels is None else str(qrels),
-            None if parts.aspects is None else read_aspects(parts.aspects),
-            clusters=parts.clusters,
-            depth=parts.depth,
-            texts=None if parts.texts is None else read_texts(parts.texts),
-            incomplete=parts.incomplete,
-        )
+    data = join_run(
+        run,
+        rows,
+        None if qrels is None else str(qrels),
+        None if parts.aspects is None else read_aspects(parts.aspects),
+        clusters=parts.clusters,
+        depth=parts.depth,
+        texts=None if parts.texts is None else read_texts(parts.texts),
+        incomplete=parts.incomplete,
+    )
     for what, count in data.gaps.items():
         fate = KEPT[what.split()[0]] if parts.incomplete == "keep" else "left out"
         warnings.warn(f"{count} {what}: {fate}", stacklevel=2)

@@ -9,7 +9,7 @@ import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
 from hingerank.cli.files import data_and_model, open_data, scored
-from hingerank.cli.groups import JSON, Data, ModelRows, RatingColumns, Rows
+from hingerank.cli.groups import JSON, LOGGED, Data, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch
 from hingerank.cli.output import Table, answer, facts, note, print_json, print_table, working
 from hingerank.cli.personal_commands import warn_ratings_alone
@@ -59,6 +59,12 @@ class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items
     items: Path | None = option("TABLE", "Table of items. Default: the items saved with the model.")
 
 
+class MeasuredRows(ModelRows):
+    """How to read rows for a model, or the features of a click log."""
+
+    features: str | None = LOGGED
+
+
 @command
 def evaluate(
     data: Data,
@@ -66,7 +72,7 @@ def evaluate(
         Path, typer.Argument(metavar="SCORES", help="A saved model, a file with one score per row, or a TREC run.")
     ],
     how: Measuring,
-    rows: ModelRows,
+    rows: MeasuredRows,
     logged: ClickMeasuring,
     lists: ListOptions,
     columns: RatingColumns,

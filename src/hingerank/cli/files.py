@@ -39,23 +39,6 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
     return {"one_query": True} if rows.one_query and kind != "binary" else {}
 
 
-_REMEDIES = {  # parameter of the library -> advice that names options of the command line
-    "columns": "name others with --label, --qid and --features",
-    "features": "if it is not a feature, list the feature columns in --features, or name it as --docid",
-    "ratings": "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with "
-    "--items, or a ranker of ratings, such as list-ranker",
-    "click log": "this looks like a click log: name the file of its documents' features with --features, or see "
-    "hingerank clicks",
-    "json": "this looks like JSON: hingerank clicks reads clicks, and hingerank convert --judgments reads the features "
-    "that a search engine logged",
-    "missing": "pass --missing zero, or for a ranker that imputes it --set missing=median (zero, indicator), or "
-    "--missing nan to accept it",
-    "max_features": "if there are more, read it in Python: hr.read(path, max_features=...)",
-    "index_base": "features count from 1, as in the text that the model learned from",
-    "incomplete": "add them, or pass --incomplete keep or --incomplete skip",
-}
-
-
 def open_data(
     path: Path,
     rows: Rows = PLAIN,
@@ -86,45 +69,52 @@ def open_data(
 
     if not path.exists():
         raise DataError(no_such_file(path))
-    with in_command_words(path):
+    with with_query_ids(path):
         kind = kind_to_read(path)
         options = read_options(rows, kind)
         if kind == "table":
-            return read(path, **columns, **options, missing=rows.missing, dtype=dtype)
-        if kind == "binary":
+            data = read(path, **columns, **options, missing=rows.missing, dtype=dtype)
+        elif kind == "binary":
             data = read(path)
-            return replace(data, X=check_matrix(data.X, "zero")) if rows.missing == "zero" else data
-        options |= {"missing": rows.missing, "dtype": dtype}
-        if kind == "text" and not path.is_file():  # a pipe, which cannot be read twice
-            return read(path, **options, index_base=index_base)
+            data = replace(data, X=check_matrix(data.X, "zero")) if rows.missing == "zero" else data
+        else:
+            options |= {"missing": rows.missing, "dtype": dtype}
+            data = _open_text(path, rows, n_features, index_base, options)
+    if n_features not in (None, data.n_features):
+        raise DataError(f"{path} has {data.n_features} features, but the model has {n_features}")
+    return data
 
-        def open_text(**more: Any) -> "RankingData":
-            if kind != "text":
-                return read(path, **options, **more)
-            with progress(f"reading {path.name}", share=True) as advance:
-                return read(path, **options, **more, progress=advance)
 
-        data = open_text(index_base=index_base)
-        if n_features is None:
-            return data
-        if index_base == 0 and data.n_features > n_features:
-            data = open_text(index_base=None)  # too many features if the text counts from 0: it counts from 1
-        if data.n_features < n_features:
-            short = f"{path} has features up to {data.n_features}, but the model has {n_features}"
-            if not isinstance(rows, ModelRows):
-                warnings.warn(f"{short}: the missing ones are read as 0", stacklevel=2)
-            elif not rows.pad:
-                raise DataError(f"{short}: is it the same data? Pass --pad to read the missing features as 0")
-            data = open_text(index_base=index_base, n_features=n_features)
+def _open_text(
+    path: Path, rows: Rows, n_features: int | None, index_base: int | None, options: dict[str, Any]
+) -> "RankingData":
+    """Read text, or a folder of text; once more if it has other features than the model at first sight."""
+    from hingerank.data.read_write import read
+
+    def open_text(**more: Any) -> "RankingData":
+        if not path.is_file():
+            return read(path, **options, **more)
+        with progress(f"reading {path.name}", share=True) as advance:
+            return read(path, **options, **more, progress=advance)
+
+    data = open_text(index_base=index_base)
+    if n_features is None or not (path.is_file() or path.is_dir()):  # a pipe cannot be read twice
         return data
+    if index_base == 0 and data.n_features > n_features:
+        data = open_text(index_base=None)  # too many features if the text counts from 0: it counts from 1
+    if data.n_features < n_features:
+        short = f"{path} has features up to {data.n_features}, but the model has {n_features}"
+        if not isinstance(rows, ModelRows):
+            warnings.warn(f"{short}: the missing ones are read as 0", stacklevel=2)
+        elif not rows.pad:
+            raise DataError(f"{short}: is it the same data? Pass --pad to read the missing features as 0")
+        data = open_text(index_base=index_base, n_features=n_features)
+    return data
 
 
 @contextmanager
-def in_command_words(path: Path = Path()) -> Iterator[None]:
-    """Replace the advice in errors of the library, which names Python parameters, by advice that names options.
-
-    The warning about data without query ids, at `path`, becomes an error; --one-query accepts such data.
-    """
+def with_query_ids(path: Path) -> Iterator[None]:
+    """Turn the warning about data without query ids, at `path`, into an error; --one-query accepts such data."""
     from hingerank.data.checks import OneQueryWarning
 
     with warnings.catch_warnings():
@@ -137,10 +127,6 @@ def in_command_words(path: Path = Path()) -> Iterator[None]:
                 f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into "
                 f"{path.name}.query, or pass --one-query if all rows belong to one query"
             ) from None
-        except DataError as error:
-            if error.option not in _REMEDIES:
-                raise
-            raise DataError(error.problem, _REMEDIES[error.option], error.option) from error
 
 
 @contextmanager
@@ -207,6 +193,12 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
 def keeping_missing(rows: Rowed, imputes: bool) -> Rowed:
     """Return the options with --missing nan instead of its default, if the ranker imputes missing values."""
     return replace(rows, missing="nan") if imputes and rows.missing == "error" else rows
+
+
+def open_like(learned: "RankingData", data: Path, rows: Rows) -> "RankingData":
+    """Read graded rows with the features of those that a ranker learns from; a table has them by their names."""
+    columns = {"expected": list(learned.feature_names or ()), "graded": True}
+    return open_data(data, rows, learned.n_features, index_base=learned.index_base, columns=columns)
 
 
 def scored(

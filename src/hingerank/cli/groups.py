@@ -46,11 +46,16 @@ class Rows(
         "COLUMN", "Column of document ids (CSV/Parquet only). Default: docid, docno or document, if there."
     )
     features: str | None = option(
-        "A,B,…|FILE",
-        "Feature columns, comma-separated (CSV/Parquet only). Default: every other column. Or a file of rows with "
-        "features and document ids: DATA is then a click log.",
+        "A,B,…", "Feature columns, comma-separated (CSV/Parquet only). Default: every other column."
     )
     one_query: bool = switch("Accept rows without query ids as one query.")
+
+
+LOGGED = option(
+    "A,B,…|FILE",
+    "Feature columns, comma-separated (CSV/Parquet only). Default: every other column. Or a file of rows with features "
+    "and document ids: DATA is then a click log.",
+)  # --features of commands that also read click logs
 
 
 class ModelRows(Rows, fits={"pad": ("rows",)}):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
 
 
+class Pairs(RatingColumns, kinds=("pairs",)):
+    """How `rank` reads pairs of a user and an item."""
+
+
 class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
     """What `rank` writes."""
 
@@ -25,7 +29,7 @@ class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
 
 
 @command
-def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out: Ranking) -> None:
+def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking) -> None:
     """Score data with a saved model, one score per line or ranked.
 
     Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from hingerank.data.files import DataError
 from hingerank.registry import did_you_mean
 
 KINDS = {  # kind of data -> its name in messages, and how to give such data
@@ -38,6 +39,35 @@ IN_PYTHON = {
     "held_out": "--hold-out",
     "actions": "--action",
 }  # Python argument -> option of another name
+
+REMEDIES = {  # parameter of the library -> what to do on the command line instead: alternatives
+    "columns": ["name others with --label, --qid and --features"],
+    "features": ["if it is not a feature, list the feature columns in --features, or name it as --docid"],
+    "ratings": [
+        "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with --items, "
+        "or a ranker of ratings, such as list-ranker"
+    ],
+    "click log": [
+        "this looks like a click log: name the file of its documents' features with --features, or see hingerank clicks"
+    ],
+    "json": [
+        "this looks like JSON: hingerank clicks reads clicks, and hingerank convert --judgments reads the features "
+        "that a search engine logged"
+    ],
+    "missing": [
+        "pass --missing zero",
+        "--set missing=median (or zero or indicator) for a ranker that imputes",
+        "--missing nan to accept it",
+    ],
+    "max_features": ["if there are more, read it in Python: hr.read(path, max_features=...)"],
+    "index_base": ["features count from 1, as in the text that the model learned from"],
+    "incomplete": ["add them, or pass --incomplete keep or --incomplete skip"],
+    "docid": ["name their column with --docid, or write the ids into the text as comments: # doc-9"],
+    "propensities": [
+        "give --propensities a file that hingerank clicks propensities wrote, or numbers, such as 1,0.5,0.3",
+        "pass --correction naive to take clicks as they are",
+    ],
+}
 
 
 REQUIRED = MISSING  # the default of an option that must be given
@@ -202,6 +232,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             one.check_free(values[one.name])
         if asks:
             del values["force"]
+        by_flag = {one.flag: values[one.name] for one in options if one.name in values}
         flags = {one.name: one.flag for one in options if one.name not in typed_words}
         for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
             name = text.partition("=")[0].strip().rpartition(".")[2]
@@ -214,7 +245,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             try:
                 function(**values)
             except ValueError as error:
-                said = in_options(str(error), flags)
+                said = in_options(in_command_words(error, by_flag), flags)
                 if said == str(error):
                     raise
                 raise ValueError(said) from error
@@ -223,6 +254,23 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     vars(run).update(__signature__=signature, groups=groups)
     return run
+
+
+def in_command_words(error: ValueError, given: Mapping[str, object]) -> str:
+    """Return the message of an error, with a remedy that names options instead of Python parameters.
+
+    given: the value of each option of the command. Alternatives that need other options, or that were tried, are left
+    out.
+    """
+    if not isinstance(error, DataError) or error.option not in REMEDIES:
+        return str(error)
+
+    def possible(remedy: str) -> bool:
+        used = re.findall(r"--[a-z][\w-]*", remedy)
+        return all(flag in given and f"{flag} {given[flag]} " not in f"{remedy} " for flag in used)
+
+    remedies = REMEDIES[error.option]
+    return f"{error.problem}; {', or '.join([*filter(possible, remedies)] or remedies)}"
 
 
 VERBS = "must|is|are|has|needs|takes|cannot"

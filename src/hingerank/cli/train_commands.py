@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
-from hingerank.cli.files import check_target, keeping_missing, open_data, open_parts
-from hingerank.cli.groups import RANKER_NAMES, Data, ModelOutput, RatingOptions, Rows
+from hingerank.cli.files import check_target, keeping_missing, open_data, open_like, open_parts
+from hingerank.cli.groups import LOGGED, RANKER_NAMES, Data, ModelOutput, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
 from hingerank.cli.output import (
     answer,
@@ -60,6 +60,7 @@ class Training(Group, panel="Train"):
 class FitRows(Rows, fits={"validation": ("rows",)}):
     """How to read rows, and rows to validate on."""
 
+    features: str | None = LOGGED
     validation: Path | None = option("DATA", "Measure the fitted model on these rows (mean NDCG@10).")
 
 
@@ -133,7 +134,7 @@ def fit(
             rows = keeping_missing(rows, ranker.missing != "error")
             found, checks = open_data(data, rows), []
             if rows.validation is not None:
-                checks = [open_data(rows.validation, rows, found.n_features, index_base=found.index_base)]
+                checks = [open_like(found, rows.validation, rows)]
             with working("fitting"):
                 ranker.fit(found, eval_set=checks)
             saved = ranker.save(out.output, {"data": data.name, "index_base": found.index_base})
@@ -257,6 +258,7 @@ class TuneOptions(Group, panel="Train"):
 class TunedRows(Rows, fits={"validation": ("rows",)}):
     """How to read rows, and rows to choose settings on."""
 
+    features: str | None = LOGGED
     validation: Path | None = option("DATA", "Choose settings on these rows instead of folds.")
 
 
@@ -314,7 +316,7 @@ def tune(
         rows = keeping_missing(rows, "missing" in values)
         learned = open_data(data, rows)
     if rows.validation is not None:
-        held = open_data(rows.validation, rows, learned.n_features, index_base=learned.index_base)
+        held = open_like(learned, rows.validation, rows)
     with speaking("tuning") as advance:
         ranker = search(
             names, learned, measure=how.measure, folds=how.folds, validation=held, params=values,

@@ -46,7 +46,8 @@ class Judgments:
     def grades_of(self, data: RankingData, unjudged: float = 0.0) -> np.ndarray:
         """A grade for each row of `data`, for `hr.evaluate` or a fit; `unjudged` for documents never shown."""
         if data.docid is None:
-            raise DataError("the rows have no document ids to find the judgments by: read them with docid=")
+            problem = "the rows have no document ids to find the judgments by"
+            raise DataError(problem, "read them with docid=", "docid")
         known = dict(zip(zip(as_text(self.query), as_text(self.document)), self.grade.tolist()))
         keys = list(zip(as_text(data.qid), as_text(data.docid)))
         if not any(key in known for key in keys):

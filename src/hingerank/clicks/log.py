@@ -218,7 +218,8 @@ class ClickLog:
         if isinstance(data, RowsInParts):
             return replace(self.join(data.without_features()), parts=data)
         if data.docid is None:
-            raise DataError("the rows have no document ids to find the log's documents by: read them with docid=")
+            problem = "the rows have no document ids to find the log's documents by"
+            raise DataError(problem, "read them with docid=", "docid")
         cells, blocks = self.cells(), data.blocks
         query = places_of(as_text(self.query_names).tolist(), as_text(blocks.ids).tolist())  # its number in the data
         documents, document_of_row = np.unique(as_text(data.docid), return_inverse=True)

@@ -313,7 +313,7 @@ def _read(path: Path) -> Propensities:
 def _keys(data: RankingData, what: str) -> list[tuple[str, str]]:
     """The query and the document of each row, as text."""
     if data.docid is None:
-        raise DataError(f"{what} has no document ids to find the log's documents by: read it with docid=")
+        raise DataError(f"{what} has no document ids to find the log's documents by", "read it with docid=", "docid")
     keys = list(zip(as_text(data.qid), as_text(data.docid)))
     if len(set(keys)) < len(keys):
         raise DataError(f"{what} has a document several times in a query: leave one row of each document")

@@ -321,7 +321,7 @@ def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = 
             "impute it (most rankers do if missing is 'zero', 'median' or 'indicator'; or use "
             "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
         )
-        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, names=names)
+        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, "missing", names)
 
 
 def check_unmasked(values: ArrayLike, name: str) -> None:

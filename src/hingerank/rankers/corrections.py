@@ -143,9 +143,10 @@ def bias_of(data: ClickData, propensities: Propensities, wanted_by: str) -> tupl
     cells = len(data.row)
     if propensities is None:
         if data.propensity is None:
-            raise ValueError(
-                f"{wanted_by} needs propensities: give those of hingerank.propensities(log), or numbers, that of "
-                "place 1 first; the log itself has none"
+            raise DataError(
+                f"{wanted_by} needs propensities, and the log itself has none",
+                "give those of hingerank.propensities(log), or numbers, position 1 first",
+                "propensities",
             )
         return np.asarray(data.propensity, np.float64), np.zeros(cells)
     if isinstance(propensities, PlaceBias):
