@@ -116,7 +116,7 @@ def write_solr(
     model: Facts = {"class": LINEAR, "name": name, "store": store}
     if isinstance(form.body, Trees):
         needed = missing_matters(form.body) if missing is None else missing
-        listed = solr_trees(form.folded(), shift, needed)
+        listed = solr_trees(form, shift, needed)
         model |= {"class": TREES, "features": [{"name": n} for n in used]}
         model["params"] = ({"isNullSameAsZero": "false"} if needed else {}) | {"trees": listed}
     else:
@@ -148,7 +148,7 @@ def write_plugin(
     if ranklib:
         model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift, about["set"])}
     elif isinstance(form.body, Trees):
-        splits = plugin_trees(form.folded(), shift)
+        splits = plugin_trees(form, shift)
         model = {"type": "model/xgboost+json", "definition": json.dumps({"objective": "reg:linear", "splits": splits})}
     else:
         means, widths, weights = normalized(form, shift)

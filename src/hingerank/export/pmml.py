@@ -3,7 +3,7 @@
 import operator
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import SupportsFloat
 from xml.sax.saxutils import quoteattr
@@ -32,8 +32,8 @@ def write_pmml(form: Form, about: Facts) -> str:
             raise ExportError(
                 f"PMML, which is XML, cannot have a field called {name!r}: rename this feature by features="
             )
-    names = Names(used)
-    target = names.new("score")
+    taken = set(used)
+    target = _named("score", taken)
     fields = [f"  <DataField name={quoteattr(n)} optype='continuous' dataType='double'/>" for n in (target, *used)]
     invalid = "" if form.kind == "trees" else " invalidValueTreatment='asIs'"
     given = "".join(f"<MiningField name={quoteattr(n)}{invalid}/>" for n in used)
@@ -47,22 +47,16 @@ def write_pmml(form: Form, about: Facts) -> str:
         *fields,
         " </DataDictionary>",
     ]
-    body = _forest(form, schema, given) if isinstance(form.body, Trees) else _regression(form, schema, names)
+    body = _forest(form, schema, given) if isinstance(form.body, Trees) else _regression(form, schema, taken)
     return "\n".join([*head, *body, "</PMML>", ""])
 
 
-class Names:
-    """Distinct names of fields."""
-
-    def __init__(self, taken: Sequence[str]):
-        self.taken = set(taken)
-
-    def new(self, wanted: str) -> str:
-        """The wanted name, or a similar one that no field has."""
-        while wanted in self.taken:
-            wanted += "_"
-        self.taken.add(wanted)
-        return wanted
+def _named(wanted: str, taken: set[str]) -> str:
+    """The wanted name of a field, or a similar one that is not taken, and now is."""
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
 
 
 class PmmlWords(Words):
@@ -89,7 +83,7 @@ class PmmlWords(Words):
 WORDS = PmmlWords()
 
 
-def _regression(form: Form, schema: str, names: Names) -> list[str]:
+def _regression(form: Form, schema: str, taken: set[str]) -> list[str]:
     """A sum of fields: features, scaled features, or curves of these."""
     body, scaling = form.body, form.scaling
     assert isinstance(body, Affine | Shapes)
@@ -97,15 +91,15 @@ def _regression(form: Form, schema: str, names: Names) -> list[str]:
     fields, derived = {j: str(form.names[form.feature_of(j)]) for j in weights}, []
     if form.filled is not None:
         for j, field in fields.items():
-            fields[j] = names.new(f"filled {field}" if j < form.n_features else f"missing {field}")
+            fields[j] = _named(f"filled {field}" if j < form.n_features else f"missing {field}", taken)
             derived.append(_derived(fields[j], filled_expression(WORDS, form, j, _field(field))))
     if scaling is not None:
         for j, field in fields.items():
-            fields[j] = names.new(f"scaled {field}")
+            fields[j] = _named(f"scaled {field}", taken)
             derived.append(_derived(fields[j], scaled_expression(WORDS, scaling, j, _field(field))))
     if isinstance(body, Shapes):
         for j, field in fields.items():
-            fields[j] = names.new(f"curve of {field}")
+            fields[j] = _named(f"curve of {field}", taken)
             derived.append(_derived(fields[j], _curve(body.curves, j, field)))
     lines = [f" <RegressionModel functionName='regression'>{schema}"]
     lines += ["  <LocalTransformations>", *derived, "  </LocalTransformations>"] if derived else []
