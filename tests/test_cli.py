@@ -84,6 +84,7 @@ def test_help_and_version(call):
         (["fit", "data.txt", "-o", "m/", "--set", "colour"], 1, "NAME=VALUE"),
         (["fit", "data.txt", "-o", "m/", "--set", "C=much"], 1, "C must be a positive number, not 'much'"),
         (["info", "."], 1, "name a file in it"),
+        (["fit", "data.txt", "-o", "m/", "--features", "rows"], 1, "leave it out (and there is no file 'rows')"),
         (["info", "header.csv"], 1, "header.csv: the table has no rows"),
         (
             ["fit", "data.txt", "-o", "m/", "--validation", "wide.txt"],

@@ -33,8 +33,10 @@ def read_options(rows: Rows, kind: str) -> dict[str, Any]:
         return found | ({"qid": rows.qid} if rows.one_query else {})
     if named:
         words = "is text" if kind == "text" else "is a binary folder" if kind == "binary" else "is a folder of text"
+        absent = rows.features is not None and not Path(rows.features).exists()
         raise DataError(
             f"--{named[0]} names a column of a table (.csv, .tsv, .parquet, .feather), and this {words}: leave it out"
+            + (f" (and there is no file {rows.features!r})" if absent else "")
         )
     return {"one_query": True} if rows.one_query and kind != "binary" else {}
 
