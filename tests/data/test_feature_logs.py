@@ -63,6 +63,9 @@ def test_mistakes_are_named(tmp_path):
         hr.read_feature_log(log, {("a", "7"): 1})
     with pytest.raises(hr.DataError, match="judgments or clicks"):
         hr.read_feature_log(log)
+    twice = "entry 3: document '7' of query 'a' has grade 2, and 1 in entry 2: leave one of them out"
+    with pytest.raises(hr.DataError, match=twice):
+        hr.read_feature_log(log, [("a", "7", 1), ("a", 7, 1.0), ("a", 7, 2)])
     with pytest.raises(hr.DataError, match="none of them has a grade"):
         hr.read_feature_log(log, {("z", "7"): 1})
     with pytest.raises(hr.DataError, match="expected query"):

@@ -30,7 +30,7 @@ def read_feature_log(
 
     The file holds JSON responses one after the other, each on one line or on several, or a list of responses. They are
     Solr's with ``[features]`` in ``fl``, dense or sparse, or those of Elasticsearch and OpenSearch with ``ltr_log``.
-    If a query and a document occur more than once, the last entry counts.
+    If a query and a document are logged more than once, the last entry counts. Two grades for them are an error.
 
     A warning gives examples of what the join leaves out, and ``notes`` of the result has the counts: judgments or
     clicks without a logged row, logged rows without a judgment, queries without any row left, and repeated entries.
@@ -228,11 +228,16 @@ def _judged(judgments: object) -> dict[Key, float]:
             raise DataError(f"judgments have the key {odd!r:.80}, expected (query, document)")
         judgments = [(*key, grade) for key, grade in judgments.items()]
     found: dict[Key, float] = {}
+    places: dict[Key, str] = {}
     for place, words in _lines(judgments):
         grade = _plain(words[-1]) if len(words) in (3, 4) else None
         if grade is None:
             raise DataError(f"{place}: found {words!r:.80}, expected query, (0,) document and a finite grade")
-        found[str(words[0]), str(words[-2])] = grade
+        key = str(words[0]), str(words[-2])
+        if found.get(key, grade) != grade:
+            what = f"{place}: document {key[1]!r} of query {key[0]!r} has grade {grade:g}, and {found[key]:g} in"
+            raise DataError(f"{what} {places[key]}: leave one of them out")
+        found[key], places[key] = grade, place
     return found
 
 
