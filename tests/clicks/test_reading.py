@@ -166,6 +166,9 @@ def test_actions_weigh_and_the_largest_counts(tmp_path):
     log = hr.read_clicks(table, actions={"click": 1, "buy": 3})
     assert counts(log)["shoes", "a", 2] == (1, 3)
     assert log.notes["rows of action 'view': shown, not clicked"] == 4
+    for keep in ("showings", "cells"):
+        with pytest.warns(UserWarning, match=r"nothing is a click; the actions are 'no', 'yes': say what counts by"):
+            assert not hr.read_clicks(table.assign(clicked=["no", "yes", *["no"] * 6]), keep=keep).clicks.any()
 
 
 def test_columns_that_need_not_be_there():

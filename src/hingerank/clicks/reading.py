@@ -297,7 +297,7 @@ def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float])
         if text and text not in actions:
             others[text] = others.get(text, 0) + 1
     for text, count in others.items():
-        showings.note(f"rows of action {text[:40]!r}: shown, not clicked", count)
+        showings.note_action(text, "rows of action {}: shown, not clicked", count)
     return np.array([actions.get(text, 0.0) if text else np.nan for text in texts])
 
 

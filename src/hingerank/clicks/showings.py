@@ -10,6 +10,7 @@ import numpy as np
 from hingerank.clicks.counting import Counted, codes_of, count_rows, group_by, merge_rows
 from hingerank.clicks.log import ClickLog, Coded
 from hingerank.data.blocks import number_values
+from hingerank.data.checks import warn
 from hingerank.data.feature_logs import clicked_pairs, logged_lists
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.streams import stream_lines
@@ -39,6 +40,7 @@ class Showings:
             raise DataError(f"first_place is {first_place!r}, expected 0, 1, or None to look for a place 0")
         self.keep, self.first_place = keep, first_place
         self.notes: dict[str, int] = {}
+        self._others: dict[str, int] = {}  # actions that are not clicks
         self._numbers: dict[str, dict[Hashable, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
         self._batches: list[dict[str, np.ndarray]] = []
         self._cells: Counted | None = None
@@ -48,6 +50,11 @@ class Showings:
         """Add to the count of something that was found."""
         if count:
             self.notes[what] = self.notes.get(what, 0) + int(count)
+
+    def note_action(self, name: str, what: str, count: int = 1) -> None:
+        """Add to the count of an action that is no click."""
+        self._others[name] = self._others.get(name, 0) + count
+        self.note(what.format(repr(name[:40])), count)
 
     def codes(self, column: str, values: Sequence[Hashable]) -> np.ndarray:
         """The numbers of some ids."""
@@ -89,6 +96,10 @@ class Showings:
         else:
             columns = self._batches[0]
         self._batches, self._cells = [], None
+        if self._others and not columns["clicks"].any():
+            often = sorted(self._others, key=lambda name: -self._others[name])[:5]
+            names = ", ".join(repr(name[:40]) for name in often)
+            warn(f"{what}: nothing is a click; the actions are {names}: say what counts by actions, as in {{'buy': 1}}")
         ids = {name: self._coded(name, columns[name]) for name in _IDS if name in columns}
         columns |= {name: found.codes for name, found in ids.items()}
         columns["place"] = self._from_one(columns)

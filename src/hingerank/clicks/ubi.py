@@ -106,7 +106,7 @@ class _Events:
     def _event(self, record: Given) -> None:
         action = record["action_name"]
         if not isinstance(action, str) or (action != IMPRESSION and action not in self.actions):
-            self.showings.note(f"events of action {str(action)[:40]!r}: not counted")
+            self.showings.note_action(str(action), "events of action {}: not counted")
             return
         key = id_of(record.get("query_id"))
         if key is None:
