@@ -15,6 +15,7 @@ import hingerank as hr
 from hingerank.lab import query_folds
 from hingerank.lab.methods import method_from_name
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.proposals import Staged
 from hingerank.search.settings import AROUND, STAGES, farther, resolved, scales_for
@@ -197,6 +198,14 @@ def test_a_setting_that_fails_is_named_and_does_not_stop_the_others(data):
     assert ranker.C == 1.0 and len(failed) == 1 and "C must be a positive number" in failed[0].problem
     with pytest.raises(ValueError, match=r"no setting of rank-svm could be fitted.*positive number"):
         hr.tune("rank-svm", data, folds=2, params={"C": [-1.0, -2.0]})
+
+
+def test_the_chosen_setting_is_in_the_table():
+    trials = [Trial("rank-svm", {"C": C}, [mean], mean, 0.0, 0.1) for C, mean in [(1.0, 0.5), (0.1, 0.5), (9.0, 0.6)]]
+    tuning = Tuning("ndcg@10", 1, "rank-svm", {"C": 0.1}, trials, 1.0, {})
+    assert [(row[0], row[-1]) for row in tuning.table(2)[1]] == [("9", ""), ("0.1", "chosen")]
+    assert [(row[0], row[-1]) for row in tuning.table(1)[1]] == [("0.1", "chosen")]
+    assert [row[0] for row in tuning.table()[1]] == ["9", "0.1", "1"] and tuning.table(0)[1] == []
 
 
 def test_a_mapping_or_a_matrix_is_one_value(data):

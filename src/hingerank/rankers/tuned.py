@@ -80,10 +80,12 @@ class Tuning:
         return self.chosen.mean
 
     def table(self, top: int | None = None) -> tuple[list[str], list[list[object]]]:
-        """Names of columns, and rows: the best settings first."""
+        """Names of columns, and rows: the best settings first, of equal ones the chosen; it is always among the top."""
         several = len({t.ranker for t in self.trials}) > 1
         names = list(dict.fromkeys(name for t in self.trials for name in t.setting))
-        order = sorted(self.trials, key=lambda t: (np.isnan(t.mean), -np.nan_to_num(t.mean)))[:top]
+        order = sorted(self.trials, key=lambda t: (np.isnan(t.mean), -np.nan_to_num(t.mean), t is not self.chosen))
+        if top is not None and order.index(self.chosen) >= top > 0:
+            order[top - 1] = self.chosen
         rows = [
             [
                 *([t.ranker] if several else []),
@@ -93,7 +95,7 @@ class Tuning:
                 t.seconds,
                 self._remark(t),
             ]
-            for t in order
+            for t in order[:top]
         ]
         return [*(["ranker"] if several else []), *names, self.measure, "± error", "seconds", ""], rows
 
