@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import hingerank as hr
+from hingerank.export.formats import carries
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class
 
@@ -91,6 +92,29 @@ def test_scorers_give_the_scores_of_predict(name, more, rows):
         close(scorer(np.asfortranarray(X), list(qid)), ranker.predict(X, qid))
         assert scorer(X[:0]).shape == (0,)
         assert np.array_equal(pickle.loads(pickle.dumps(scorer))(X, qid), scorer(X, qid))
+
+
+@pytest.mark.parametrize("to", [None, "python", "c", "javascript", "sql", "onnx", "pmml"])
+@pytest.mark.parametrize("name", ["standard", "minmax", "fourier", "additive", "blend"])
+def test_columns_far_from_zero_keep_their_digits(name, to, tmp_path):
+    """Timestamps in milliseconds, all within a few: the mean is subtracted before anything is multiplied."""
+    rng = np.random.default_rng(6)
+    Z, qid = rng.standard_normal((200, 2)), np.arange(200) % 10
+    X = Z * [10, 1] + [1.7e12, 0]
+    y = np.digitize(Z @ [1.0, 0.5], [-0.5, 0.5]).astype(float)
+    ranker = {
+        "standard": hr.RankSVM(scale="standard"),
+        "minmax": hr.RankSVM(scale="minmax"),
+        "fourier": hr.FourierRankSVM(n_components=10, scale="standard"),
+        "additive": hr.AdditiveRankSVM(n_knots=6, scale="standard"),
+        "blend": hr.Blend([hr.RankSVM(scale="standard"), hr.RankSVM(scale="maxabs")]),
+    }[name].fit(X, y, qid)
+    if to is None:
+        expected = ranker.predict(X)
+        np.testing.assert_allclose(ranker.scorer()(X), expected, rtol=0, atol=1e-9 * np.ptp(expected))
+    elif carries(to, [part.outline for part in ranker._form().parts]):
+        found = ranker.export(tmp_path / "model.x", to, check=hr.RankingData.from_arrays(X, y, qid)).check
+        assert found["largest_difference"] < 1e-9 * np.ptp(ranker.predict(X))
 
 
 def test_a_scorer_is_frozen(rows):

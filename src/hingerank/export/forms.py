@@ -20,6 +20,7 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
 
+FAR = 1e6  # a column's centre over its width beyond which folding its scaling loses digits that matter
 GAPS = 0.2  # fraction of missing values in made-up rows, if a model handles them
 
 
@@ -192,13 +193,15 @@ class Form:
             raise ExportError(f"no export supports the scaler {scaler.name!r}: fit with another one, or scale=None")
         return cls(names, body, scaler, missing)
 
-    def folded(self) -> "Form":
+    def folded(self, always: bool = False) -> "Form":
         """The same scores without scaling, if that is exact: a scaling of columns goes into weights, frequencies, knots
         and thresholds, and any other scaling of single values into thresholds. Filled missing values go into the
         directions that missing values take in trees.
 
         Kernel functions of scaled rows stay as they are, and so do trees that count zeros as missing values, since
-        these are zeros after scaling (`FOLDED` lists what can be folded).
+        these are zeros after scaling (`FOLDED` lists what can be folded). So do, unless `always`, columns much farther
+        from 0 than they are wide, such as timestamps of one second in milliseconds: products with them would be large
+        numbers that cancel, so the centre has to be subtracted first.
         """
         body, scaling = self.body, self.scaling
         if scaling is not None and self.scaled not in FOLDED[self.kind]:
@@ -212,6 +215,9 @@ class Form:
             return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
         if not isinstance(scaling, ColumnScaler) or isinstance(body, KernelSum):
             return self  # kernel functions of scaled rows
+        used = self.used()
+        if not always and (np.abs(scaling.centre_[used]) > FAR * scaling.width_[used]).any():
+            return self
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are refused later
             return replace(self, body=_folded(body, scaling.centre_, scaling.width_), scaling=None)
 

@@ -419,7 +419,7 @@ class LinearRanker(BaseRanker):
         from hingerank.export.forms import Affine
 
         check_is_fitted(self)
-        form = self._form().folded()
+        form = self._form().folded(always=True)
         if not isinstance(form.body, Affine) or form.scaling is not None:
             raise ValueError(
                 f"this {type(self).__name__} (scale={self.scale!r}) is not a linear function of the "

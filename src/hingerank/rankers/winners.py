@@ -158,7 +158,7 @@ def linear_weights(ranker: object, scaler: Scaler | None) -> np.ndarray:
             )
         return np.asarray(ranker.coef_, np.float64)
     try:
-        form = ranker._form().folded()
+        form = ranker._form().folded(always=True)
     except ExportError:
         form = None
     if form is None or form.scaling is not None or not isinstance(form.body, Affine):
