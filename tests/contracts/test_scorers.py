@@ -129,6 +129,13 @@ def test_a_scorer_is_frozen(rows):
         scorer.names = ()
 
 
+def test_query_ids_of_several_types(rows):
+    X, y, qid = rows
+    ranker = hr.RankSVM(scale="query-minmax").fit(X, y, qid)
+    mixed = np.array([f"q{q}" if q % 2 else int(q) for q in qid], object)
+    close(ranker.scorer()(X, mixed), ranker.predict(X, qid))
+
+
 def test_a_scorer_checks_the_shape_of_rows(rows):
     scorer = hr.RankSVM(scale="query-minmax").fit(*rows).scorer()
     for bad in (rows[0][:, :3], rows[0][0], 3.0):

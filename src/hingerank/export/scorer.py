@@ -68,7 +68,12 @@ class Scorer:
             raise ValueError(f"X has shape {X.shape}, expected (rows, {len(self.names)}): one row per document")
         if not self._by_query or qid is None or not len(X):
             return taken(self._steps, X)
-        _, query = np.unique(np.asarray(qid), return_inverse=True)
+        ids = np.asarray(qid)
+        if ids.dtype == object:  # ids that need not be sortable, such as numbers and texts
+            seen: dict[object, int] = {}
+            query = np.array([seen.setdefault(value, len(seen)) for value in ids.tolist()])
+        else:
+            query = np.unique(ids, return_inverse=True)[1]
         if query.shape != (len(X),):
             raise ValueError(f"qid has shape {np.shape(qid)}, expected ({len(X)},): a query id per row")
         order = np.argsort(query, kind="stable")
