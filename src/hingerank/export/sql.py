@@ -16,7 +16,10 @@ from hingerank.export.forms import CosineSum, ExportError, Form, KernelSum
 
 
 def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
-    """A statement that selects query, key and score of every row of a table whose columns are named as the features."""
+    """A statement that selects query, key and score of every row of a table whose columns are named as the features.
+
+    A name is quoted whole, so a dot in it is part of the name: the schema of the table is the session's.
+    """
     refuse_names(form, table, key, query)
     keys, forms = [quoted(query), quoted(key)], form.parts
     several = len(forms) > 1
