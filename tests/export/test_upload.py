@@ -259,6 +259,39 @@ def test_the_old_model_comes_back_where_the_new_one_is_refused(engine, ranker, m
     assert json.loads(engine.kept()) == before
 
 
+@pytest.mark.parametrize(
+    ("method", "ends", "given"),
+    [
+        ("PUT", "/model-store", {"replace": True}),
+        ("POST", "/_createmodel", {"replace": True}),
+        ("PUT", "/feature-store", {"name": "new", "store": "fresh", "define": True}),
+        ("PUT", "/_featureset/fresh", {"name": "new", "store": "fresh", "define": True}),
+        ("DELETE", "/lamps", {"replace": True}),
+        ("GET", "/collections", {"replace": True}),  # a reload
+    ],
+)
+def test_what_was_done_before_an_answer_got_lost_is_taken_back(engine, ranker, monkeypatch, method, ends, given):
+    engine.broken = "cloud" if engine.to == "solr" else ""
+    send(engine, ranker, name="lamps")
+    before, route, lost = json.loads(engine.kept()), type(engine).route, []
+
+    def loses(self, *call):
+        status, said = route(self, *call)
+        if call[0] == method and call[1].endswith(ends) and not lost:
+            lost.append(call)
+            return 504, "gateway"
+        return status, said
+
+    monkeypatch.setattr(type(engine), "route", loses)
+    try:
+        send(engine, hr.RankSVM(C=1e-4, scale="standard").fit(DATA), **{"name": "lamps", **given})
+    except hr.ExportError as error:
+        assert "failed with 504" in str(error) and str(error).endswith("; what was sent was removed again")
+        assert json.loads(engine.kept()) == before
+    else:
+        assert not lost  # a call that this engine has not
+
+
 def test_what_scores_otherwise_is_taken_back(engine, ranker):
     before = engine.kept()
     engine.broken = "scores"

@@ -7,10 +7,11 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from hingerank.arrays import Facts, Given
 from hingerank.data.feature_logs import LoggedQuery
@@ -45,6 +46,18 @@ class Call(NamedTuple):
         return f"{self.method} {self.url}" + ("" if self.body is None else f"\n{json.dumps(self.body)}")
 
 
+class NoRedirects(HTTPRedirectHandler):
+    """Redirects are errors: urllib would send credentials to any host, and repeat a POST as a GET without its body."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _shown(url: str) -> str:
+    """An address without a user and a password, which may themselves contain what they should not."""
+    return re.sub(r"^(\w+://)?.*@", r"\1", url)
+
+
 class Client:
     """Calls below one address.
 
@@ -57,20 +70,35 @@ class Client:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None, dry: bool = False, timeout: float = 60.0):
-        shown = re.sub(r"^(\w+://)?[^/]*@", r"\1", str(url))  # without a user and a password
+        shown = _shown(str(url))
         try:
             parts = urlsplit(str(url))
-            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0  # ports are checked here
+            inside = "@" in parts.path + parts.query + parts.fragment
+            # the port is checked by asking for it; what follows a password's slash is none
+            known = parts.scheme in ("http", "https") and parts.hostname and (inside or parts.port != 0)
         except ValueError as error:
-            raise ExportError(f"the address {shown!r} is not valid: {error}") from None
+            why = "" if "@" in str(url) else f": {error}"  # which may quote a password
+            raise ExportError(f"the address {shown!r} is not valid{why}") from None
         if not known:
             raise ExportError(f"the address {shown!r} must begin with http:// or https:// and a host")
+        if inside:
+            raise ExportError(
+                f"the address {shown!r} has an @ behind the host: write / ? # of a password as %2F %3F %23"
+            )
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", **(headers or {})}
+        for name, value in self.headers.items():
+            if not (
+                isinstance(value, str)
+                and re.fullmatch(r"[!-~]+", str(name))
+                and re.fullmatch(r"[ -~\xa0-\xff]*", value)
+            ):
+                raise ExportError(f"the header {name!r} must be one line of Latin letters: is there a line end in it?")
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self.headers.setdefault("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
         host = parts.netloc.rpartition("@")[2]
-        self.base = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self.base = urlunsplit((parts.scheme, host, quote(parts.path.rstrip("/"), safe="/%:"), "", ""))
+        self.opener = build_opener(NoRedirects())
         self.dry, self.timeout = dry, timeout
         self.calls: list[Call] = []
 
@@ -101,24 +129,31 @@ class Client:
             return {}
         data = None if body is None else json.dumps(body).encode()
         try:
-            with urlopen(Request(url, data, self.headers, method=method), timeout=self.timeout) as answer:
-                text = answer.read()
-        except HTTPError as error:
-            with error:  # it holds the connection open
-                said = _reason(error.read())
-            if error.code == 404 and absent:
-                return None
-            raise ExportError(f"{method} {plain} failed with {error.code}{HINTS.get(error.code, '')}: {said}") from None
-        except (URLError, OSError) as error:
-            reason = error.reason if isinstance(error, URLError) else error
-            raise ExportError(
-                f"nothing answers at {self.base} ({reason}): is the engine running, and is that its address?"
-            ) from None
+            try:
+                with self.opener.open(Request(url, data, self.headers, method=method), timeout=self.timeout) as answer:
+                    text = answer.read()
+            except HTTPError as error:
+                with error:  # it holds the connection open
+                    said = _reason(error.read())
+                if error.code == 404 and absent:
+                    return None
+                hint = HINTS.get(error.code, "")
+                if error.code // 100 == 3:
+                    hint = f": the address is now {_shown(error.headers.get('Location', 'unknown'))}"
+                raise ExportError(f"{method} {plain} failed with {error.code}{hint}: {said}") from None
+        except URLError as error:
+            reason = f"nothing answers at {self.base} ({error.reason})"
+            raise ExportError(f"{reason}: is the engine running, and is that its address?") from None
+        except (HTTPException, OSError, UnicodeError) as error:  # also while the text of an error is read
+            raise ExportError(f"{method} {plain}: the connection broke off ({error or type(error).__name__})") from None
         try:
-            return json.loads(text) if text.strip() else {}
-        except ValueError:
-            what = f"the response to {method} {plain} is not JSON ({text[:60]!r})"
-            raise ExportError(f"{what}: is that the address of a collection or an index?") from None
+            found = json.loads(text) if text.strip() else {}
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            what = f"the response to {method} {plain} is not JSON as engines send it ({text[:60]!r})"
+            raise ExportError(f"{what}: is that the address of a collection or an index?")
+        return found
 
 
 def segment(name: str) -> str:
@@ -156,9 +191,12 @@ class Solr:
             return None  # not asked for, since asking for a store creates it
         return self._get(f"schema/feature-store/{segment(self.store)}").get("features") or None
 
-    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
-        """Add definitions to those that exist."""
+    def define(self, features: list[Facts], new: bool) -> None:
+        """Add definitions to a store or set, which may be new."""
         self._change("PUT", "schema/feature-store", features)
+
+    def undefine(self, before: list[Facts] | None) -> Undo:
+        """How to return to the definitions before; None if the engine cannot."""
         if before is None:
             return lambda: self._change("DELETE", f"schema/feature-store/{segment(self.store)}")
         return None  # Solr can delete stores but not single features
@@ -218,10 +256,10 @@ class Solr:
         return self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})
 
     def _change(self, method: str, path: str, body: object = None) -> None:
-        self.client.call(method, f"{self.at}/{path}", body)
-        if self.cloud is None:
+        if self.cloud is None:  # asked for first: it may be forbidden
             found = self.client.call("GET", "admin/info/system", query={"wt": "json", "indent": "off"}, absent=True)
             self.cloud = (found or {}).get("mode") == "solrcloud"
+        self.client.call(method, f"{self.at}/{path}", body)
         if self.cloud:
             self.client.call("GET", "admin/collections", query={"action": "RELOAD", "name": unquote(self.at)})
 
@@ -238,11 +276,15 @@ class Plugin:
     def features(self) -> list[Facts] | None:
         return entries_of(self.client.call("GET", self.at, absent=True))
 
-    def define(self, features: list[Facts], before: list[Facts] | None) -> Undo:
-        if before is None:
+    def define(self, features: list[Facts], new: bool) -> None:
+        if new:
             self.client.call("PUT", self.at, {"featureset": {"name": self.store, "features": features}})
+        else:
+            self.client.call("POST", f"{self.at}/_addfeatures", {"features": features})
+
+    def undefine(self, before: list[Facts] | None) -> Undo:
+        if before is None:
             return lambda: self.client.call("DELETE", self.at)
-        self.client.call("POST", f"{self.at}/_addfeatures", {"features": features})
         return lambda: self.client.call("POST", self.at, {"featureset": {"name": self.store, "features": before}})
 
     def model(self, name: str) -> Facts | None:
@@ -276,7 +318,7 @@ class Plugin:
             "size": most, "_source": False, "query": {"bool": {"filter": [these]}},
             "rescore": {"window_size": most, "query": query}, "ext": {"ltr_log": {"log_specs": spec}},
         }  # fmt: skip
-        found = self.client.call("POST", f"{segment(self.index)}/_search", body)
+        found = self.client.call("POST", f"{segment(unquote(self.index))}/_search", body)
         rows = []
         for hit in found.get("hits", {}).get("hits", []):
             entries = [entry for log in hit["fields"]["_ltrlog"] for entry in log["hingerank"]]

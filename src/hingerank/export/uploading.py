@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isclose
@@ -53,7 +53,7 @@ def upload(
     ranker : a fitted ranker
     to : "solr", "elasticsearch" ("es") or "opensearch"
     url : of a collection or an index, such as http://localhost:8983/solr/products or http://localhost:9200/products
-        It may contain a user and a password.
+        It may contain a user and a password. Redirects are not followed.
     name : of the model in the engine
     store : Solr's feature store, by default _DEFAULT_; the plugins' feature set, which is required
     features : a mapping from feature names to the engine's, as in `export`
@@ -91,29 +91,29 @@ def upload(
     if options["shift"] == "auto":
         seen = features_of([row for each in logged for row in each.rows.values()], renamed(form, mapping))
         options["shift"] = shift_for(form, scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None)
-    before = engine.features()
-    listed = None if dry_run else [entry["name"] for entry in before or []]
-    form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
-    model = json.loads(contents[0])
-    defined = (entries_of(json.loads(contents[1])) or []) if contents[1] else []
-    there = engine.model(name)
-    if there is not None and not replace:
-        raise ExportError(f"{to} already has a model {name!r}: give another name, or pass replace=True")
-    replaces = there is not None or (dry_run and replace)
-    first = f"{name}_trial" if replaces else name
     sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
+        before = engine.features()
+        listed = None if dry_run else [entry["name"] for entry in before or []]
+        form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
+        model = json.loads(contents[0])
+        defined = (entries_of(json.loads(contents[1])) or []) if contents[1] else []
+        there = engine.model(name)
+        if there is not None and not replace:
+            raise ExportError(f"{to} already has a model {name!r}: give another name, or pass replace=True")
+        replaces = there is not None or (dry_run and replace)
+        first = f"{name}_trial" if replaces else name
         if defined:
-            sent.append((engine.define(defined, before), f"definitions of {', '.join(d['name'] for d in defined)}"))
+            step = engine.undefine(before), f"definitions of {', '.join(d['name'] for d in defined)}"
+            make(partial(engine.define, defined, before is None), lambda: engine.features() != before, sent, step)
         put(engine, sent, engine.renamed(model, first), first)
         shift = float(options["shift"])
         check = check_scores(engine, first, ranker, form, logged, params or {}, int(rows), shift)
         if replaces:
             engine.drop(first)
             sent.pop()
-            engine.drop(name)
-            if there is not None:
-                sent.append((partial(engine.put_back, name, there), f"the model {name} that was there"))
+            step = partial(engine.put_back, name, there or {}), f"the model {name} that was there"
+            make(partial(engine.drop, name), lambda: engine.model(name) is None, sent, step)
             put(engine, sent, model, name)
     except BaseException as error:  # an interruption too
         after = take_back(sent)
@@ -140,10 +140,31 @@ def take_back(sent: list[tuple[Undo, str]]) -> str:
     return "what was sent was removed again" if sent else "nothing was changed"
 
 
+def make(
+    change: Callable[[], object], made: Callable[[], bool], sent: list[tuple[Undo, str]], step: tuple[Undo, str]
+) -> None:  # fmt: skip
+    """Make a change and note how to undo it, also if the call fails after the engine has `made` it, as when the
+    connection breaks; if the engine no longer says whether it has, undoing is tried."""
+    try:
+        change()
+    except ExportError:
+        try:
+            if made():
+                sent.append(step)
+        except ExportError:
+            sent.append((step[0], f"perhaps {step[1]}"))
+        raise
+    sent.append(step)
+
+
 def put(engine: Engine, sent: list[tuple[Undo, str]], model: Facts, name: str) -> None:
     """Send a new model and read it back."""
-    engine.put(model)
-    sent.append((partial(engine.drop, name), f"the model {name}"))
+
+    def found_there() -> bool:
+        found = engine.model(name)
+        return found is not None and alike(model, engine.sent_as(found))
+
+    make(partial(engine.put, model), found_there, sent, (partial(engine.drop, name), f"the model {name}"))
     found = engine.model(name)
     if not engine.client.dry and (found is None or not alike(model, engine.sent_as(found))):
         raise ExportError(f"the engine took the model {name!r}, but returns a different one: {str(found)[:200]}")
