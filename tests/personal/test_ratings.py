@@ -322,6 +322,15 @@ def test_categories_of_items_are_words(tmp_path):
     assert read_items(tmp_path / "i.parquet")[1][1] == ["kind: car"]
 
 
+def test_cells_of_one_letter_are_words(tmp_path):
+    sizes = ["S", "M", "L", "XL", "S", "M", "L", "XL"]
+    lines = [f"{item},{size},plan {size}\n" for item, size in enumerate(sizes)]
+    (tmp_path / "i.csv").write_text("item,size,title\n" + "".join(lines))
+    X, names = read_items(tmp_path / "i.csv")[1]
+    assert names == ["size: l", "size: m", "size: s", "size: xl", "title: plan", "title: xl"]
+    assert (X.sum(axis=0) == [2, 2, 2, 2, 8, 2]).all()
+
+
 def test_ids_of_tables_are_those_of_texts(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"user": [1.0, 2.0], "item": [7.0, 8.0], "rating": [3.0, 4.0]})

@@ -19,6 +19,7 @@ from hingerank.personal.ratings import Ratings, read_ratings
 from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows, text_of
 
 NO_GENRES = "(no genres listed)"
+WORDS = r"(?u)\b\w\w+\b|^\w$"  # scikit-learn's words, and cells of a single letter or digit, such as a size S
 GENRES_100K = (
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
     "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
@@ -143,7 +144,8 @@ def open_ratings(
 def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Features]:
     """Read (item ids, features) from a table with the ids in a column "item", or in its first column.
 
-    Numeric columns are features. The words of text columns become features of 0 and 1.
+    Numeric columns are features. The words of text columns become features of 0 and 1: words of two letters or more,
+    and cells of a single letter, such as a size S.
 
     Parameters
     ----------
@@ -176,7 +178,7 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
             raise DataError(f"{path}: column {name!r} has {column.null_count} empty cells: fill them")
         if kinds.is_string(column.type) or kinds.is_large_string(column.type):
             try:
-                X, words = word_features(column.to_pylist())
+                X, words = word_features(column.to_pylist(), token_pattern=WORDS)
             except DataError:
                 raise DataError(f"{path}: column {name!r} has no word that two items share: leave it out") from None
             parts.append((X, [f"{name}: {word}" for word in words]))
