@@ -339,3 +339,22 @@ def test_an_exclusion_that_matches_no_item_is_named(call):
     Path("bought.csv").write_text("customer,sku\nu3,I0\nu4,I1\n")
     err = call("recommend", "m", "--all", *NAMED[:4], "--exclude", "bought.csv")[2]
     assert "no item of bought.csv is in the catalogue of the model, such as 'I0'" in " ".join(err.split())
+
+
+def test_an_item_alone_scores_as_beside_others(call):
+    kinds = ["crime", "drama", "comedy"]
+    Path("words.csv").write_text("sku,kind\n" + "".join(f"i{i},{kinds[i % 3]}\n" for i in range(20)))
+    call("fit", "r.csv", *NAMED, "--items", "words.csv", "--model", "joint", "-o", "m")
+    scores = []
+    for new in ("crime", "drama", "comedy"), ("crime",), ("drama", "drama", "crime"):  # a kind may be of one item only
+        Path("new.csv").write_text("sku,kind\n" + "".join(f"n{i},{kind}\n" for i, kind in enumerate(new)))
+        status, out, err = call("recommend", "m", "--user", "u3", "--items", "new.csv")
+        assert status == 0, err
+        scores.append({new[int(line.split()[2][1:])]: float(line.split()[3]) for line in out.splitlines()})
+    assert len(set(scores[0].values())) == 3
+    assert all(row[kind] == pytest.approx(scores[0][kind]) for row in scores for kind in row)
+    Path("new.csv").write_text("sku,kind\nn0,?\n")
+    assert (
+        "none of the features that the model learnt from"
+        in call("recommend", "m", "--user", "u3", "--items", "new.csv")[2]
+    )

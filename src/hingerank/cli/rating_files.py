@@ -82,10 +82,12 @@ def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
         raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
     catalogue = load_catalogue(model)
     if items is not None:
-        ids, (X, names) = read_items(items)
+        learned = read_header(model)["metadata"].get("features")
+        ids, (X, names) = read_items(
+            items, min_items=1 if learned else 2
+        )  # a word of one item may be one of the model's
         given = Catalogue(ids, X, list(names))
         given = given if catalogue is None else given.with_history_of(catalogue)
-        learned = read_header(model)["metadata"].get("features")
         catalogue = given.aligned(learned) if learned else given
         absent = [name for name in set(learned or ()) - set(names) if not name.startswith("item ") and ": " not in name]
         if absent:

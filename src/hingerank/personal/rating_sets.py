@@ -141,7 +141,7 @@ def open_ratings(
     return ratings, join_features(features, identity_features(ratings.item_ids)) if item_columns else features
 
 
-def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Features]:
+def read_items(path: Path, delimiter: str | None = None, *, min_items: int = 2) -> tuple[np.ndarray, Features]:
     """Read (item ids, features) from a table with the ids in a column "item", or in its first column.
 
     Numeric columns are features. The words of text columns become features of 0 and 1: words of two letters or more,
@@ -151,6 +151,7 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
     ----------
     path : CSV, Parquet or Feather; or text with another ending, whose columns need no names
     delimiter : separator of the columns of such a text; by default detected from its first line
+    min_items : leave out words of fewer items; 1 for items of a fitted model, which chose its words in the fit
     """
     import pyarrow.types as kinds
 
@@ -178,9 +179,11 @@ def read_items(path: Path, delimiter: str | None = None) -> tuple[np.ndarray, Fe
             raise DataError(f"{path}: column {name!r} has {column.null_count} empty cells: fill them")
         if kinds.is_string(column.type) or kinds.is_large_string(column.type):
             try:
-                X, words = word_features(column.to_pylist(), token_pattern=WORDS)
+                X, words = word_features(column.to_pylist(), min_items, token_pattern=WORDS)
             except DataError:
-                raise DataError(f"{path}: column {name!r} has no word that two items share: leave it out") from None
+                if min_items > 1:
+                    raise DataError(f"{path}: column {name!r} has no word that two items share: leave it out") from None
+                X, words = np.zeros((len(ids), 0)), []
             parts.append((X, [f"{name}: {word}" for word in words]))
         elif kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_boolean(column.type):
             parts.append((column.to_numpy(zero_copy_only=False).astype(float)[:, None], [name]))
