@@ -242,9 +242,13 @@ def shrink_singular_values(M: Floats, amount: float) -> tuple[Floats, Floats]:
     if M.size == 0 or not M.any():
         return np.zeros_like(M), np.empty(0)
     wide = M.shape[0] <= M.shape[1]
-    squares, U = np.linalg.eigh(M @ M.T if wide else M.T @ M)
-    values = np.sqrt(np.maximum(squares, 0.0))
-    if amount <= NEAR * values[-1]:
+    with np.errstate(over="ignore"):
+        gram = M @ M.T if wide else M.T @ M
+    squarable = bool(np.isfinite(gram).all())
+    if squarable:
+        squares, U = np.linalg.eigh(gram)
+        values = np.sqrt(np.maximum(squares, 0.0))
+    if not squarable or amount <= NEAR * values[-1]:
         left, values, right = np.linalg.svd(M, full_matrices=False)
         kept = values > amount
         return (left[:, kept] * (values[kept] - amount)) @ right[kept], values[kept] - amount

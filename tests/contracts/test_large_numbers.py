@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.data.files import DataError
 from hingerank.kernels.order import order_blocks
 from hingerank.solvers.run import relative
 
@@ -57,6 +58,36 @@ def test_curves_converge_for_large_C():
     X = np.hstack([data.X, np.round(data.X[:, :2]), np.ones((len(data.X), 1))])
     for C in (1e12, 1e15):
         assert quiet(hr.AdditiveRankSVM(C=C), X, data.y, data.qid).certificate_.converged, C
+
+
+@pytest.mark.parametrize("C", [1e155, 1e200, 1e300])
+def test_multipliers_of_any_C_are_answered_honestly(C):
+    """Factors scaled down to 0, as w·w overflowed, were a stationary point; Gram matrices overflowed."""
+    data = hr.make_letor(8, n_features=4, seed=0)
+    with np.errstate(all="ignore"):
+        factorized = quiet(hr.FactorizedRankSVM(2, C, max_iter=5), data.X, data.y, data.qid)
+        regularized = quiet(hr.RegularizedRankSVM(C), data.X, data.y, data.qid)
+    assert factorized.objective_ < 0 and factorized.coef_.any()
+    assert regularized.certificate_.status == "overflow"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ranker", [hr.KernelRankSVM("polynomial"), hr.NystroemRankSVM(20, kernel="polynomial")])
+def test_scores_are_finite_or_an_error(ranker):
+    data = hr.make_letor(8, n_features=4, seed=0)
+    rows, huge = ranker.fit(data), data.X.astype(float)
+    huge[3] = 1e200
+    with pytest.raises(DataError, match="the score of row 3 is"):
+        rows.predict(huge)
+
+
+@pytest.mark.parametrize(
+    "options", [{"kernel": "rbf"}, {"kernel": "polynomial"}, {"rank": 3}, {"landmarks": "leverage"}]
+)
+def test_landmarks_whose_kernel_overflows_are_an_error(options):
+    data = hr.make_letor(8, n_features=4, seed=0)
+    with pytest.raises(DataError, match="values are not finite"):
+        hr.NystroemRankSVM(20, gamma=1.0, **options).fit(1e200 * data.X.astype(float), data.y, data.qid)
 
 
 def test_scores_that_are_not_numbers_are_ordered_within_their_array():

@@ -63,7 +63,10 @@ class Kernel:
     def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
         """κ between all rows of X and all of Y, in double precision. This is for small matrices and tests."""
         out = np.empty((X.shape[0], Y.shape[0]))
-        self.between(self.left(X, np.float64), self.right(Y, np.float64), out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.between(self.left(X, np.float64), self.right(Y, np.float64), out)
+        if not np.isfinite(out).all():
+            raise DataError("the kernel's values are not finite: products of the features overflow; rescale them")
         return out
 
 

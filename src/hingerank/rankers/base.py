@@ -30,6 +30,7 @@ from hingerank.rankers.inputs import (
     check_grades,
     check_weight,
     evaluation_sets,
+    finite_scores,
     gather_rows,
     grades_and_ids,
     names_of_features,
@@ -242,7 +243,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         checked = check_features(self, X, reset=False)
         if qid is None and one_query:
             qid = np.zeros(checked.shape[0], np.int64)
-        return self._scores_of(checked, qid)
+        return finite_scores(self._scores_of(checked, qid))
 
     def _scores_of(self, X: Matrix, qid: PerRow) -> np.ndarray:
         """Scores of checked rows, which are not scaled yet."""

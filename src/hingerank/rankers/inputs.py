@@ -359,6 +359,17 @@ def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
     return blocks.scatter(out)
 
 
+def finite_scores(scores: np.ndarray) -> np.ndarray:
+    """The scores; one that is not finite is a DataError: it can be ranked nowhere."""
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise DataError(
+            f"the score of row {row} is {scores[row]}: its features are too large for this model; leave it out, or "
+            "rescale the features (scale=...) and fit again"
+        )
+    return scores
+
+
 class PreparedRows:
     """Preparation in every ranker: `missing_` and `scaler_` are learnt in training and applied to all rows."""
 

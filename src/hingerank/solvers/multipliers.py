@@ -57,9 +57,12 @@ def factor_descent(
     """
     run, patience = Run("gradient", **limits), whole("patience", patience, 0)
     w, total = problem.weights(V)
-    down = min(1.0, total / max(float(w @ w), 1e-300))  # best multiple of the start, which may be far off at a large C
+    size = float(np.abs(w).max(initial=0.0)) or 1.0  # whose square may overflow
+    unit = w / size
+    down = min(1.0, total / size / max(size * float(unit @ unit), 1e-300))  # best multiple of a start that is far off
     V, w, total = np.sqrt(down) * V, down * w, down * total
-    value, relative = 0.5 * float(w @ w) - total, 1.0
+    value = 0.5 * float(w @ w) - total
+    relative = 1.0 if np.isfinite(value) else np.nan
     last, spare, stride = V.copy(), np.empty_like(V), 0.5
     best, since = (-np.inf, V, value, 0), 0  # score, factors, value and length of the trace of the best epoch
     for epoch in count():
