@@ -294,6 +294,10 @@ def test_weights_of_rows_over_parts(data, folder, name):
         one = getattr(hr, name)(**settings).fit(data, sample_weight=weight)
         other = getattr(hr, name)(**settings).fit(spread, sample_weight=weight)
         assert other.objective_ == pytest.approx(one.objective_, rel=1e-5), scale
+        own = weight * (np.arange(data.n_rows) >= spread.facts[0].n_rows)  # a whole part has no weight
+        one = getattr(hr, name)(**settings).fit(data, sample_weight=own)
+        other = getattr(hr, name)(**settings).fit(spread, sample_weight=own)
+        assert other.objective_ == pytest.approx(one.objective_, rel=1e-5), scale
     with pytest.raises(ValueError, match="sample_weight"):
         getattr(hr, name)().fit(spread, sample_weight=weight[:-1])
 

@@ -109,10 +109,13 @@ class PartedData(RowsInParts):
         self.weights: RowWeights | None = None
 
     def weighted(self, values: np.ndarray) -> "PartedData":
-        """The same rows with weights, one per row, part after part."""
-        other = PartedData(self.parts, self.runner, self.facts, self.leases)
-        starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in self.facts]))).tolist()
-        other.weights = RowWeights(values, {part.key: first for part, first in zip(self.parts, starts)})
+        """The same rows with weights, one per row, part after part, without parts whose weights are all 0."""
+        own = np.split(values, np.cumsum([facts.n_rows for facts in self.facts])[:-1])
+        kept = [k for k, weight in enumerate(own) if weight.any()]
+        parts, facts, own = ([given[k] for k in kept] for given in (self.parts, self.facts, own))
+        other = PartedData(parts, self.runner, facts, self.leases)
+        starts = np.concatenate(([0], np.cumsum([len(weight) for weight in own]))).tolist()
+        other.weights = RowWeights(np.concatenate(own), {part.key: first for part, first in zip(parts, starts)})
         return other
 
     def graded(self, values: np.ndarray) -> "PartedData":
