@@ -41,6 +41,14 @@ def test_a_split_of_missing_values_from_all_others(tmp_path, scale, to):
     assert found["relative_to_largest_score"] < (1e-5 if options else 1e-12)
 
 
+@pytest.mark.parametrize("to", FORMATS)
+def test_trees_of_one_leaf_score_rows_with_missing_values(tmp_path, to):
+    ranker = hr.LightGBMRanker(n_estimators=2, min_child_samples=10**6).fit(gappy(0))
+    assert not (ranker._form().body.feature >= 0).any()
+    found = ranker.export(tmp_path / "out/", to, check=gappy(1)).check
+    assert found["rows"] == 200 and found["largest_difference"] == 0
+
+
 @pytest.mark.parametrize("scale", ["query-minmax", "query-standard"])
 def test_missing_values_are_skipped_and_kept_when_scaled_within_queries(tmp_path, scale):
     ranker, data = trees(scale), gappy(1)

@@ -243,9 +243,8 @@ def _trees(graph: Graph, form: Form, x: str) -> str:
     inner, column = body.feature >= 0, body.feature[body.feature >= 0]
     start = body.start + float(body.number[body.roots[~inner[body.roots]]].sum())
     roots = body.roots[inner[body.roots]]
-    if not len(roots):
-        sums = graph.add("ReduceSum", x, graph.constant([1], np.int64), keepdims=0)
-        return graph.add("Add", graph.add("Mul", sums, graph.constant(0.0)), graph.constant(start))
+    if not len(roots):  # the start for every row, whatever is missing there
+        return graph.add("Expand", graph.constant(start), graph.add("Shape", x, start=0, end=1))
     if (body.missing[inner] & ZERO_IS_MISSING).any():
         at_zero = np.zeros(form.n_features)
         at_zero[column[(body.missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
