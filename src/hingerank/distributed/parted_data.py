@@ -112,10 +112,10 @@ class PartedData(RowsInParts):
         """The same rows with weights, one per row, part after part, without parts whose weights are all 0."""
         own = np.split(values, np.cumsum([facts.n_rows for facts in self.facts])[:-1])
         kept = [k for k, weight in enumerate(own) if weight.any()]
-        parts, facts, own = ([given[k] for k in kept] for given in (self.parts, self.facts, own))
-        other = PartedData(parts, self.runner, facts, self.leases)
-        starts = np.concatenate(([0], np.cumsum([len(weight) for weight in own]))).tolist()
-        other.weights = RowWeights(np.concatenate(own), {part.key: first for part, first in zip(parts, starts)})
+        other = PartedData([self.parts[k] for k in kept], self.runner, [self.facts[k] for k in kept], self.leases)
+        starts = np.concatenate(([0], np.cumsum([facts.n_rows for facts in other.facts]))).tolist()
+        weights = np.concatenate([own[k] for k in kept])
+        other.weights = RowWeights(weights, {part.key: first for part, first in zip(other.parts, starts)})
         return other
 
     def graded(self, values: np.ndarray) -> "PartedData":
