@@ -257,7 +257,7 @@ def test_the_command_line_learns_missing_values(tmp_path, capsys):
     given = [str(tmp_path / "rows.txt"), "--missing", "nan", "-o", str(tmp_path / "model")]
     assert main(["fit", *given]) == 1
     said = capsys.readouterr().err
-    assert "do if missing is 'zero', 'median' or 'indicator'" in said and "--missing median" not in said
+    assert "--set missing=median (or zero or indicator)" in said and "--missing median" not in said
     assert main(["fit", *given, "--set", "missing=indicator"]) == 0
     assert main(["export", str(tmp_path / "model"), "--to", "sql", "-o", str(tmp_path / "model.sql")]) == 0
     assert main(["export", str(tmp_path / "model"), "--to", "solr", "-o", str(tmp_path / "solr/")]) == 1

@@ -28,7 +28,7 @@ def log_of(path):
 def judged(path):
     log = path.with_suffix(".log")
     log.write_text(LOG % 1)
-    return hr.read_feature_log(log, path)
+    return hr.read_feature_log(log, path, unjudged=0)
 
 
 def clicked(path):
@@ -41,7 +41,7 @@ def clicked(path):
 READERS = {
     "feature log of a plugin": (log_of, LOG, "1.5", "2"),
     "feature log of Solr": (log_of, SOLR, "1.5", "2.0E-5"),
-    "judgments of a feature log": (judged, "a 0 1 %s", "1", "2"),
+    "judgments of a feature log": (judged, "a 0 d%s %s", "1", "2"),
     "judgments of a run": (read_qrels, "7 0 d%s %s", "1", "2"),
     "judgments of subtopics": (read_diversity_qrels, "7 1 d%s %s", "1", "2"),
     "run": (read_run, "7 Q0 d%s 1 %s tag", "1.5", "0.5"),
