@@ -162,6 +162,10 @@ def _let_go(part: LoadedPart) -> None:
 def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
     """The absolute paths of the parts. For a folder these are all of its files, sorted by name."""
     if not isinstance(paths, str | os.PathLike):
+        paths = list(paths)
+        other = [type(path).__name__ for path in paths if not isinstance(path, str | os.PathLike)]
+        if other:
+            raise DataError(f"parts are files or folders, not {other[0]}: write it with hr.write, and name the file")
         return [os.path.abspath(path) for path in paths]
     top = Path(os.path.abspath(paths))
     if not top.is_dir() or is_binary(top):
