@@ -405,3 +405,17 @@ def test_the_filter_ranks_ties_as_told(ties):
 def test_unknown_ties_are_refused():
     with pytest.raises(ValueError, match="'average' or 'stable', not 'random'"):
         hr.FeatureSelectionRanker(ties="random").fit(*make(0))
+
+
+@pytest.mark.parametrize("variant", ["corrective", "classic", "away", "pairwise"])
+def test_columns_that_are_constant_within_queries_have_no_weight(variant):
+    """Their gradient is rounding alone, which drew weights up to the whole radius, or stopped the fit."""
+    data = hr.make_letor(20, 4, seed=0)
+    constant = np.repeat([[1.0, 0.1, 5.3], [3.0, 0.3, 15.9]], 10, axis=0)[np.asarray(data.qid) % 20]
+    rankers = [hr.FenchelRank(10.0**k, variant=variant) for k in (-6, 0, 6)] + [hr.SparseRankSVM(C=None), hr.TGRank()]
+    for ranker in rankers:
+        ranker.fit(constant, data.y, data.qid)
+        assert ranker.certificate_.converged and not ranker.coef_.any(), ranker
+    for ranker in (hr.FenchelRank(variant=variant), hr.SparseRankSVM()):
+        ranker.fit(np.hstack([constant, data.X.astype(float)]), data.y, data.qid)
+        assert ranker.certificate_.converged and ranker.selected_features_.min() >= 3, ranker

@@ -23,6 +23,7 @@ from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
 from hingerank.structures import GroupedSquare, SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set
+NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class SparseProblem:
         self.dimension, self.n_rows = design.shape[1], design.shape[0]
         self.total, self.C = preferences.total_weight, positive("C", C)
         self._state = loss.state(preferences)
+        self.constant = constant_columns(design.matrix, preferences.offsets) if design.dense else NONE
 
     @property
     def factor(self) -> float:
@@ -102,8 +104,10 @@ class SparseProblem:
         return out
 
     def back(self, z: np.ndarray) -> np.ndarray:
-        """X^T z."""
-        return self.design.back(z)
+        """X^T z, without the rounding that columns have which are constant within queries, where z adds up to 0."""
+        g: np.ndarray = self.design.back(z)
+        g[self.constant] = 0.0
+        return g
 
     def stride(self, columns: RowsDesign) -> int:
         """The n for which every n-th query gives a Hessian of these columns within a few percent."""
@@ -130,6 +134,8 @@ class PassProblem(SparseProblem):
 
     For solvers that keep scores, the scores are the weights themselves and X is the identity.
     """
+
+    constant = NONE  # not looked for
 
     def __init__(
         self,
@@ -175,6 +181,17 @@ def sparse_problem(
     if isinstance(design, RowsDesign) and not isinstance(design, MappedRows):
         return SparseProblem(design, loss, preferences, structure)
     return PassProblem(design, loss, preferences, structure)
+
+
+def constant_columns(X: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The columns that have one value in all rows of every query, such as features of queries."""
+    left = np.arange(X.shape[1])
+    for first, last in cut_shards(offsets, ROWS_PER_SHARD, len(offsets)):
+        if not len(left):
+            break
+        top = np.repeat(offsets[first:last], np.diff(offsets[first : last + 1]))
+        left = left[(X[offsets[first] : offsets[last], left] == X[np.ix_(top, left)]).all(axis=0)]
+    return left
 
 
 class SingleColumns:

@@ -105,7 +105,7 @@ class WorkingSet:
     def choose(self, problem: SparseProblem, violation: np.ndarray, w: np.ndarray) -> None:
         """Choose the nonzero weights and the zero ones that violate optimality most."""
         if self.dimension <= ALL:
-            self._hold(problem, np.arange(self.dimension))
+            self._hold(problem, np.delete(np.arange(self.dimension), problem.constant))
             return
         used = np.flatnonzero(w)
         eager = np.flatnonzero((violation > 0) & (w == 0))
