@@ -327,6 +327,7 @@ def test_curvature_that_rounding_leaves_below_zero_is_not_added_to():
 
     class Noise:
         dimension, factor, design = 3, 1.0, RowsDesign(np.zeros((1, 3)))
+        constant = np.empty(0, np.int64)
 
         def stride(self, design):
             return 1
