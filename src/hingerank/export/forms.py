@@ -215,10 +215,10 @@ class Form:
             return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
         if not isinstance(scaling, ColumnScaler) or isinstance(body, KernelSum):
             return self  # kernel functions of scaled rows
-        used = self.used()
-        if not always and (np.abs(scaling.centre_[used]) > FAR * scaling.width_[used]).any():
-            return self
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that are not finite are refused later
+            away = np.abs(scaling.centre_ * scaling.factor)[self.used()].max(initial=0.0)
+            if FAR < away < np.inf and not always:
+                return self
             return replace(self, body=_folded(body, scaling.centre_, scaling.width_), scaling=None)
 
     def used(self) -> np.ndarray:
