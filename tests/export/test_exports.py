@@ -348,6 +348,16 @@ def test_solr_lands_on_thresholds_in_spite_of_its_slack(tmp_path, factor):
     assert check["relative_to_largest_score"] < 1e-6
 
 
+def test_features_that_single_precision_cannot_tell_apart_are_warned_of(tmp_path):
+    """Timestamps in milliseconds within a second: engines see one number."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.random((200, 1)), np.arange(200) % 10
+    data = hr.RankingData(1.7e12 + 1000 * X, np.floor(3 * X[:, 0]), qid)
+    ranker = hr.LightGBMRanker(n_estimators=5, min_child_samples=5).fit(data)
+    with pytest.warns(UserWarning, match=r"rows get other scores because solr rounds features to single precision"):
+        ranker.export(tmp_path / "s/", "solr", check=data, shift="auto")
+
+
 def test_thresholds_below_solrs_slack_take_in_the_value_they_stand_on():
     """Sums with the slack are coarser there than the values: they are raised, but never from below 0 to 0."""
     limit = np.float32([-3.3e-7, -1.23e-8, 4.56e-9, 1e-35, -1e-35, 2.5])

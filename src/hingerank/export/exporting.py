@@ -278,6 +278,13 @@ def try_export(
     refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
     if not asked:
         return None
+    moved = np.abs(rounded - expected) > SINGLE_LIMIT * np.ptp(expected)
+    if moved.any():
+        warnings.warn(
+            f"{int(moved.sum())} of {len(X)} rows get other scores because {to} rounds features to single precision: "
+            "give numbers that differ only in late digits, such as timestamps, as a difference from a recent one",
+            stacklevel=4,
+        )
     if found["negative_scores"] and to in LUCENE:
         warnings.warn(
             f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
