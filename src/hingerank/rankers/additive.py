@@ -54,7 +54,7 @@ class AdditiveRankSVM(PairwiseRanker):
     C : weight of the loss; multiplies its sum over pairs, or None for one that follows the data
     smoothness : penalty on departing from a straight line; use a large value for small data, a small one for large data
     monotone : {feature: +1 or -1}: curves that must not fall, or rise; features by name or number
-    sparsity : float in [0, 1], default 0
+    sparsity : float in [0, 1), default 0
         Fraction of the smallest group penalty, on Σ_f ‖(b_f, √smoothness ρ_f)‖, that removes all curves.
     interactions : pairs of features, by name or number, that get a surface in addition to their curves, or how many to
         find. A surface is a sum of products of rises over a grid of 5 × 5 quantiles, penalised as the curves' rises
