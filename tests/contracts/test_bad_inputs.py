@@ -337,3 +337,10 @@ def test_sparse_vectors_of_candidates_are_checked(kind):
     if kind != "csc infinite":
         with pytest.raises(ValueError):
             hr.DiverseQuery(X, words=SPARSE[kind])
+
+
+def test_pairs_that_all_have_weight_0_are_refused():
+    """As `fit` refuses such rows: weights of 0 would come without a word."""
+    for ranker in (hr.RankSVM(), hr.KernelRankSVM(gamma=1.0), hr.AdditiveRankSVM()):
+        with pytest.raises(ValueError, match="all sample_weight are zero"):
+            ranker.fit_pairs([[0.0], [1.0], [2.0]], [0, 1], [1, 2], [0, 0])

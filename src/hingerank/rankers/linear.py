@@ -84,7 +84,10 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         qid : the query or user of each pair, which ``pair_weight="query"`` makes count the same
         """
         X = self._plain_rows(X)
-        self._solve(RowsSource(X, ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)))
+        pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
+        if pairs.n_pairs and not pairs.weight.any():
+            raise ValueError("all sample_weight are zero: no pair is left to learn from")
+        self._solve(RowsSource(X, pairs))
         return self._finish()
 
     def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Self:
