@@ -162,6 +162,34 @@ def test_list_rankers_certify_what_they_return(name, spread):
     assert certified >= 5, certified
 
 
+@pytest.mark.parametrize("spread", [0, 6, 12])
+def test_fits_around_weights_certify_what_they_return(spread):
+    """In v = w - w0, from the value at w0 to the optimum."""
+    certified = 0
+    for seed, X, _, qid, weight in problems(spread, 12):
+        rng = np.random.default_rng(seed)
+        clicks = np.where(rng.random(len(X)) < 0.3, weight, 0.0)
+        winner, loser = np.nonzero((qid[:, None] == qid[None, :]) & (clicks[:, None] > 0) & ~np.eye(len(X), dtype=bool))
+        if not len(winner):
+            continue
+        loss, C = list(LOSSES)[seed % 5], 10.0 ** rng.uniform(-6, 6)
+        centre = 10.0 ** rng.uniform(-3, 3) * rng.normal(size=X.shape[1]) / np.abs(X).max(axis=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ranker = hr.RankSVM(C=C, loss=loss).fit_winners(X, clicks, qid=qid, around=centre)
+        D, pair = X.astype(LONG)[winner] - X.astype(LONG)[loser], clicks.astype(LONG)[winner]
+        v = ranker.coef_.astype(LONG) - centre
+        value, slope = LOSSES[loss](D @ (v + centre))
+        f, u = v @ v / 2 + LONG(C) * (pair * value).sum(), -LONG(C) * D.T @ (pair * slope)
+        origin = LONG(C) * (pair * LOSSES[loss](D @ centre.astype(LONG))[0]).sum()
+        if ranker.certificate_.converged:
+            certified += 1
+            gap = (v - u) @ (v - u) / 2
+            assert gap <= 1.01e-3 * min(origin - f + gap, f) + 1e-13 * origin, (seed, ranker.certificate_)
+            assert abs(ranker.objective_ - f) <= 1e-6 * f, seed
+    assert certified >= 6, certified
+
+
 @pytest.mark.parametrize("name", ["nystroem-rank-svm", "fourier-rank-svm"])
 def test_mapped_rankers_certify_what_they_return(name):
     """By the rows that their maps give."""
