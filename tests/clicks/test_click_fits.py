@@ -124,6 +124,11 @@ def test_report(files, capsys):
     assert "<script" not in page.read_text()
 
 
+def test_the_report_of_a_log_says_that_it_needs_features(files, capsys):
+    assert main(["report", str(files / "log.csv")]) == 1
+    assert "for a click log, name the file of its documents' features with --features" in capsys.readouterr().err
+
+
 def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
     from hingerank.lab.report.clicks import click_page, held_out_models
 

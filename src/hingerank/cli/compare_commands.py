@@ -338,6 +338,11 @@ def report(
     for place, what, name in ((output, "page", "report.html"), (comparison.table, "table", "table.csv")):
         if place is not None and place.is_dir():
             raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
+    if kind == "comparison" and run.is_file():
+        raise ValueError(
+            f"{run} is a file, and a comparison is a folder: for a click log, name the file of its documents' features "
+            "with --features"
+        )
     if kind == "clicks":
         written = [_report_clicks(run, output, clicks)]
     elif kind == "personal model":
