@@ -343,5 +343,5 @@ def test_parts_that_mean_other_features_or_queries_are_refused(tmp_path, lines, 
 
 def test_data_in_place_of_files_are_refused_by_their_type(data):
     for read in (hr.distributed.read, hr.read_rating_parts):
-        with pytest.raises(hr.DataError, match=r"parts are files or folders, not RankingData: write it with hr\.write"):
+        with pytest.raises(hr.DataError, match=r"a file or a folder, not RankingData: write it with hr\.write"):
             read([data])

@@ -165,7 +165,7 @@ def listed(paths: PathLike | Iterable[PathLike]) -> list[str]:
         paths = list(paths)
         other = [type(path).__name__ for path in paths if not isinstance(path, str | os.PathLike)]
         if other:
-            raise DataError(f"parts are files or folders, not {other[0]}: write it with hr.write, and name the file")
+            raise DataError(f"a part must be a file or a folder, not {other[0]}: write it with hr.write, and name it")
         return [os.path.abspath(path) for path in paths]
     top = Path(os.path.abspath(paths))
     if not top.is_dir() or is_binary(top):
