@@ -1,12 +1,13 @@
 """AdditiveRankSVM: a score that is a sum of curves, one of each feature, at the cost of a linear ranker."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,7 @@ from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
 from hingerank.export.scorer import CurveLookup, scores_by_shards
 from hingerank.features.curves import Curves, Knots, SurfaceGrid, best_pairs, make_grid, place_knots
-from hingerank.losses import make_loss
+from hingerank.losses import Loss, make_loss
 from hingerank.preferences import Preferences
 from hingerank.problem import Problem
 from hingerank.problem.curves import CurveBasis, CurveDesign, ListedShapes, StackedDesign, SurfaceDesign, binned_design
@@ -41,6 +42,7 @@ MOST_KNOTS, SURFACE_KNOTS = 1000, 5  # of a curve at most, and of a surface in e
 ROUGH = 1e-2  # gap to which curves are solved before pairs are looked for
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveRankSVM(PairwiseRanker):
     """min over curves of  ½ Σ_f ( b_f² + smoothness Σ_s ρ_fs² ) + C · sum over pairs of  loss(score(x_i) − score(x_j)),
 
@@ -109,30 +111,21 @@ class AdditiveRankSVM(PairwiseRanker):
     _farthest = PARTS
     path_parameters = ("C", "smoothness")
 
-    def __init__(
-        self, n_knots=12, C=1.0, smoothness=10.0, loss="squared_hinge", tol=1e-3, *, monotone=None, sparsity=0.0,
-        interactions=None, solver="auto", pair_weight="uniform", grade_weight=None, scale=None, missing="error",
-        context=None, rounds=3, max_iter=None, max_seconds=None, callback=None, device="cpu",
-    ):  # fmt: skip
-        self.n_knots = n_knots
-        self.C = C
-        self.smoothness = smoothness
-        self.loss = loss
-        self.tol = tol
-        self.monotone = monotone
-        self.sparsity = sparsity
-        self.interactions = interactions
-        self.solver = solver
-        self.pair_weight = pair_weight
-        self.grade_weight = grade_weight
-        self.scale = scale
-        self.missing = missing
-        self.context = context
-        self.rounds = rounds
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
-        self.device = device
+    n_knots: int = 12
+    C: float | None = 1.0
+    smoothness: float = 10.0
+    loss: str | Loss = "squared_hinge"
+    tol: float = 1e-3
+    _: KW_ONLY
+    monotone: Mapping[int | str, int] | None = None
+    sparsity: float = 0.0
+    interactions: object = None
+    solver: str = "auto"
+    pair_weight: str = "uniform"
+    grade_weight: ArrayLike | None = None
+    context: str | None = None
+    rounds: int = 3
+    device: str = "cpu"
 
     # The problem
 

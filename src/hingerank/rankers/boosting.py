@@ -5,6 +5,7 @@ AdaRank is Xu & Li's (2007), RankBoost that of Freund, Iyer, Schapire & Singer (
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
@@ -35,6 +36,7 @@ MOST_THRESHOLDS = 255  # so that a row's place among them is one byte
 SOLVED, PERFECT = 1e-12, 1.0 - 1e-12
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoostingRanker(BaseRanker):
     """score(x) = sum over rounds t of ``alpha_t · h_t(x)``, where ``h_t`` is the weak ranker chosen in round t.
 
@@ -48,6 +50,8 @@ class BoostingRanker(BaseRanker):
         "alphas_": Array("rounds"),
     }
     path_parameter = "max_iter"
+    scale: str | None = None
+    missing: str = "error"
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         """Yield a trace entry for each round, without end unless no weak ranker helps any more."""
@@ -98,6 +102,7 @@ def by_columns(X: Matrix) -> Matrix:
 
 
 @renamed
+@dataclass(eq=False, repr=False)
 class AdaRank(BoostingRanker, LinearRanker):
     """score(x) = sum over rounds t of ``alpha_t · x[k_t]``.
 
@@ -132,13 +137,11 @@ class AdaRank(BoostingRanker, LinearRanker):
     [0]
     """
 
-    def __init__(self, max_iter=100, measure="map", *, monotone=True, negated=False, scale=None, missing="error"):
-        self.max_iter = max_iter
-        self.measure = measure
-        self.monotone = monotone
-        self.negated = negated
-        self.scale = scale
-        self.missing = missing
+    max_iter: int = 100
+    measure: str = "map"
+    _: KW_ONLY
+    monotone: bool = True
+    negated: bool = False
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         X, y, offsets = repeat_rows(X, y, blocks.offsets, weight)
@@ -200,6 +203,7 @@ def repeat_rows(
 
 
 @renamed
+@dataclass(eq=False, repr=False)
 class RankBoost(BoostingRanker):
     """score(x) = sum over rounds t of ``alpha_t · [x[k_t] > theta_t]``.
 
@@ -233,11 +237,8 @@ class RankBoost(BoostingRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
 
-    def __init__(self, max_iter=300, n_thresholds=MOST_THRESHOLDS, *, scale=None, missing="error"):
-        self.max_iter = max_iter
-        self.n_thresholds = n_thresholds
-        self.scale = scale
-        self.missing = missing
+    max_iter: int = 300
+    n_thresholds: int = MOST_THRESHOLDS
 
     def _rounds(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, weight: np.ndarray | None) -> Iterator[dict]:
         preferences, loss = GradedPreferences(y, blocks.offsets, item_weight=weight), Exponential()

@@ -1,7 +1,7 @@
 """FS-Rank: a filter that looks at each feature alone, then RankSVM on the best."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ DEPTH = 10  # ranks of the NDCG by which single features are chosen
 
 
 @renamed
+@dataclass(eq=False, repr=False)
 class FeatureSelectionRanker(SparseRanker):
     """RankSVM on the features that rank best alone: largest mean NDCG@10 of sorting the rows by the feature.
 
@@ -60,19 +61,12 @@ class FeatureSelectionRanker(SparseRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"filter_scores_": Array("columns")}
     path_parameter = "n_features"
 
-    def __init__(
-        self, n_features=10, C=1.0, tol=1e-3, *, ties="average", max_iter=200, scale=None, missing="error",
-        max_seconds=None, callback=None,
-    ):  # fmt: skip
-        self.n_features = n_features
-        self.C = C
-        self.tol = tol
-        self.ties = ties
-        self.max_iter = max_iter
-        self.scale = scale
-        self.missing = missing
-        self.max_seconds = max_seconds
-        self.callback = callback
+    n_features: int = 10
+    C: float | None = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    ties: str = "average"
+    max_iter: int | None = 200
 
     @renamed
     def fit_path(  # type: ignore[override]

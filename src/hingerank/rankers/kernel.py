@@ -1,12 +1,14 @@
 """Kernel Ranking SVMs: exact, in the span of landmarks (Nyström), and through random Fourier features."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from hingerank.arrays import Matrix
 from hingerank.data.memory import memory_budget
@@ -16,7 +18,7 @@ from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import choose_gamma, make_kernel
 from hingerank.features.maps import FeatureMap
 from hingerank.features.nystroem import NystroemMap
-from hingerank.losses import make_loss
+from hingerank.losses import Loss, make_loss
 from hingerank.problem import Design, Problem
 from hingerank.problem.kernel_space import GivenGram, Gram, GramMatrix, KernelProblem
 from hingerank.problem.mapped import features_design
@@ -32,20 +34,29 @@ WITHOUT_GAMMA = ("linear", "cosine", "precomputed")
 IN_KERNEL_SPACE = {"newton": kernel_newton, "smoothing": kernel_smoothing, "dual": kernel_dual}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScaledByDefault(PairwiseRanker):
     """``scale="auto"``: columns are divided by their standard deviation if γ is computed from the data.
 
     A γ that is a number, and a kernel that is a function or has no γ, refer to unscaled rows.
     """
 
-    kernel: Any = "rbf"  # in rankers without that parameter
-    gamma_: Any
+    kernel: object = field(default="rbf", init=False)  # in rankers without that parameter
+    gamma_: Any = field(init=False)
+    loss: str | Loss = "squared_hinge"
+    solver: str = "auto"
+    pair_weight: str = "uniform"
+    grade_weight: ArrayLike | None = None
+    scale: str | None = "auto"
+    memory_gb: float | None = None
+    device: str = "cpu"
 
     def _scaling(self):
         as_it_is = callable(self.kernel) or self.kernel in WITHOUT_GAMMA or isinstance(self.gamma, Real)
         return None if self.scale == "auto" and as_it_is else self.scale
 
 
+@dataclass(eq=False, repr=False)
 class KernelRankSVM(ScaledByDefault):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over rows of a_i κ(x_i, x).
 
@@ -95,28 +106,13 @@ class KernelRankSVM(ScaledByDefault):
     }
     _solvers = solvers_by_loss("newton", "smoothing", "dual")
 
-    def __init__(
-        self, kernel="rbf", gamma="scale", C=1.0, tol=1e-3, *, degree=3, coef0=1.0, loss="squared_hinge", solver="auto",
-        pair_weight="uniform", grade_weight=None, scale="auto", missing="error", max_iter=None, max_seconds=None,
-        memory_gb=None, device="cpu", callback=None,
-    ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.degree = degree
-        self.coef0 = coef0
-        self.loss = loss
-        self.solver = solver
-        self.pair_weight = pair_weight
-        self.grade_weight = grade_weight
-        self.scale = scale
-        self.missing = missing
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.memory_gb = memory_gb
-        self.device = device
-        self.callback = callback
+    kernel: object = "rbf"
+    gamma: float | str = "scale"
+    C: float | None = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    degree: int = 3
+    coef0: float = 1.0
 
     def _problem(self, source):
         X, device = source.X, check_device(self.device)
@@ -259,6 +255,7 @@ class MappedRanker(ScaledByDefault):
         return map_kind(self._new_map())
 
 
+@dataclass(eq=False, repr=False)
 class NystroemRankSVM(MappedRanker):
     """min over f of  ½‖f‖² + C · sum over pairs of  loss(f(x_i) − f(x_j)),  f(x) = sum over landmarks of c_j κ(x, l_j).
 
@@ -296,36 +293,19 @@ class NystroemRankSVM(MappedRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"landmarks_": Array("components, columns", csr=True)}
     _of_map = ("landmarks_",)
-    rank = RankParameter()
     _order = BaseRanker.rank
 
-    def __init__(
-        self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, kernel="rbf", degree=3, coef0=1.0, rank=0,
-        landmarks="uniform", random_state=0, loss="squared_hinge", solver="auto", pair_weight="uniform",
-        grade_weight=None, scale="auto", missing="error", max_iter=None, max_seconds=None, memory_gb=None, device="cpu",
-        callback=None,
-    ):  # fmt: skip
-        self.n_components = n_components
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.rank = rank
-        self.landmarks = landmarks
-        self.random_state = random_state
-        self.loss = loss
-        self.solver = solver
-        self.pair_weight = pair_weight
-        self.grade_weight = grade_weight
-        self.scale = scale
-        self.missing = missing
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.memory_gb = memory_gb
-        self.device = device
-        self.callback = callback
+    n_components: int = 500
+    gamma: float | str = "scale"
+    C: float | None = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    kernel: object = "rbf"
+    degree: int = 3
+    coef0: float = 1.0
+    rank: int = RankParameter(0)  # type: ignore[assignment]
+    landmarks: str = "uniform"
+    random_state: int | None = 0
 
     def _new_map(self):
         return NystroemMap(
@@ -334,6 +314,7 @@ class NystroemRankSVM(MappedRanker):
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class FourierRankSVM(MappedRanker):
     """min over w of  ½‖w‖² + C · sum over pairs of  loss(<w, φ(x_i) − φ(x_j)>),  φ(x) = √(2/m) cos(Ωᵀx + b).
 
@@ -372,28 +353,13 @@ class FourierRankSVM(MappedRanker):
     }
     _of_map = ("frequencies_", "phases_")
 
-    def __init__(
-        self, n_components=500, gamma="scale", C=1.0, tol=1e-3, *, orthogonal=True, random_state=0,
-        loss="squared_hinge", solver="auto", pair_weight="uniform", grade_weight=None, scale="auto", missing="error",
-        max_iter=None, max_seconds=None, memory_gb=None, device="cpu", callback=None,
-    ):  # fmt: skip
-        self.n_components = n_components
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.orthogonal = orthogonal
-        self.random_state = random_state
-        self.loss = loss
-        self.solver = solver
-        self.pair_weight = pair_weight
-        self.grade_weight = grade_weight
-        self.scale = scale
-        self.missing = missing
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.memory_gb = memory_gb
-        self.device = device
-        self.callback = callback
+    n_components: int = 500
+    gamma: float | str = "scale"
+    C: float | None = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    orthogonal: bool = True
+    random_state: int | None = 0
 
     def _new_map(self):
         return FourierMap(

@@ -1,6 +1,7 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from hingerank.problem.least_squares import LeastSquaresProblem, centred
 from hingerank.problem.mapped import MappedRows, ScaledDesign
 from hingerank.problem.problem import Design
 from hingerank.problem.streamed import StreamedDesign
-from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.linear import LossRanker
 from hingerank.rankers.problem_ranker import RowsSource
 from hingerank.rankers.sources import MAPPED, MEMORY, Source
 from hingerank.solvers.newton import closed_form
@@ -35,7 +36,7 @@ def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray
     return centred(design, centre)
 
 
-class LeastSquaresRanker(RankSVM):
+class LeastSquaresRanker(LossRanker):
     """min over w of  ½‖w‖² + C · (a sum of squares), solved exactly: one matrix of d² numbers serves every C."""
 
     def _problem(self, source):
@@ -62,6 +63,7 @@ class LeastSquaresRanker(RankSVM):
         return super()._how(problem, before, closed_form if exactly else solve)
 
 
+@dataclass(eq=False, repr=False)
 class RankRLS(LeastSquaresRanker):
     """min over w of  ½‖w‖² + C · sum over every two rows of a query of  ((y_i - y_j) - (s_i - s_j))²,  s = Φ w.
 
@@ -89,20 +91,11 @@ class RankRLS(LeastSquaresRanker):
     [1.141]
     """
 
-    def __init__(
-        self, C=1.0, loss="all_differences", tol=1e-6, *, pair_weight="uniform", scale=None, missing="error",
-        features=None, max_iter=None, max_seconds=None, callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.pair_weight = pair_weight
-        self.scale = scale
-        self.missing = missing
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
+    C: float | None = 1.0
+    loss: str | Loss = "all_differences"
+    tol: float = 1e-6
+    _: KW_ONLY
+    pair_weight: str = "uniform"
 
     def _preferences(self, y, blocks, sample_weight):
         one_of("pair_weight", self.pair_weight, "uniform", "rows")
@@ -111,6 +104,7 @@ class RankRLS(LeastSquaresRanker):
         return GradedPreferences(y, blocks.offsets, item_weight=sample_weight, query_weight=query_weight)
 
 
+@dataclass(eq=False, repr=False)
 class CRR(LeastSquaresRanker):
     """min over w, b of  ½‖w‖² + C · ( alpha · mean over rows of (y_i - b - s_i)²
                                  + (1 - alpha) · mean over pairs of ((y_i - y_j) - (s_i - s_j))² ),  s = Φ w,
@@ -141,20 +135,10 @@ class CRR(LeastSquaresRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"intercept_": Number()}
     _of_rows = True
 
-    def __init__(
-        self, C=1.0, alpha=0.5, loss="grade_differences", tol=1e-6, *, scale=None, missing="error", features=None,
-        max_iter=None, max_seconds=None, callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.alpha = alpha
-        self.loss = loss
-        self.tol = tol
-        self.scale = scale
-        self.missing = missing
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
+    C: float | None = 1.0
+    alpha: float = 0.5
+    loss: str | Loss = "grade_differences"
+    tol: float = 1e-6
 
     def _loss(self):
         return WithRegression(super()._loss(), self.alpha)
@@ -183,6 +167,7 @@ class CRR(LeastSquaresRanker):
         return super()._body()._replace(offset=float(self.intercept_))
 
 
+@dataclass(eq=False, repr=False)
 class PointwiseRegression(CRR):
     """min over w, b of  ½‖w‖² + C · mean over rows of (y_i - b - s_i)²,  s = Φ w.
 
@@ -207,17 +192,5 @@ class PointwiseRegression(CRR):
     [-0.2, 2.1, 0.3, 1.9]
     """
 
-    alpha, loss = 1.0, "grade_differences"
-
-    def __init__(
-        self, C=1.0, tol=1e-6, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
-        callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.tol = tol
-        self.scale = scale
-        self.missing = missing
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
+    alpha: float = field(default=1.0, init=False)
+    loss: str | Loss = field(default="grade_differences", init=False)

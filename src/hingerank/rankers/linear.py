@@ -1,6 +1,7 @@
 """RankSVM, the linear Ranking SVM, and the rankers that differ from it by their loss; all without listing pairs."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import ClassVar, NamedTuple, Self
 
@@ -182,7 +183,76 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
                 self.queries_, self.sizes_ = blocks.ids, blocks.sizes
 
 
-class RankSVM(PairwiseRanker, LinearRanker):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LossRanker(PairwiseRanker, LinearRanker):
+    """min over w of  ½‖w‖² + C · loss(Φ w; preferences):  linear in the features, or in those of a feature map."""
+
+    _saved: ClassVar[Mapping[str, Attribute]] = {  # version 0.1 had no feature maps
+        "features_": Of(FeatureMap, none=True, needed=False), "coef_": Array("weights"),
+    }  # fmt: skip
+    _farthest = PARTS
+    features_: FeatureMap | None = field(default=None, init=False)
+    features: object = None
+
+    def _bytes_a_row(self):
+        return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
+
+    def _problem(self, source):
+        design, preferences = source.pose(self._design(source))
+        return Problem(design, self._loss(), preferences)
+
+    def _loss(self) -> Loss:
+        return make_loss(self.loss)
+
+    def _design(self, source: Source, by_rows: bool = False) -> Callable[..., Design]:
+        """A function that makes a design of rows, or of what a feature map, fitted here, makes of them; by_rows: for
+        a solver that needs single rows of it."""
+        self.features_, by_rows = None, by_rows or self._solver() == "dual"
+        if self.device != "cpu":
+            if self.features is not None or by_rows:
+                raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
+            return partial(TorchDesign.of_rows, device=check_device(self.device))
+        if self.features is None:
+            return RowsDesign if source.kind == MEMORY else partial(rows_design, by_rows=by_rows)
+        rows, weight = source.sample()
+        self.features_ = feature_map(self.features).fit(rows, sample_weight=weight)
+        return partial(features_design, feature_map=self.features_, by_rows=by_rows)
+
+    def _take(self, solution, source):
+        self.coef_ = solution.w
+        super()._take(solution, source)
+
+    def _check_together(self, sizes):
+        super()._check_together(sizes)
+        columns = sizes["columns"] * (1 if self.context is None else 2)
+        check_width(self.features_, columns, sizes["weights"])
+
+    def _scores(self, X):
+        if self.features_ is None:
+            return super()._scores(X)
+        return self.features_.scores(X, self.features_.unmixed(self.coef_))
+
+    def _contributions(self, X, blocks):
+        linear = self.features_ is None
+        return super()._contributions(X, blocks) if linear else ProblemRanker._contributions(self, X, blocks)
+
+    def _body(self):
+        if self.features_ is None:
+            return super()._body()
+        from hingerank.export.forms import body_of_map
+
+        return body_of_map(self.features_, self.features_.unmixed(self.coef_))
+
+    def _form_kind(self):
+        if self.features is None:
+            return super()._form_kind()
+        from hingerank.export.forms import map_kind
+
+        return map_kind(self.features)
+
+
+@dataclass(eq=False, repr=False)
+class RankSVM(LossRanker):
     """min over w of  ½‖w‖² + C · sum over pairs (i preferred to j) of  loss(w·x_i - w·x_j).
 
     Parameters
@@ -246,110 +316,30 @@ class RankSVM(PairwiseRanker, LinearRanker):
     [1, 0, 3, 2]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {  # version 0.1 had no feature maps
-        "features_": Of(FeatureMap, none=True, needed=False), "coef_": Array("weights"),
-    }  # fmt: skip
-    _farthest = PARTS
-    features_: FeatureMap | None = None
-
-    def __init__(
-        self, C=1.0, loss="squared_hinge", tol=1e-3, *, solver="auto", pair_weight="uniform", grade_weight=None,
-        scale=None, missing="error", context=None, features=None, rounds=3, max_iter=None, max_seconds=None, init=None,
-        callback=None, device="cpu",
-    ):  # fmt: skip
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.solver = solver
-        self.pair_weight = pair_weight
-        self.grade_weight = grade_weight
-        self.scale = scale
-        self.missing = missing
-        self.context = context
-        self.features = features
-        self.rounds = rounds
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.init = init
-        self.callback = callback
-        self.device = device
-
-    def _bytes_a_row(self):
-        return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
-
-    def _problem(self, source):
-        design, preferences = source.pose(self._design(source))
-        return Problem(design, self._loss(), preferences)
-
-    def _loss(self) -> Loss:
-        return make_loss(self.loss)
-
-    def _design(self, source: Source, by_rows: bool = False) -> Callable[..., Design]:
-        """A function that makes a design of rows, or of what a feature map, fitted here, makes of them; by_rows: for
-        a solver that needs single rows of it."""
-        self.features_, by_rows = None, by_rows or self._solver() == "dual"
-        if self.device != "cpu":
-            if self.features is not None or by_rows:
-                raise ValueError(f"device={self.device!r} takes no features= and no solver='dual'")
-            return partial(TorchDesign.of_rows, device=check_device(self.device))
-        if self.features is None:
-            return RowsDesign if source.kind == MEMORY else partial(rows_design, by_rows=by_rows)
-        rows, weight = source.sample()
-        self.features_ = feature_map(self.features).fit(rows, sample_weight=weight)
-        return partial(features_design, feature_map=self.features_, by_rows=by_rows)
-
-    def _take(self, solution, source):
-        self.coef_ = solution.w
-        super()._take(solution, source)
-
-    def _check_together(self, sizes):
-        super()._check_together(sizes)
-        columns = sizes["columns"] * (1 if self.context is None else 2)
-        check_width(self.features_, columns, sizes["weights"])
-
-    def _scores(self, X):
-        if self.features_ is None:
-            return super()._scores(X)
-        return self.features_.scores(X, self.features_.unmixed(self.coef_))
-
-    def _contributions(self, X, blocks):
-        linear = self.features_ is None
-        return super()._contributions(X, blocks) if linear else ProblemRanker._contributions(self, X, blocks)
-
-    def _body(self):
-        if self.features_ is None:
-            return super()._body()
-        from hingerank.export.forms import body_of_map
-
-        return body_of_map(self.features_, self.features_.unmixed(self.coef_))
-
-    def _form_kind(self):
-        if self.features is None:
-            return super()._form_kind()
-        from hingerank.export.forms import map_kind
-
-        return map_kind(self.features)
+    C: float | None = 1.0
+    loss: str | Loss = "squared_hinge"
+    tol: float = 1e-3
+    _: KW_ONLY
+    solver: str = "auto"
+    pair_weight: str = "uniform"
+    grade_weight: ArrayLike | None = None
+    context: str | None = None
+    rounds: int = 3
+    init: ArrayLike | None = None
+    device: str = "cpu"
 
 
-class LossRanker(RankSVM):
-    """min over w of  ½‖w‖² + C · loss(Φ w),  the loss being the class's own; parameters as in RankSVM."""
+@dataclass(eq=False, repr=False)
+class OwnLossRanker(LossRanker):
+    """A ranker whose loss is the class's own."""
 
-    def __init__(
-        self, C=1.0, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
-        init=None, callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.tol = tol
-        self.scale = scale
-        self.missing = missing
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.init = init
-        self.callback = callback
+    C: float | None = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    init: ArrayLike | None = None
 
 
-class RankNet(LossRanker):
+class RankNet(OwnLossRanker):
     """min over w of  ½‖w‖² + C · sum over pairs (i preferred to j) of  log(1 + exp(-(s_i - s_j))),  s = Φ w.
 
     The original method uses a neural network for s and early stopping. Here s is linear in the features, or in those
@@ -375,7 +365,7 @@ class RankNet(LossRanker):
     loss = "logistic"
 
 
-class ListNet(LossRanker):
+class ListNet(OwnLossRanker):
     """min over w of  ½‖w‖² - C · sum over queries of  sum_i P_y(i) log P_s(i),  s = Φ w,
 
     where P_s(i) = exp(s_i) / sum_j exp(s_j) is the probability that row i is ranked first. P_y is the same for grades.
@@ -399,7 +389,7 @@ class ListNet(LossRanker):
     loss = "listnet"
 
 
-class ListMLE(LossRanker):
+class ListMLE(OwnLossRanker):
     """min over w of  ½‖w‖² - C · sum over rows i of  log( exp(s_i) / (exp(s_i) + sum over j below i of exp(s_j)) ),
 
     s = Φ w, j the rows of i's query with a lower grade: the likelihood of the graded order under Plackett and Luce's
@@ -424,7 +414,7 @@ class ListMLE(LossRanker):
     loss = "listmle"
 
 
-class FRank(LossRanker):
+class FRank(OwnLossRanker):
     """min over w of  ½‖w‖² + C · sum over pairs (i preferred to j) of  1 - sqrt(1 / (1 + exp(-(s_i - s_j)))),  s = Φ w.
 
     The loss of a pair is at most 1, however wrong it is. So the problem is not convex: the fit starts at w = 0, and the

@@ -1,7 +1,8 @@
 """Rankers of low rank: of dual multipliers, a matrix for each query (Xu et al. 2019), and of products of features."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 from hingerank.arrays import Facts, PerRow, RowsLike
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
+from hingerank.data.ranking_data import RankingData
 from hingerank.export.attributes import Array, Attribute, Ids, Number
 from hingerank.losses import LOSSES, make_loss, no_loss
 from hingerank.metrics import evaluate
@@ -38,6 +40,7 @@ SMOOTH_PAIRS = ("squared_hinge", "logistic", "modified_huber", "exponential", "s
 MOST_ITERATIONS = 1000  # of RankingFM
 
 
+@dataclass(eq=False, repr=False)
 class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over V of  ½‖sum over pairs of <v_i, v_j>(x_i - x_j)‖² - sum over pairs of <v_i, v_j>,   0 ≤ v_ik ≤ √(C/K).
 
@@ -93,27 +96,23 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         "queries_": Ids("queries"),
         "offsets_": Array("queries+1", "i", low=0),
     }
-    rank = RankParameter()
     _order = BaseRanker.rank
 
-    def __init__(
-        self, rank=5, C=1.0, *, tol=1e-3, max_iter=500, n_starts=1, form="dual", loss="hinge", validation=None,
-        patience=20, solver="adaptive", learning_rate=0.01, random_state=0, scale=None, missing="error",
-    ):  # fmt: skip
-        self.rank = rank
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_starts = n_starts
-        self.form = form
-        self.loss = loss
-        self.validation = validation
-        self.patience = patience
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.scale = scale
-        self.missing = missing
+    rank: int = RankParameter(5)  # type: ignore[assignment]
+    C: float | None = 1.0
+    _: KW_ONLY
+    tol: float = 1e-3
+    max_iter: int | None = 500
+    n_starts: int = 1
+    form: str = "dual"
+    loss: str = "hinge"
+    validation: RankingData | None = None
+    patience: int = 20
+    solver: str = "adaptive"
+    learning_rate: float = 0.01
+    random_state: int | None = 0
+    scale: str | None = None
+    missing: str = "error"
 
     def _fit(self, X, y, blocks, sample_weight):
         one_of("form", self.form, "dual", "primal")
@@ -153,14 +152,14 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             return replace(found, w=problem.weights(V)[0], extra={"V": V})
         if self.solver == "paper":
             return factor_steps(problem, rng, step=positive("learning_rate", self.learning_rate), **limits)
-        validate = None if self.validation is None else self._validation_score
+        validate = None if self.validation is None else partial(self._validation_score, self.validation)
         start, patience = problem.start(rng), self.patience
         found = factor_descent(problem, start, rng, validate=validate, patience=patience, **limits)
         hard = found.certificate.status == "max_iter" and validate is None and affordable(problem)
         return factor_newton(problem, found.extra["V"], before=found, **limits) if hard else found
 
-    def _validation_score(self, w: np.ndarray) -> float:
-        self.coef_, rows = w, self.validation
+    def _validation_score(self, rows: RankingData, w: np.ndarray) -> float:
+        self.coef_ = w
         scores = self._scores_of(check_features(self, rows, reset=False), rows.qid)
         return float(evaluate(rows.y, scores, rows.qid, "ndcg@10")["ndcg@10"])
 
@@ -189,6 +188,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             yield MultiplierBlock(query, int(hi - lo), int(preferred.sum()), rows[win], rows[lose], A)
 
 
+@dataclass(eq=False, repr=False)
 class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """min over a, A of  ½‖sum a_ij (x_i - x_j)‖² - sum a_ij + gamma · ‖A‖ (nuclear) + lam ‖P(a) - A‖²,   0 ≤ a_ij ≤ C.
 
@@ -240,22 +240,19 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         "block_ranks_": Array("queries", "i", low=0),
     }
 
-    def __init__(
-        self, C=1.0, gamma=1.0, lam=1.0, *, tol=1e-3, max_iter=200, loss="hinge", solver="exact", learning_rate=0.01,
-        inner_iter=10, random_state=0, scale=None, missing="error",
-    ):  # fmt: skip
-        self.C = C
-        self.gamma = gamma
-        self.lam = lam
-        self.tol = tol
-        self.max_iter = max_iter
-        self.loss = loss
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.inner_iter = inner_iter
-        self.random_state = random_state
-        self.scale = scale
-        self.missing = missing
+    C: float | None = 1.0
+    gamma: float = 1.0
+    lam: float = 1.0
+    _: KW_ONLY
+    tol: float = 1e-3
+    max_iter: int | None = 200
+    loss: str = "hinge"
+    solver: str = "exact"
+    learning_rate: float = 0.01
+    inner_iter: int = 10
+    random_state: int | None = 0
+    scale: str | None = None
+    missing: str = "error"
 
     def _fit(self, X, y, blocks, sample_weight):
         gamma, lam = positive("gamma", self.gamma, least=0), positive("lam", self.lam)
@@ -289,6 +286,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         return self.block_ranks_
 
 
+@dataclass(eq=False, repr=False)
 class RankingFM(UnweightedRanker, ProblemRanker):
     """min over w, V of  ½‖w‖² + ½‖V‖² + C · sum over pairs (i preferred to j) of  loss(s_i - s_j),
 
@@ -326,23 +324,14 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         "coef_": Array("columns"), "factors_": Array("columns, rank"), "objective_": Number(finite=False),
     }  # fmt: skip
     _scaled_type = np.float64
-    rank = RankParameter()
     _order = BaseRanker.rank
 
-    def __init__(
-        self, rank=5, C=1.0, loss="squared_hinge", tol=1e-3, *, scale=None, missing="error", max_iter=None,
-        max_seconds=None, random_state=0, callback=None,
-    ):  # fmt: skip
-        self.rank = rank
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.scale = scale
-        self.missing = missing
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.callback = callback
+    rank: int = RankParameter(5)  # type: ignore[assignment]
+    C: float | None = 1.0
+    loss: str = "squared_hinge"
+    tol: float = 1e-3
+    _: KW_ONLY
+    random_state: int | None = 0
 
     def _problem(self, source):
         if self.loss not in SMOOTH_PAIRS:

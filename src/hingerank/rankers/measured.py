@@ -1,15 +1,17 @@
 """Rankers that aim at a measure of whole rankings: SVM-MAP, LambdaRank, SoftRank and RankCosine."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hingerank.data.checks import real, whole
 from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import Design, Point, Problem
 from hingerank.rankers.base import UnweightedRanker
-from hingerank.rankers.linear import LossRanker
+from hingerank.rankers.linear import LossRanker, OwnLossRanker
 from hingerank.rankers.sources import MAPPED
 from hingerank.renaming import renamed
 from hingerank.solvers.lbfgs import lbfgs
@@ -20,7 +22,7 @@ MOST_ROUNDS = 100  # of LambdaRank, which may have no fixed point
 BYTES_OF_SWAPS = 144  # a row of mapped data, of LambdaRank, which keeps the gains and places of all rows
 
 
-class RankCosine(LossRanker):
+class RankCosine(OwnLossRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  ½ (1 - z·u / sqrt(1 + z·z)),  z = s - mean s,  s = Φ w,
 
     where u are the grades of the query, centred and divided by their norm: (1 - cosine of scores and grades) / 2 (Qin
@@ -51,6 +53,7 @@ class RankCosine(LossRanker):
     loss = "cosine"
 
 
+@dataclass(eq=False, repr=False)
 class SVMMAP(UnweightedRanker, LossRanker):
     """min over w of  ½‖w‖² + C · sum over queries of  max over rankings π of  1 - AP(π) + w·(Ψ(π) - Ψ(π*)),
 
@@ -79,15 +82,11 @@ class SVMMAP(UnweightedRanker, LossRanker):
 
     loss = "average_precision"
 
-    def __init__(
-        self, C=1.0, relevant=1.0, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None,
-        max_seconds=None, init=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            init=init, callback=callback,
-        )  # fmt: skip
-        self.relevant = relevant
+    C: float | None = 1.0
+    relevant: float = 1.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    init: ArrayLike | None = None
 
     def _loss(self):
         return AveragePrecision(self.relevant)
@@ -99,18 +98,15 @@ class SVMMAP(UnweightedRanker, LossRanker):
         return GradedPreferences(two, blocks.offsets, item_weight=sample_weight)
 
 
+@dataclass(eq=False, repr=False)
 class TopRanker(LossRanker):
     """A ranker whose loss counts the top ranks."""
 
-    def __init__(
-        self, C=1.0, top=None, tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None, max_seconds=None,
-        init=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            init=init, callback=callback,
-        )  # fmt: skip
-        self.top = top
+    C: float | None = 1.0
+    top: int | None = None
+    tol: float = 1e-3
+    _: KW_ONLY
+    init: ArrayLike | None = None
 
     def _top(self) -> int | None:
         return None if self.top is None else whole("top", self.top)

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import PerRow, RowsLike
@@ -49,6 +51,7 @@ class HasThresholds(BaseRanker):
         return np.asarray(self.grades_[above.sum(axis=1)])
 
 
+@dataclass(eq=False, repr=False)
 class OrdinalSVM(HasThresholds, LossRanker):
     """min over w, b of  ½‖w‖² + C · sum over rows i and thresholds k of  loss(±(s_i - b_k)),  + above k,  s = Φ w.
 
@@ -82,15 +85,11 @@ class OrdinalSVM(HasThresholds, LossRanker):
     _farthest = MEMORY  # thresholds see all scores
     _of_rows = True
 
-    def __init__(
-        self, C=1.0, loss="squared_hinge", tol=1e-3, *, scale=None, missing="error", features=None, max_iter=None,
-        max_seconds=None, init=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, scale=scale, missing=missing, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            init=init, callback=callback,
-        )  # fmt: skip
-        self.loss = loss
+    C: float | None = 1.0
+    loss: str = "squared_hinge"
+    tol: float = 1e-3
+    _: KW_ONLY
+    init: ArrayLike | None = None
 
     def _solver(self):
         if self.loss not in OF_THRESHOLDS:
@@ -127,6 +126,7 @@ class OrdinalSVM(HasThresholds, LossRanker):
 
 
 @renamed
+@dataclass(eq=False, repr=False)
 class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     """w ← w + sum_k τ_k x,  b_k ← b_k - τ_k,  τ_k = ±1 where threshold b_k stands on the wrong side of w·x, else 0,
 
@@ -166,16 +166,14 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     ([1, 0, 3, 2], [0.0, 1.0, 0.0, 1.0])
     """
 
-    def __init__(
-        self, max_iter=20, *, average=True, n_bags=1, bag_share=1.0, scale=None, missing="error", random_state=0
-    ):
-        self.max_iter = max_iter
-        self.average = average
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.scale = scale
-        self.missing = missing
-        self.random_state = random_state
+    max_iter: int | None = 20
+    _: KW_ONLY
+    average: bool = True
+    n_bags: int = 1
+    bag_share: float = 1.0
+    scale: str | None = None
+    missing: str = "error"
+    random_state: int | None = 0
 
     def _fit(self, X, y, blocks, sample_weight):
         began, passes, design = time.perf_counter(), whole("max_iter", self.max_iter), RowsDesign(X)

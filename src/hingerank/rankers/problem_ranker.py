@@ -2,7 +2,7 @@
 their multipliers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ from hingerank.rankers.sources import (
     Source,
     check_alone,
 )
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Callback, Solution
 
 USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
 
@@ -97,6 +97,7 @@ class RowsSource(Source):
         return RowsSource(self.X.copied(why), self.preferences, self.weight, self.blocks)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ProblemRanker(BaseRanker):
     """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
 
@@ -110,11 +111,17 @@ class ProblemRanker(BaseRanker):
     _of_rows = False  # whether single rows matter to the loss, even without pairs
     _strength = "C"  # the parameter that says how far the weights may go from 0
     path_parameter = "C"
-    # parameters, in rankers without them
-    pair_weight: str = "uniform"
-    grade_weight: ArrayLike | None = None
-    solver: str = "auto"
-    device: str = "cpu"
+    # parameters of every such ranker
+    scale: str | None = None
+    missing: str = "error"
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    callback: Callback = None
+    # parameters of some, which the others have at their defaults
+    pair_weight: str = field(default="uniform", init=False)
+    grade_weight: ArrayLike | None = field(default=None, init=False)
+    solver: str = field(default="auto", init=False)
+    device: str = field(default="cpu", init=False)
 
     def _problem(self, source: Source) -> RankingProblem:
         """The problem on the rows of a source."""

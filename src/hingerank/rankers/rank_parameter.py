@@ -28,11 +28,15 @@ class CallableRank(int):
 
 
 class RankParameter:
-    """The descriptor: stores what the constructor was given, binds it to its ranker when it is read."""
+    """The descriptor: stores what the constructor was given, binds it to its ranker when it is read; of a class it is
+    the default."""
+
+    def __init__(self, default: int | None = None) -> None:
+        self.default = default
 
     def __get__(self, ranker: Ranker, owner: type | None = None) -> Any:
         if ranker is None:
-            return self
+            return self.default
         value = ranker.__dict__["rank"]
         if isinstance(value, CallableRank):
             value.owner = ranker

@@ -5,7 +5,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -176,6 +176,7 @@ class FenchelRank(WinnersRanker, SparseRanker):
         super()._take(replace(solution, w=L1Ball(self.radius).inside(solution.w)), source)
 
 
+@dataclass(eq=False, repr=False)
 class SparseRankSVM(WinnersRanker, SparseRanker):
     """min over w of  ‖w‖₁ + ½ ridge ‖w‖² + (C/p) · sum over the p pairs of  max(0, 1 - w·x_i + w·x_j)².
 
@@ -203,18 +204,11 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
 
     _farthest = PARTS
 
-    def __init__(
-        self, C=100.0, ridge=0.0, tol=1e-3, *, max_iter=1000, scale=None, missing="error", max_seconds=None,
-        callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.ridge = ridge
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scale = scale
-        self.missing = missing
-        self.max_seconds = max_seconds
-        self.callback = callback
+    C: float | None = 100.0
+    ridge: float = 0.0
+    tol: float = 1e-3
+    _: KW_ONLY
+    max_iter: int | None = 1000
 
     def _problem(self, source):
         design, preferences = source.pose(rows_design)
@@ -233,23 +227,17 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         return proximal_newton, options | {"approach": approach}
 
 
+@dataclass(eq=False, repr=False)
 class TruncatedGradientRanker(SparseRanker):
     """What TGRank and RSRank share."""
 
-    def __init__(
-        self, C=100.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
-        missing="error", max_seconds=None, callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.learning_rate = learning_rate
-        self.every = every
-        self.threshold = threshold
-        self.tol = tol
-        self.max_iter = max_iter
-        self.scale = scale
-        self.missing = missing
-        self.max_seconds = max_seconds
-        self.callback = callback
+    C: float | None = 100.0
+    learning_rate: float | None = None
+    every: int = 1
+    threshold: float | None = None
+    tol: float = 1e-3
+    _: KW_ONLY
+    max_iter: int | None = 1000
 
     def _how(self, problem, before):
         options = self._limits() | {
@@ -333,6 +321,7 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
         return truncated_gradient(at, certify=certify, kind=GAP, origin=inner.origin(), **options)
 
 
+@dataclass(eq=False, repr=False)
 class RSRank(TruncatedGradientRanker):
     """min over w of  ‖w‖₁ + C · sum over pairs of  W(i, j; w) ψ(w·x_i - w·x_j),  by truncated gradient.
 
@@ -356,14 +345,7 @@ class RSRank(TruncatedGradientRanker):
     [0]
     """
 
-    def __init__(
-        self, C=1.0, learning_rate=None, every=1, threshold=None, tol=1e-3, *, max_iter=1000, scale=None,
-        missing="error", max_seconds=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, learning_rate, every, threshold, tol, max_iter=max_iter, scale=scale, missing=missing,
-            max_seconds=max_seconds, callback=callback,
-        )  # fmt: skip
+    C: float | None = 1.0
 
     def _problem(self, source):
         problem = SparseProblem(RowsDesign(source.matrix("RSRank")), squared_hinge(), source.preferences, L1Norm())

@@ -1,6 +1,7 @@
 """Rankers whose trees LightGBM or XGBoost grows: LambdaMART by both, GBRank, and McRank."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,63 +24,17 @@ MOST_GRADES = 256
 PLACES = 32  # on the line from the mean row's sums of trees to a row's, where McRank takes slopes
 
 
-class LightGBMRanker(TreeRanker):
-    """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
-
-    Parameters
-    ----------
-    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults
-    objective : "lambdarank" (LambdaMART) or "rank_xendcg"
-    n_bags : number of models whose mean is taken
-        More than 1 is bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): each model learns from queries
-        drawn with replacement.
-    bag_share : queries in a bag, as a fraction of all
-    random_state : the seed
-    scale : feature scaling, learnt in fit and stored with the model
-    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
-    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
-    params : other parameters of LightGBM's, by any of its names
-        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. A constructor
-        parameter under another name ("eta", "num_iterations") overrides the constructor's value.
-
-    Attributes
-    ----------
-    models_ : the trees of each bag's model, as arrays
-    boosters_ : each bag's model as LightGBM's own object, in the process that fitted it
-    certificate_ : number of trees, and NDCG@10 of the training rows
-
-    Notes
-    -----
-    NaN is a missing value. Grades are any real numbers. A query has at most 10,000 rows (LightGBM's limit).
-
-    Examples
-    --------
-    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
-    >>> ranker = LightGBMRanker(n_estimators=5, min_child_samples=1).fit(X % 2, y, qid=np.repeat([1, 2], 20))
-    >>> ranker.rank([[0.0], [1.0]]).tolist()
-    [1, 0]
-    """
+@dataclass(eq=False, repr=False)
+class LightGBMTrees(TreeRanker):
+    """A ranker whose trees LightGBM grows for its ``objective``, LightGBM's name of the loss."""
 
     requires = "lightgbm"
     _single = False
     _read = staticmethod(read_lightgbm)
-
-    def __init__(
-        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, objective="lambdarank",
-        n_bags=1, bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.objective = objective
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    num_leaves: int = 31
+    min_child_samples: int = 20
 
     def _form_kind(self):
         zeros = self._settings().get("zero_as_missing") if self.params else False
@@ -129,6 +84,48 @@ class LightGBMRanker(TreeRanker):
         return model if first is None else Booster(model_str=model.model_to_string(num_iteration=first))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class LightGBMRanker(LightGBMTrees):
+    """score(x) = mean over bags of  sum of trees(x),  trees grown by LightGBM on the gradients of LambdaRank.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, num_leaves, min_child_samples : as LightGBM names them, with its defaults
+    objective : "lambdarank" (LambdaMART) or "rank_xendcg"
+    n_bags : number of models whose mean is taken
+        More than 1 is bagged LambdaMART (BL-MART, Ganjisaffar, Caruana & Lopes 2011): each model learns from queries
+        drawn with replacement.
+    bag_share : queries in a bag, as a fraction of all
+    random_state : the seed
+    scale : feature scaling, learnt in fit and stored with the model
+    n_jobs : threads; -1 for as many as the limits allow (see ``docs/scale.md``), None for one if the data are small
+    early_stopping_rounds : trees without a better NDCG@10 on ``eval_set`` after which ``fit`` stops; None: never
+    params : other parameters of LightGBM's, by any of its names
+        Such as ``{"lambdarank_truncation_level": 20}``; a name that LightGBM does not know is refused. A constructor
+        parameter under another name ("eta", "num_iterations") overrides the constructor's value.
+
+    Attributes
+    ----------
+    models_ : the trees of each bag's model, as arrays
+    boosters_ : each bag's model as LightGBM's own object, in the process that fitted it
+    certificate_ : number of trees, and NDCG@10 of the training rows
+
+    Notes
+    -----
+    NaN is a missing value. Grades are any real numbers. A query has at most 10,000 rows (LightGBM's limit).
+
+    Examples
+    --------
+    >>> X, y = np.arange(40.0).reshape(-1, 1), np.tile([0, 1], 20)
+    >>> ranker = LightGBMRanker(n_estimators=5, min_child_samples=1).fit(X % 2, y, qid=np.repeat([1, 2], 20))
+    >>> ranker.rank([[0.0], [1.0]]).tolist()
+    [1, 0]
+    """
+
+    objective: str = "lambdarank"
+
+
+@dataclass(eq=False, repr=False)
 class XGBoostRanker(TreeRanker):
     """score(x) = mean over bags of  sum of trees(x),  trees grown by XGBoost on the gradients of LambdaRank.
 
@@ -161,21 +158,11 @@ class XGBoostRanker(TreeRanker):
     _single = True
     _read = staticmethod(read_xgboost)
 
-    def __init__(
-        self, n_estimators=100, learning_rate=0.3, max_depth=6, *, objective="rank:ndcg", n_bags=1, bag_share=1.0,
-        random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.objective = objective
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
+    n_estimators: int = 100
+    learning_rate: float = 0.3
+    max_depth: int = 6
+    _: KW_ONLY
+    objective: str = "rank:ndcg"
 
     def _settings(self):
         return {
@@ -222,7 +209,8 @@ def _splits(rows: Any) -> bool:
     return any(rows.feature_num_bin(j) > 1 for j in range(rows.num_feature()))
 
 
-class GBRank(LightGBMRanker):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GBRank(LightGBMTrees):
     """min over sums of trees s of  sum over pairs (i preferred to j) of  max(0, margin - s_i + s_j)²,  by boosting.
 
     Every tree is a regression on the rows of violated pairs, whose targets are the scores that would correct them: a
@@ -254,23 +242,8 @@ class GBRank(LightGBMRanker):
 
     objective = "custom"
 
-    def __init__(
-        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, margin=1.0, alpha=0.0,
-        n_bags=1, bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.margin = margin
-        self.alpha = alpha
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
+    margin: float = 1.0
+    alpha: float = 0.0
 
     def _gradients(self, rows, y, sizes):
         if not self.margin > 0:
@@ -291,7 +264,8 @@ class GBRank(LightGBMRanker):
         return {"objective": of_pairs}
 
 
-class McRank(LightGBMRanker):
+@dataclass(kw_only=True, eq=False, repr=False)
+class McRank(LightGBMTrees):
     """score(x) = sum over grades k of  k · P(k | x),  P(k | x) = exp(F_k(x)) / sum over l of exp(F_l(x)).
 
     Each F_k is a sum of trees; by boosting they minimise  - sum over rows of log P(y_i | x_i)  (Li, Burges & Wu 2007).
@@ -326,22 +300,7 @@ class McRank(LightGBMRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"grades_": Array("grades", rising=True, least=2)}
 
-    def __init__(
-        self, n_estimators=100, learning_rate=0.1, num_leaves=31, min_child_samples=20, *, variant="classes", n_bags=1,
-        bag_share=1.0, random_state=0, scale=None, n_jobs=None, early_stopping_rounds=None, params=None,
-    ):  # fmt: skip
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.variant = variant
-        self.n_bags = n_bags
-        self.bag_share = bag_share
-        self.random_state = random_state
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.early_stopping_rounds = early_stopping_rounds
-        self.params = params
+    variant: str = "classes"
 
     @property
     def _ordinal(self) -> bool:

@@ -6,6 +6,7 @@ Models are stored as plain arrays and scored here: the library is needed only to
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import ClassVar, NamedTuple, Self
 
@@ -96,6 +97,7 @@ def graded_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return number.ravel().astype(np.float64), np.exp2(above - above[-1]) - np.exp2(-above[-1])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TreeRanker(BaseRanker):
     """score(x) = mean over bags of  sum of trees(x).
 
@@ -106,13 +108,20 @@ class TreeRanker(BaseRanker):
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"models_": Of(Forest, listed=True)}
     _here_only = ("_texts", "_kept")  # of boosters_
-    _kept: int | None = None  # how many trees of the texts; None: all
+    _kept: int | None = field(default=None, init=False)  # how many trees of the texts; None: all
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
-    requires: str  # the library
-    _single: bool  # whether scores are made in single precision
-    _read: Callable[[str, int], Forest]  # the model as arrays, without the library; a ValueError if it is no such model
+    requires: ClassVar[str]  # the library
+    _single: ClassVar[bool]  # whether scores are made in single precision
+    _read: Callable[[str, int], Forest] = field(init=False)  # the model as arrays, without the library, or a ValueError
+    n_bags: int = 1
+    bag_share: float = 1.0
+    random_state: int = 0
+    scale: str | None = None
+    n_jobs: int | None = None
+    early_stopping_rounds: int | None = None
+    params: Given | None = None
 
     def _train(
         self, X: Matrix, y: np.ndarray, sizes: np.ndarray, gains: np.ndarray | None, seed: int,
