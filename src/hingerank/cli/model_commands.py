@@ -81,13 +81,9 @@ def _ranked(
     """
     import numpy as np
 
-    blocks, documents = rows.blocks, np.arange(1, rows.n_rows + 1) if rows.docid is None else rows.docid
-    order = np.arange(rows.n_rows) if blocks.order is None else blocks.order
-    for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:], strict=True):
-        here = order[first:last]
-        if falling_docid:
-            here = here[np.argsort(documents[here].astype(str), kind="stable")[::-1]]
-        best = here[np.argsort(-scores[here], kind="stable")][:top]
+    documents = np.arange(1, rows.n_rows + 1) if rows.docid is None else rows.docid
+    ties = -np.unique(documents.astype(str), return_inverse=True)[1] if falling_docid else None
+    for query, best in zip(rows.blocks.ids.tolist(), rows.blocks.ranked(scores, top, ties)):
         yield query, documents[best].tolist(), scores[best]
 
 

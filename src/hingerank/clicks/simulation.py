@@ -117,7 +117,7 @@ def simulate_clicks(
     top = None if top is None else whole("top", top)
     rng, n_sessions = np.random.default_rng(seed), whole("sessions", sessions)
     named = named_rankings(ranker, data.n_rows)
-    lists = [_ranked(data, scores_of(each, data, name), top) for name, each in named.items()]
+    lists = [data.blocks.ranked(scores_of(each, data, name), top) for name, each in named.items()]
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must be a probability, not {noise!r}")
     y = np.maximum(np.asarray(data.y, np.float64), 0.0)
@@ -140,14 +140,6 @@ def _check_size(showings: int) -> None:
         raise DataError(
             f"{showings:,} showings do not fit: simulate fewer sessions, show fewer places (top=), or counted=True"
         )
-
-
-def _ranked(data: RankingData, scores: np.ndarray, top: int | None) -> list[np.ndarray]:
-    """The rows of every query in the order in which they are shown."""
-    blocks = data.blocks
-    order = np.lexsort((-blocks.gather(scores), blocks.numbers))
-    rows = order if blocks.order is None else blocks.order[order]
-    return [rows[a:b][:top] for a, b in zip(blocks.offsets[:-1], blocks.offsets[1:])]
 
 
 # Who clicks what.

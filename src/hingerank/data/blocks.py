@@ -62,6 +62,17 @@ class QueryBlocks:
         """The number 0..Q-1 of each row's query, in block order."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    @property
+    def rows(self) -> np.ndarray:
+        """Row numbers in block order."""
+        return np.arange(self.n_rows) if self.order is None else self.order
+
+    def ranked(self, scores: np.ndarray, top: int | None = None, ties: np.ndarray | None = None) -> list[np.ndarray]:
+        """The row numbers of each query, best score first; rows of equal score by `ties`, then as they stand."""
+        keys = [key for key in (ties, -scores) if key is not None]
+        best = self.rows[np.lexsort((*map(self.gather, keys), self.numbers))]
+        return [rows[:top] for rows in np.split(best, self.offsets[1:-1])] if len(self) else []
+
     def gather(self, rows: Matrix) -> Matrix:
         """`rows` (an array or CSR matrix, one row per original row) in block order."""
         return rows if self.order is None else rows[self.order]
@@ -135,7 +146,7 @@ def kept_rows(blocks: QueryBlocks, weight: np.ndarray | None) -> tuple[np.ndarra
     if weight is None or weight.all():
         order = blocks.order
         return order, blocks if order is None else QueryBlocks(blocks.ids, blocks.offsets, None, order)
-    order = np.arange(blocks.n_rows) if blocks.order is None else blocks.order
+    order = blocks.rows
     keep = weight[order] > 0
     offsets = np.concatenate(([0], np.cumsum(keep)))[blocks.offsets]
     filled = np.diff(offsets) > 0

@@ -365,8 +365,7 @@ def _by_shards(X: np.ndarray, work: Callable[[int, int, np.ndarray], object]) ->
 
 def _scale_queries(X: Matrix, qid: ArrayLike | None, dense: Callable[..., None], csr: Callable[..., int]) -> Matrix:
     blocks = blocks_from_qid(qid, X.shape[0])
-    rows = np.arange(X.shape[0]) if blocks.order is None else blocks.order
-    shards = cut_shards(blocks.offsets, ROWS_PER_SHARD)
+    rows, shards = blocks.rows, cut_shards(blocks.offsets, ROWS_PER_SHARD)
     if not sp.issparse(X):
         out = np.empty_like(X)
         run_shards(lambda shard: dense(X, rows, blocks.offsets, *shard, out), shards)

@@ -245,10 +245,7 @@ def sample_rows(ranker: Any, form: Form, options: Given) -> tuple[np.ndarray, np
 def rows_of(data: RankingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Dense rows, the data's own query ids, and queries as numbers by first appearance."""
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
-    blocks = data.blocks
-    numbers = np.empty(len(X), np.int64)
-    numbers[slice(None) if blocks.order is None else blocks.order] = blocks.numbers
-    return X.astype(np.float64), data.qid, numbers
+    return X.astype(np.float64), data.qid, data.blocks.scatter(data.blocks.numbers)
 
 
 def try_export(

@@ -104,10 +104,7 @@ def _ranked(
         return
     documents = found.get("documents", np.arange(1, len(scores) + 1).astype(str))
     blocks = blocks_from_qid(found["queries"], len(scores))
-    order = np.arange(len(scores)) if blocks.order is None else blocks.order
-    for query, first, last in zip(blocks.ids.tolist(), blocks.offsets[:-1], blocks.offsets[1:]):
-        here = order[first:last]
-        best = here[np.argsort(-scores[here], kind="stable")]
+    for query, best in zip(blocks.ids.tolist(), blocks.ranked(scores)):
         yield query, RankedList(documents[best].tolist(), scores[best])
 
 

@@ -272,7 +272,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         order = np.lexsort((-blocks.gather(scores), query))
         if top is not None:
             order = order[np.arange(len(order)) - blocks.offsets[:-1][query] < top]
-        return order if blocks.order is None else blocks.order[order]
+        return blocks.rows[order]
 
     def score(self, X: RowsLike, y: PerRow = None, qid: PerRow = None, sample_weight: PerRow = None) -> float:
         """Mean NDCG@10 over queries (`hingerank.evaluate`, default preset).

@@ -43,10 +43,9 @@ def collect_examples(
             test = fold.part("test")
             scores = {m: a["scores"] for m in results.methods if "scores" in (a := results.arrays(m, fold.name))}
             blocks = test.blocks
-            order = np.arange(test.n_rows) if blocks.order is None else blocks.order
             number: dict[object, int] = {plain_id(q): i for i, q in enumerate(blocks.ids.tolist())}
             for query in mine:
-                rows = order[blocks.offsets[number[query]] : blocks.offsets[number[query] + 1]]
+                rows = blocks.rows[blocks.offsets[number[query]] : blocks.offsets[number[query] + 1]]
                 head = {"fold": fold.name, "query": query}
                 described[query] = {**head, **_describe(test, rows, scores, features, top)}
     kept, size = [], 0
