@@ -9,8 +9,8 @@ import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.diversity_commands import Topics, for_topics, usual_methods
-from hingerank.cli.files import check_target, open_data
-from hingerank.cli.groups import JSON, RANKER_NAMES, Output, RatingOptions, Rows
+from hingerank.cli.files import open_data
+from hingerank.cli.groups import JSON, RANKER_NAMES, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target, typed
 from hingerank.cli.output import answer, console, note, print_json, print_table, working
 from hingerank.cli.personal_commands import report_model
@@ -94,11 +94,11 @@ class ComparedRatings(RatingOptions):
     time_column: str = option("COLUMN", "Column of times for --hold-out time.", "timestamp")
 
 
-class RunOutput(Output, fits={"keep": ("rows",), "force": ("rows",)}):
+class RunOutput(Group, panel="Output", fits={"keep": ("rows",), "force": ("rows",)}):
     """Where to write results."""
 
     output: Path = option("FOLDER", "Folder of results; an interrupted run there resumes.", REQUIRED, short="-o")
-    keep: str | None = option("PATH", "Also fit the winner on all rows and save it here.")
+    keep: str | None = target("PATH", "Also fit the winner on all rows and save it here.", writes="model")
     force: bool = switch("Replace the model at --keep.")
 
 
@@ -113,6 +113,7 @@ def compare(
     ratings: ComparedRatings,
     topics: Topics,
     out: RunOutput,
+    json: bool = JSON,
 ) -> None:
     """Compare rankers over folds, with tests of significance.
 
@@ -152,8 +153,6 @@ def compare(
     what = _with_defaults(what, kind, turns, lists)
     fractions = check_sizes(parse_sizes(how.sizes))
     _check_before(what.made(), how, kind)
-    if out.keep is not None:
-        check_target(out.keep, data, out.force, "--keep")
     if turns is None:
         turns = _rating_folds(data, ratings, how, lists) if rated else _folds(data, how, rows)
     methods = what.made(turns[0])
@@ -162,7 +161,7 @@ def compare(
     line = f"{typed('compare', [data], what, how, rows, ratings, topics, leave_out=left_out)} -o "
     about = {"title": data.name, "data": str(data), "command": line + shlex.quote(str(out.output))}
     results = _run(methods, turns, how, out, about, fractions)
-    _show(results, how, out, kind)
+    _show(results, how, out.output, kind, json)
     failures = results.failures()
     if failures and not any(results.tests(method.name) for method in methods):
         raise ValueError(f"no method has a result; the first error is: {failures[0]['error']}")
@@ -174,7 +173,7 @@ def compare(
             name, ranker = refit(results, methods, found)
         words = {"data": data.name, "index_base": found.index_base, "run": str(out.output), "method": name}
         saved = ranker.save(out.keep, words)
-        (note if out.json else print)(f"{name}, fitted on all {found.n_rows:,} rows, is in {saved}")
+        (note if json else print)(f"{name}, fitted on all {found.n_rows:,} rows, is in {saved}")
     note(f"hingerank report {shlex.quote(str(out.output))} writes a page about it")
 
 
@@ -208,17 +207,17 @@ def _run(
         raise
 
 
-def _show(results: "Results", how: Experiment, out: RunOutput, kind: str) -> None:
+def _show(results: "Results", how: Experiment, folder: Path, kind: str, json: bool) -> None:
     """Print the leaderboard, and write it as CSV and LaTeX."""
     from hingerank.data.files import write_whole
     from hingerank.lab.folds import size_text
     from hingerank.lab.leaderboard import leaderboard, learning_curves
 
     table = leaderboard(results, baseline=how.baseline, test=how.test)
-    write_whole(out.output / "leaderboard.csv", table.to_csv().encode())
+    write_whole(folder / "leaderboard.csv", table.to_csv().encode())
     shown = [name for name in table.lines[0].means if name == table.measure or name.split(":")[0] in IN_PAPERS]
-    write_whole(out.output / "leaderboard.tex", table.to_latex(shown).encode())
-    if out.json:
+    write_whole(folder / "leaderboard.tex", table.to_latex(shown).encode())
+    if json:
         print_json(table.to_dict())
         return
     console().print(table.to_rich(console().width))

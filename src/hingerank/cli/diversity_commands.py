@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.files import check_target, open_data
-from hingerank.cli.groups import Output, Rows, TopicParts
-from hingerank.cli.options import Group, choice, command, option, switch, target
+from hingerank.cli.files import open_data
+from hingerank.cli.groups import JSON, Rows, TopicParts
+from hingerank.cli.options import Group, choice, command, option, target
 from hingerank.cli.output import answer, facts, make_ranker, read_setting, working
 from hingerank.data.files import DataError
 
@@ -57,13 +57,12 @@ class Diversifying(Group, panel="Method"):
     qrels: Path | None = option("QRELS", "Learn from these subtopic judgments of RUN.", flag="--fit")
 
 
-class Reranked(Output):
+class Reranked(Group, panel="Output"):
     """What `rerank` writes."""
 
     output: Path | None = target("RUN", "Reranked TREC run to write.", short="-o")
     tag: str = option("TEXT", "Last column of the run written.", "hingerank")
-    save: str | None = option("PATH", "Where to save the model that --fit learns.")
-    force: bool = switch("Replace what is there.")
+    save: str | None = target("PATH", "Where to save the model that --fit learns.", writes="model")
 
 
 @command
@@ -72,6 +71,7 @@ def rerank(
     how: Diversifying,
     parts: RunParts,
     out: Reranked,
+    json: bool = JSON,
 ) -> None:
     """Diversify a TREC run: each document adds to those before it.
 
@@ -87,8 +87,6 @@ def rerank(
 
     ranker, about = _ranker(how)
     _check_steps(how, out, ranker)
-    if out.save is not None:
-        check_target(out.save, run, out.force, "--save")
     weights = getattr(ranker, "coef_", None)  # only models that learn have weights
     width = len(weights) if weights is not None and len(weights) else None
     rows = None
@@ -117,8 +115,8 @@ def rerank(
         with working("reranking"):
             write_run(out.output, ranker.rerank_run(data, how.top), out.tag)
         found["written"] = str(out.output)
-    if out.json or out.save is not None:
-        answer(out.json, found, facts("fitted", found))
+    if json or out.save is not None:
+        answer(json, found, facts("fitted", found))
 
 
 def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> None:

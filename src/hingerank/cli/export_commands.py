@@ -23,7 +23,7 @@ def export(
     to: str = option(
         "FORMAT", "Such as onnx or sql; an unknown name lists all.", REQUIRED, autocompletion=completing(known_formats)
     ),
-    output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", folder=True),
+    output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", writes="folder"),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),
     features: Path | None = option("FILE", "JSON: feature -> its name in the engine, or the engine's feature list."),
     define: bool = switch("Also write definitions of the features, for search engines that lack them."),

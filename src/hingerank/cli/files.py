@@ -168,23 +168,6 @@ def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iter
         yield read(path, client, parts=parts, **given)
 
 
-def check_target(output: str, data: Path, force: bool = False, option: str = "--output") -> None:
-    """Raise an error before the fit if its model could not be saved; nothing is written or changed here."""
-    from hingerank.export.model_file import is_model
-
-    target = Path(output)
-    if target.exists() and data.exists() and target.samefile(data):
-        raise ValueError(f"{option} {output} is the data itself: name another file or a folder")
-    if is_model(target) and not force:
-        raise ValueError(f"{output} holds a model: pass --force to replace it, or give another {option}")
-    if target.is_file() and target.stat().st_size > 0 and not force:
-        raise ValueError(f"{output} exists: pass --force to replace it, or give another {option}")
-    if output.endswith("/") and target.exists() and not target.is_dir():
-        raise ValueError(f"{option} {output} is a file: name a folder, or leave out the slash")
-    if not output.endswith("/") and not target.parent.is_dir():
-        raise ValueError(f"cannot write {output}: there is no folder {target.parent}")
-
-
 def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
     """Return (data, model), whichever of the two was given first."""
     from hingerank.export.model_file import is_model

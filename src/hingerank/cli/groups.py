@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.options import REQUIRED, Group, choice, completing, option, switch
+from hingerank.cli.options import REQUIRED, Group, choice, completing, option, switch, target
 from hingerank.registry import RANKERS
 
 Data = Annotated[
@@ -15,15 +15,11 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit o
 PersonalModel = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that fit or tune learned from ratings of users.")
 ]
+MODEL_PLACE = target(
+    "PATH", "Where to save the model: folder/ or file.safetensors.", REQUIRED, short="-o", writes="model"
+)
+JSON = switch("Print JSON instead of text.", panel="Output")
 RANKER_NAMES = completing(lambda: RANKERS)  # what a shell offers for --model and the like
-AS_JSON = "Print JSON instead of text."
-JSON = switch(AS_JSON, panel="Output")  # for commands without a group of output options
-
-
-class Output(Group, panel="Output"):
-    """What to print."""
-
-    json: bool = switch(AS_JSON)
 
 
 class Rows(
@@ -113,10 +109,3 @@ class TopicParts(Group, panel="Topics"):
         "(documents at the end of the ranking), or leave them out.",
         "error",
     )
-
-
-class ModelOutput(Output):
-    """Where to save the model."""
-
-    output: str = option("PATH", "Where to save the model: folder/ or file.safetensors.", REQUIRED, short="-o")
-    force: bool = switch("Replace what is there.")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.files import data_and_model, open_for, scored
-from hingerank.cli.groups import JSON, Data, Model, ModelRows, Output, RatingColumns
+from hingerank.cli.groups import JSON, Data, Model, ModelRows, RatingColumns
 from hingerank.cli.options import REQUIRED, Group, check_kind, command, option, switch, target
 from hingerank.cli.output import note, print_json, print_table, working, writing
 from hingerank.cli.rating_files import open_model, read_pairs
@@ -20,7 +20,7 @@ class Pairs(RatingColumns, kinds=("pairs",)):
     """How `rank` reads pairs of a user and an item."""
 
 
-class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
+class Ranking(Group, panel="Output", fits={"top": ("rows",), "trec_run": ("rows",)}):
     """What `rank` writes."""
 
     top: int | None = option("N", "Keep the top N rows per query, in order.", min=1)
@@ -29,7 +29,7 @@ class Ranking(Output, fits={"top": ("rows",), "trec_run": ("rows",)}):
 
 
 @command
-def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking) -> None:
+def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking, json: bool = JSON) -> None:
     """Score data with a saved model, one score per line or ranked.
 
     Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and
@@ -47,7 +47,7 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking
     ranker = load(model)
     personal = not isinstance(ranker, BaseRanker)
     check_kind("pairs" if personal else "rows", rows, columns, out)
-    if out.json and out.trec_run:
+    if json and out.trec_run:
         raise ValueError("--json and --trec-run are two formats: give one of them")
     if personal:
         ranker, catalogue = open_model(model)
@@ -56,14 +56,14 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking
     else:
         found, scores = scored(ranker, model, data, rows)
     with writing(out.output) as stream:
-        if personal and out.json:
+        if personal and json:
             print_json(scores, stream)
             return
-        if not (out.json or out.trec_run or out.top):
+        if not (json or out.trec_run or out.top):
             stream.writelines(f"{score}\n" for score in scores)
             return
         ranked = _ranked(found, scores, out.top, falling_docid=out.trec_run)
-        if out.json:
+        if json:
             print_json([dict(zip(("qid", "documents", "scores"), item)) for item in ranked], stream)
             return
         line = _trec_line if out.trec_run else "{}\t{}\t{}\t{}\n".format

@@ -90,7 +90,7 @@ def option(
         The heading on the help page, if it is not that of the group.
     choices : sequence of str, optional
         The values that it may have.
-    writes : {"", "file", "folder"}
+    writes : {"", "file", "folder", "model"}
         What it names, if that is written: an existing one is not replaced without --force.
     **more
         Passed to `typer.Option`.
@@ -126,10 +126,10 @@ def choice(values: str, help: str, default: str | None) -> Any:
 
 
 def target(
-    metavar: str, help: str, default: object = None, *, short: str = "", folder: bool = False, panel: str = "Output"
+    metavar: str, help: str, default: object = None, *, short: str = "", writes: str = "file", panel: str = "Output"
 ) -> Any:
-    """Define an option that names a file or folder to write."""
-    return option(metavar, help, default, short=short, panel=panel, writes="folder" if folder else "file")
+    """Define an option that names a file, a folder or a model to write."""
+    return option(metavar, help, default, short=short, panel=panel, writes=writes)
 
 
 class Option:
@@ -152,13 +152,35 @@ class Option:
             hint = did_you_mean(str(value), self.choices)
             raise ValueError(f"{self.flag} {value}: choose one of {', '.join(self.choices)}{hint}")
 
-    def check_free(self, place: str | Path | None) -> None:
-        """Raise an error if `place` is a file that is not empty, or a folder that is not empty."""
-        path = Path(place or "")
-        if self.writes == "folder" and path.is_dir() and place and any(path.iterdir()):
-            raise ValueError(f"{place} is not empty: pass --force to write there, or give another {self.flag}")
+    def check_place(self, place: str | Path | None, force: bool, read: Iterable[Path]) -> None:
+        """Raise an error if what is at `place` may not be replaced, or if a model could not be saved there.
+
+        Nothing is written or changed here. read: the files that the command reads.
+        """
+        if not place:
+            return
+        path, model = Path(place), self.writes == "model"
+        if model and path.exists() and any(data.exists() and path.samefile(data) for data in read):
+            raise ValueError(f"{self.flag} {place} is the data itself: name another file or a folder")
+        if not force:
+            self._check_free(path, place)
+        if model and str(place).endswith("/") and path.exists() and not path.is_dir():
+            raise ValueError(f"{self.flag} {place} is a file: name a folder, or leave out the slash")
+        if model and not str(place).endswith("/") and not path.parent.is_dir():
+            raise ValueError(f"cannot write {place}: there is no folder {path.parent}")
+
+    def _check_free(self, path: Path, place: str | Path) -> None:
+        """Raise an error if there is a model, a file that is not empty, or a folder to write that is not empty."""
+        other = f"or give another {self.flag}"
+        if self.writes == "model":
+            from hingerank.export.model_file import is_model
+
+            if is_model(path):
+                raise ValueError(f"{place} holds a model: pass --force to replace it, {other}")
+        if self.writes == "folder" and path.is_dir() and any(path.iterdir()):
+            raise ValueError(f"{place} is not empty: pass --force to write there, {other}")
         if path.is_file() and path.stat().st_size > 0:  # false for pipes and devices
-            raise ValueError(f"{place} exists: pass --force to replace it, or give another {self.flag}")
+            raise ValueError(f"{place} exists: pass --force to replace it, {other}")
 
 
 class Group:
@@ -214,9 +236,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             arguments.append(one)
     targets = [one for one in options if one.writes]
-    asks = bool(targets) and all(one.name != "force" for one in options)  # some commands use --force themselves
+    asks = bool(targets) and all(one.name != "force" for one in options)  # compare has its own
     if asks:
-        options.append(Option("force", bool, FORCE))
+        options.insert(options.index(targets[-1]) + 1, Option("force", bool, FORCE))
     options.sort(key=lambda one: one.name == "json")  # put --json last
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
@@ -228,8 +250,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         typed_words = {str(value) for value in values.values()}  # for example a folder named model
         for one in options:
             one.check(values[one.name])
-        for one in targets if not values.get("force") else []:
-            one.check_free(values[one.name])
+        read = [values[one.name] for one in arguments if isinstance(values[one.name], Path)]
+        for one in targets:
+            one.check_place(values[one.name], bool(values["force"]), read)
         if asks:
             del values["force"]
         by_flag = {one.flag: values[one.name] for one in options if one.name in values}

@@ -174,7 +174,7 @@ def add_users(
     columns: RatingColumns,
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     replace: bool = switch("Learn known users again from these ratings."),
-    output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", folder=True),
+    output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", writes="folder"),
     json: bool = JSON,
 ) -> None:
     """Add new users to a personal model from a few ratings each.

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
-from hingerank.cli.files import check_target, keeping_missing, open_data, open_like, open_parts
-from hingerank.cli.groups import LOGGED, RANKER_NAMES, Data, ModelOutput, RatingOptions, Rows
+from hingerank.cli.files import keeping_missing, open_data, open_like, open_parts
+from hingerank.cli.groups import JSON, LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
 from hingerank.cli.output import (
     answer,
@@ -89,7 +89,8 @@ def fit(
     logged: ClickTraining,
     cluster: Cluster,
     ratings: FitRatings,
-    out: ModelOutput,
+    output: str = MODEL_PLACE,
+    json: bool = JSON,
 ) -> None:
     """Fit a ranker to graded rows, clicks or ratings, and save it.
 
@@ -120,16 +121,15 @@ def fit(
         raise ValueError(f"{data} holds ratings: use a personal ranker, such as --model personal-rank-svm")
     if not personal and not isinstance(ranker, BaseRanker):
         raise ValueError(not_from_rows(name, type(ranker)))
-    check_target(out.output, data, out.force)
     try:
         if kind == "clicks":
-            saved = _fit_clicks(ranker, data, rows, logged, out.output)
+            saved = _fit_clicks(ranker, data, rows, logged, output)
         elif kind == "ratings":
-            saved = _fit_ratings(name, ranker, data, ratings, out.output)
+            saved = _fit_ratings(name, ranker, data, ratings, output)
         elif kind == "parts":
             with open_parts(data, str(cluster.dask), cluster.parts, rows) as spread, working("fitting"):
                 ranker.fit(spread)
-            saved = ranker.save(out.output, {"data": data.name})
+            saved = ranker.save(output, {"data": data.name})
         else:
             rows = keeping_missing(rows, ranker.missing != "error")
             found, checks = open_data(data, rows), []
@@ -137,10 +137,10 @@ def fit(
                 checks = [open_like(found, rows.validation, rows)]
             with working("fitting"):
                 ranker.fit(found, eval_set=checks)
-            saved = ranker.save(out.output, {"data": data.name, "index_base": found.index_base})
+            saved = ranker.save(output, {"data": data.name, "index_base": found.index_base})
     except TypeError as error:  # a parameter has a value of a wrong type
         raise ValueError(f"{name} does not accept these settings: {error}") from error
-    _report_fit(name, ranker, saved, out.json)
+    _report_fit(name, ranker, saved, json)
 
 
 def _fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
@@ -268,15 +268,16 @@ class TunedRatings(RatingOptions):
     hold_out: str = choice("ratings|items", "Hold out some ratings of each user, or whole items.", "ratings")
 
 
-class TunedOutput(ModelOutput):
-    """Where to save the model, and the length of the table."""
-
-    top: int = option("N", "Number of settings in the table.", 10, min=1)
-
-
 @command
 def tune(
-    data: Data, how: TuneOptions, rows: TunedRows, logged: ClickTraining, ratings: TunedRatings, out: TunedOutput
+    data: Data,
+    how: TuneOptions,
+    rows: TunedRows,
+    logged: ClickTraining,
+    ratings: TunedRatings,
+    output: str = MODEL_PLACE,
+    top: int = option("N", "Number of settings in the table.", 10, min=1, panel="Output"),
+    json: bool = JSON,
 ) -> None:
     """Choose the settings of rankers over folds, fit the best, save it.
 
@@ -304,7 +305,6 @@ def tune(
     names, values = how.names(personal), how.values()
     if rows.validation is not None and "--folds" in how.given():
         raise ValueError("--validation replaces folds: leave out --folds")
-    check_target(out.output, data, out.force)
     learned: Any
     catalogue, held, more = None, None, dict[str, Any]()
     if clicked:
@@ -325,17 +325,17 @@ def tune(
         )  # fmt: skip
     if catalogue is not None:
         history = history_of(learned.users, learned.items, learned.n_items)
-        saved = save_with_items(ranker, out.output, data, catalogue, history)
+        saved = save_with_items(ranker, output, data, catalogue, history)
     else:
         kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
-        saved = ranker.save(out.output, {"data": data.name, **kept})
+        saved = ranker.save(output, {"data": data.name, **kept})
     found = ranker.tuning_
-    if out.json:
+    if json:
         print_json({"saved": saved, **found.to_dict()})
         return
-    columns, lines = found.table(out.top)
+    columns, lines = found.table(top)
     shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
-    print_table(f"the best {min(out.top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
+    print_table(f"the best {min(top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
     print(str(found).replace(" serve= ", " --serve "))
     for name, setting in found.members.items():
         print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")
