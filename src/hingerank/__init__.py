@@ -33,7 +33,9 @@ _NAMES = {
         "Ratings read_ratings ratings_from split_by_user split_by_item split_by_time split_last age_weights"
     ),
     "hingerank.personal.rating_sets": "read_movielens",
-    "hingerank.personal.item_features": "genre_features word_features identity_features embedding_features join_features",
+    "hingerank.personal.item_features": (
+        "genre_features word_features identity_features embedding_features join_features"
+    ),
     "hingerank.personal.top_n": "evaluate_top",
     "hingerank.personal.generate": "make_personal",
     "hingerank.diversity.queries": "DiverseData DiverseQuery",
