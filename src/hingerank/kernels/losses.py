@@ -1,8 +1,8 @@
 """Losses other than hinges over queries first:last, with their gradients and curvature, in score space.
 
-Pair losses over the grade tree: logistic, fidelity and squared hinge (pairs are visited, not stored, and may have
-further weights), squared and exponential (a node's pairs factor into sums). Listwise losses: top-one cross entropy and
-the Plackett-Luce likelihood with grades as ordered groups. Pair losses weighted by the change of NDCG under a swap.
+Pair losses over the grade tree: logistic, fidelity, squared hinge and modified Huber (pairs are visited, not stored,
+and may have further weights), squared and exponential (a node's pairs factor into sums). Listwise losses: top-one cross
+entropy and the Plackett-Luce likelihood with grades as ordered groups. The discounts of ranks that NDCG gives.
 """
 
 import numpy as np
@@ -11,13 +11,16 @@ from hingerank.kernels.compiled import chosen, inner, kernel, with_room
 from hingerank.kernels.order import order_blocks
 from hingerank.kernels.sweeps import leaf_borders, own_weight
 
-LOGISTIC, FIDELITY, SQUARED_HINGE = 0, 1, 2
+LOGISTIC, FIDELITY, SQUARED_HINGE, MODIFIED_HUBER = 0, 1, 2, 3
 
 
 @inner
 def smooth_terms(kind, t):
-    """(l, -l', l'') at t of log(1 + exp(-t)), of 1 - sqrt(sigma), sigma = 1 / (1 + exp(-t)), or of max(1 - t, 0)^2."""
-    if kind == SQUARED_HINGE:
+    """(l, -l', l'') at t of log(1 + exp(-t)), of 1 - sqrt(sigma), sigma = 1 / (1 + exp(-t)), of max(1 - t, 0)^2, or of
+    the same with -4t below -1."""
+    if kind == MODIFIED_HUBER and t < -1.0:
+        return -4.0 * t, 4.0, 0.0
+    if kind >= SQUARED_HINGE:
         gap = max(1.0 - t, 0.0)
         return gap * gap, 2.0 * gap, 2.0 if t < 1.0 else 0.0
     e = np.exp(-abs(t))
@@ -32,7 +35,8 @@ def smooth_terms(kind, t):
 
 @chosen
 def further_weight(about, i, j):
-    """The weight of a pair besides that of the tree: (gain_i - gain_j) · table[|rank_i - rank_j|] if these are given.
+    """The weight of a pair besides that of the tree, if these are given: (gain_i - gain_j) · |discount_i - discount_j|,
+    the change of NDCG if the two swapped ranks, or (gain_i - gain_j) · table[|rank_i - rank_j|].
 
     The ranks come from another fit, while windows of active pairs follow the scores here. No single sort orders both,
     so every pair is visited, and none is stored.
@@ -41,11 +45,15 @@ def further_weight(about, i, j):
     def none(about, i, j):
         return 1.0
 
+    def by_discounts(about, i, j):
+        gain, discount = about
+        return (gain[i] - gain[j]) * abs(discount[i] - discount[j])
+
     def by_ranks(about, i, j):
         gain, place, table = about
         return (gain[i] - gain[j]) * table[abs(place[i] - place[j])]
 
-    return none if len(about) == 0 else by_ranks
+    return {0: none, 2: by_discounts, 3: by_ranks}[len(about)]
 
 
 @kernel
@@ -339,7 +347,7 @@ def listmle_curvature_pass(s, v, m, c, first, last, tree, z):
             force, moved = push + shrink * force, drag - push * mean[k] + shrink * moved
 
 
-# Pair losses weighted by the change of NDCG, in a ranking whose rows may have weights.
+# Discounts of ranks, in a ranking whose rows may have weights.
 #
 # A row of weight m fills m ranks and has their mean discount; rows of equal score share the mean discount of the ranks
 # they fill together. So weight 2 is the same as the row given twice, and nothing depends on the order of rows.
@@ -376,51 +384,3 @@ def discount_sum(filled, place):
     """Sum of the discounts of the first `place` ranks, linear in between and beyond the table."""
     k = min(int(place), len(filled) - 2)
     return filled[k] + (place - k) * (filled[k + 1] - filled[k])
-
-
-@kernel
-def swap_pass(s, gain, discount, first, last, tree, z):
-    """Sum over pairs of W psi(s_i - s_j), W = (gain_i - gain_j) |discount_i - discount_j|, psi the modified Huber loss;
-    z = its gradient for fixed W. O(n_q^2) time."""
-    value = 0.0
-    for q in range(first, last):
-        lo = tree.offsets[q]
-        z[lo : tree.offsets[q + 1]] = 0.0
-        for k in range(tree.node_start[q], tree.node_start[q + 1]):
-            for pi in range(tree.node[k, 2], tree.node[k, 3]):
-                i = lo + tree.perm[pi]
-                slope = 0.0
-                for pj in range(tree.node[k, 0], tree.node[k, 1]):
-                    j = lo + tree.perm[pj]
-                    t = s[i] - s[j]
-                    if t >= 1.0:
-                        continue
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
-                    weight *= (gain[i] - gain[j]) * abs(discount[i] - discount[j])
-                    if t >= -1.0:
-                        value += weight * (1.0 - t) * (1.0 - t)
-                        push = 2.0 * weight * (1.0 - t)
-                    else:
-                        value -= 4.0 * weight * t
-                        push = 4.0 * weight
-                    slope += push
-                    z[j] += push
-                z[i] -= slope
-    return value
-
-
-@kernel
-def swap_curvature_pass(v, gain, discount, first, last, tree, z):
-    """z = (Hessian of the sum of W (1 - t)^2 over all pairs) v: a bound on that of `swap_pass`. O(n_q^2) time."""
-    for q in range(first, last):
-        lo = tree.offsets[q]
-        z[lo : tree.offsets[q + 1]] = 0.0
-        for k in range(tree.node_start[q], tree.node_start[q + 1]):
-            for pi in range(tree.node[k, 2], tree.node[k, 3]):
-                i = lo + tree.perm[pi]
-                for pj in range(tree.node[k, 0], tree.node[k, 1]):
-                    j = lo + tree.perm[pj]
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj]
-                    force = 2.0 * weight * (gain[i] - gain[j]) * abs(discount[i] - discount[j]) * (v[i] - v[j])
-                    z[i] += force
-                    z[j] -= force

@@ -1,15 +1,13 @@
 """Losses over whole rankings of the queries first:last, in score space.
 
-The most violated ranking for average precision (SVM-MAP), expected NDCG under uncertain scores (SoftRank), and logistic
-pair losses weighted by the change of NDCG under a swap (LambdaRank).
+The most violated ranking for average precision (SVM-MAP), and expected NDCG under uncertain scores (SoftRank).
 """
 
 import math
 
 import numpy as np
 
-from hingerank.kernels.compiled import inner, kernel, with_room
-from hingerank.kernels.losses import LOGISTIC, smooth_terms
+from hingerank.kernels.compiled import kernel, with_room
 from hingerank.kernels.order import longest_block, order_blocks
 
 
@@ -146,50 +144,3 @@ def _soft_ndcg_pass(s, gain, c, offsets, first, last, discount, chance, beaten, 
                 z[i] -= force
                 z[j] += force
     return value
-
-
-@inner
-def swap_weight(gain, discount, i, j):
-    """The change of NDCG if i and j swapped ranks."""
-    return (gain[i] - gain[j]) * abs(discount[i] - discount[j])
-
-
-@kernel
-def lambda_pass(s, gain, discount, first, last, tree, z, diagonal):
-    """Sum over pairs of W log(1 + exp(-(s_i - s_j))), W = (gain_i - gain_j) |discount_i - discount_j|; z = its gradient
-    for fixed W, diagonal = that of the Hessian. O(n_q^2) time."""
-    value = 0.0
-    for q in range(first, last):
-        lo = tree.offsets[q]
-        z[lo : tree.offsets[q + 1]] = 0.0
-        diagonal[lo : tree.offsets[q + 1]] = 0.0
-        for k in range(tree.node_start[q], tree.node_start[q + 1]):
-            for pi in range(tree.node[k, 2], tree.node[k, 3]):
-                i = lo + tree.perm[pi]
-                for pj in range(tree.node[k, 0], tree.node[k, 1]):
-                    j = lo + tree.perm[pj]
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj] * swap_weight(gain, discount, i, j)
-                    cost, force, second = smooth_terms(LOGISTIC, s[i] - s[j])
-                    value += weight * cost
-                    z[i] -= weight * force
-                    z[j] += weight * force
-                    diagonal[i] += weight * second
-                    diagonal[j] += weight * second
-    return value
-
-
-@kernel
-def lambda_curvature_pass(s, v, gain, discount, first, last, tree, z):
-    """z = (Hessian of the sum of `lambda_pass` at s, for fixed W) v. O(n_q^2) time."""
-    for q in range(first, last):
-        lo = tree.offsets[q]
-        z[lo : tree.offsets[q + 1]] = 0.0
-        for k in range(tree.node_start[q], tree.node_start[q + 1]):
-            for pi in range(tree.node[k, 2], tree.node[k, 3]):
-                i = lo + tree.perm[pi]
-                for pj in range(tree.node[k, 0], tree.node[k, 1]):
-                    j = lo + tree.perm[pj]
-                    weight = tree.scale[k] * tree.winner[pi] * tree.loser[pj] * swap_weight(gain, discount, i, j)
-                    force = weight * smooth_terms(LOGISTIC, s[i] - s[j])[2] * (v[i] - v[j])
-                    z[i] += force
-                    z[j] -= force

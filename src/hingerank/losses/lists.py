@@ -9,17 +9,16 @@ import numpy as np
 from hingerank.arrays import Floats, Integers
 from hingerank.data.checks import real
 from hingerank.kernels.losses import (
+    MODIFIED_HUBER,
     average_discounts,
     listmle_curvature_pass,
     listmle_pass,
     listnet_curvature_pass,
     listnet_pass,
     squared_pass,
-    swap_curvature_pass,
-    swap_pass,
 )
 from hingerank.kernels.threads import run_shards
-from hingerank.losses.pairs import Loss, LossAt, PairLoss, check_scores, loss_by, product_by, squared_hinge
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, check_scores, loss_by, product_by, squared_hinge, visit_pairs
 from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences, QueryPreferences, WeightedWinners
 
 ONE_GRADE = 1e-12  # grades whose relative distance from their mean is less are taken as equal
@@ -351,17 +350,9 @@ class NdcgSwaps:
         """Set the pairs' weights from the ranking by s."""
         self.discount = self.discounts(s)
 
-    def at(self, s: Floats) -> tuple[float, Floats]:
-        """(value, gradient in s) with the weights last set."""
-        z, tree = np.empty(len(s)), self.preferences.tree
-        parts = run_shards(lambda ab: swap_pass(s, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
-        return float(sum(parts)), z
-
-    def curvature(self, v: Floats) -> Floats:
-        """An upper bound on the Hessian, times v, with the weights last set."""
-        z, tree = np.empty(len(v)), self.preferences.tree
-        run_shards(lambda ab: swap_curvature_pass(v, self.gain, self.discount, *ab, tree, z), self.preferences.shards)
-        return z
+    def at(self, s: Floats) -> LossAt:
+        """The loss at scores s with the weights last set. At s = 0 its curvature is largest, for every pair."""
+        return visit_pairs(MODIFIED_HUBER, s, self.preferences, (self.gain, self.discount))
 
 
 def discount_sums(places: float, depth: int | None) -> Floats:

@@ -5,10 +5,10 @@ import numpy as np
 
 from hingerank.arrays import Floats
 from hingerank.kernels.losses import LOGISTIC, SQUARED_HINGE
-from hingerank.kernels.rankings import average_precision_pass, lambda_curvature_pass, lambda_pass, soft_ndcg_pass
+from hingerank.kernels.rankings import average_precision_pass, soft_ndcg_pass
 from hingerank.kernels.threads import run_shards
 from hingerank.losses.lists import ListLoss, NdcgSwaps, list_weights
-from hingerank.losses.pairs import Loss, LossAt, PairLoss, product_by, visit_pairs
+from hingerank.losses.pairs import Loss, LossAt, PairLoss, visit_pairs
 from hingerank.preferences import GradedPreferences, QueryPreferences
 
 
@@ -93,11 +93,7 @@ class LambdaLoss(ListLoss):
         self.swaps.rank(s)
 
     def lists(self, s: Floats, preferences: GradedPreferences) -> LossAt:
-        gain, discount = self.swaps.gain, self.swaps.discount
-        tree, shards, (z, diagonal) = preferences.tree, preferences.shards, np.empty((2, len(s)))
-        values = run_shards(lambda ab: lambda_pass(s, gain, discount, *ab, tree, z, diagonal), shards)
-        curvature = product_by(lambda v, ab, out: lambda_curvature_pass(s, v, gain, discount, *ab, tree, out), shards)
-        return LossAt(float(sum(values)), z, curvature, diagonal)
+        return visit_pairs(LOGISTIC, s, preferences, (self.swaps.gain, self.swaps.discount))
 
 
 KINDS = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}  # losses of pairs that may be weighted by their ranks

@@ -272,7 +272,7 @@ class Descent:
         if self.swaps is None or self.first_scores is None:
             return self.inner.first_C()
         self.swaps.rank(self.first_scores)
-        steepest = float(np.abs(self.inner.back(self.swaps.at(np.zeros(self.inner.n_rows))[1])).max(initial=0.0))
+        steepest = float(np.abs(self.inner.back(self.swaps.at(np.zeros(self.inner.n_rows)).gradient)).max(initial=0.0))
         return 1.0 / steepest if steepest > 0 else np.inf
 
     def with_C(self, C: float) -> "Descent":
@@ -353,7 +353,8 @@ class RSRank(TruncatedGradientRanker):
         start = problem.back(problem.at(np.zeros(problem.n_rows)).gradient)
         first = design.scores(-start)  # ranks the rows before there is a model: one plain gradient step
         swaps.rank(first)
-        curvature = largest_eigenvalue(lambda v: design.back(swaps.curvature(design.scores(v))), start)
+        bound = swaps.at(np.zeros(problem.n_rows)).curvature
+        curvature = largest_eigenvalue(lambda v: design.back(bound(design.scores(v))), start)
         return Descent(problem, curvature, swaps, first)
 
     def _descend(self, problem, **options):
@@ -362,8 +363,8 @@ class RSRank(TruncatedGradientRanker):
         def at(w: np.ndarray) -> tuple[float, np.ndarray]:
             s = inner.design.scores(w)
             swaps.rank(s if w.any() else problem.first_scores)
-            value, z = swaps.at(s)
-            return inner.C * value, inner.C * inner.back(z)
+            here = swaps.at(s)
+            return inner.C * here.value, inner.C * inner.back(here.gradient)
 
         def subgradient(run: Run, value: float, g: np.ndarray, w: np.ndarray) -> float:
             return max(0.0, float(inner.structure.violation(g, w).max()))
