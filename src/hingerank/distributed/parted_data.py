@@ -27,6 +27,7 @@ from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
     Answers,
     Lease,
+    OnParts,
     Part,
     PartFacts,
     Question,
@@ -37,14 +38,11 @@ from hingerank.distributed.parts import (
     stacked,
 )
 from hingerank.distributed.questions import (
-    STRIDES,
     PartProblem,
     SampledRows,
-    Unknown,
     ids_of,
     look_at,
     measures_of,
-    on_posed,
     queries_of,
     rows_of,
     scores_of,
@@ -106,7 +104,7 @@ class PartedData(RowsInParts):
         self.n_rows = sum(f.n_rows for f in self.facts)
         self.n_queries = sum(len(f.ids) for f in self.facts)
         self.sparse, self.dtype = self.facts[0].sparse, np.dtype(self.facts[0].dtype)
-        self.weights: RowWeights | None = None
+        self.weights = RowWeights()
 
     def weighted(self, values: np.ndarray) -> "PartedData":
         """The same rows with weights, one per row, part after part, without parts whose weights are all 0."""
@@ -246,7 +244,7 @@ class PartsSource(Source):
         """The same sample that a fit on one machine would use: every n-th row, and the rows of every n-th query."""
         data = self.data
         kept = [facts.n_rows for facts in data.facts]
-        if data.weights is not None:
+        if data.weights.values is not None:
             borders = np.concatenate(([0], np.cumsum(kept)))
             kept = [int((data.weights.values[a:b] > 0).sum()) for a, b in pairwise(borders)]
         n = sum(kept)
@@ -263,29 +261,20 @@ class PartsSource(Source):
         return SeenRows(stacked([part.X for part in found]), weight, np.where(high > low, spread, 1.0), sampled)
 
     def sums(self, design, preferences):
-        return Sums.added(preferences.ask("sums"))
+        return Sums.added(preferences.posed.call("sums"))
 
 
 class PartsQueries:
-    """What problems need from preferences, as sums over parts. `width` is the number of the problem's weights."""
+    """What problems need from preferences, as sums over parts. `posed` are the parts' problems, of `width` weights."""
 
     pairs_differ, item_weight, query_weight = False, None, None
 
     def __init__(self, data: PartedData, make: PartProblem):
-        self.data, self.make, self.token = data, make, uuid4().hex
+        self.data, self.make, self.posed = data, make, OnParts(data.runner, data.parts, make)
         self.n_items, self.n_queries = data.n_rows, data.n_queries
-        found = self.ask("sizes")
+        found = self.posed.call("sizes")
         self.width, self.n_pairs = found[0][2], sum(pairs for pairs, _, _ in found)
-        self._weights = {k: float(sum(weight[k] for _, weight, _ in found)) for k in STRIDES}
-
-    def ask(self, name: str, *arguments: object) -> Answers:
-        """Call a method of each `PosedPart`, which is made now if necessary."""
-        return self.data.ask(on_posed, self.token, self.make, name, *arguments)
-
-    def ask_again(self, name: str, *arguments: object) -> Answers:
-        """`ask` without sending how problems are made, unless a worker has restarted."""
-        found = self.data.ask(on_posed, self.token, None, name, *arguments)
-        return self.ask(name, *arguments) if any(isinstance(part, Unknown) for part in found) else found
+        self.weights = [weight for _, weight, _ in found]
 
     @property
     def total_weight(self) -> float:
@@ -293,9 +282,7 @@ class PartsQueries:
 
     def weight_of(self, stride: int) -> float:
         """The sum of the weights of the pairs of every stride-th query of every part."""
-        if stride not in self._weights:
-            self._weights[stride] = float(sum(self.ask("weight_of", stride)))
-        return self._weights[stride]
+        return sum(float(weight[::stride].sum()) for weight in self.weights)
 
 
 class PartsDesign(Design):
@@ -332,26 +319,26 @@ class PartsPass(Pass):
         return data.n_rows * data.n_features * data.dtype.itemsize // stride
 
     def at(self, w: np.ndarray) -> Point:
-        found = self.queries.ask_again("at", self.about, w)
+        found = self.queries.posed.call("at", self.about, w)
         moments = [part[2] for part in found]
         self.latest = w
         return Point(
             w,
             float(sum(part[0] for part in found)),
             add_up([part[1].copy() for part in found]),
-            lambda v: add_up([part.copy() for part in self.queries.ask_again("curvature", self.about, w, v)]),
+            lambda v: add_up([part.copy() for part in self.queries.posed.call("curvature", self.about, w, v)]),
             None if any(m is None for m in moments) else add_up([m.copy() for m in moments]),
         )
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return add_up([part.copy() for part in self.queries.ask_again("hessian", self.about, w, stride)])
+        return add_up([part.copy() for part in self.queries.posed.call("hessian", self.about, w, stride)])
 
     def every(self, stride: int) -> Pass:
         """The loss of every stride-th query of every part. A small sample is fetched, a large one is not."""
         if self._bytes(stride) > SAMPLE_BYTES:
             return PartsPass(self.queries, self.loss, stride)
-        make = self.queries.make
-        found = self.queries.data.ask(queries_of, stride, make.weights)
+        make, data = self.queries.make, self.queries.data
+        found = data.ask(queries_of, stride, data.weights)
         rows = RankingData.concatenate([part for part, _ in found], join_queries=True)
-        design, preferences = make(rows, joined_weights([weight for _, weight in found]))
+        design, preferences = make.pose(rows, joined_weights([weight for _, weight in found]))
         return design.sweep(self.loss, preferences)

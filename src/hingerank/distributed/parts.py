@@ -1,8 +1,9 @@
 """Data in parts of whole queries. Each part is loaded in this process or on a worker.
 
 A question is a function of a loaded part. `PartedData.ask` calls it for every part and returns the results in part
-order, so that sums over parts have the same bits wherever the parts are. A loaded part is released together with the
-data object that it was loaded for (`Lease`). A file that was replaced after it was loaded is an error.
+order, so that sums over parts have the same bits wherever the parts are. What a fit computes from a part and needs
+again stays with the part (`OnParts`). A loaded part is released together with the data object that it was loaded for
+(`Lease`). A file that was replaced after it was loaded is an error.
 """
 
 import hashlib
@@ -10,10 +11,10 @@ import os
 import threading
 import uuid
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from hingerank.arrays import Matrix
 from hingerank.data.files import BINARY_HEADER, DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import MOST_COPIED, RowsView
+from hingerank.kernels.threads import serial_blas
 
-MOST_MADE = 2  # number of problems that a loaded part keeps
+MOST_MADE = 2  # number of objects that a loaded part keeps
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def _changed(path: str) -> DataError:
 
 
 class LoadedPart:
-    """A part that is loaded in this process, and values computed from it."""
+    """A part that is loaded in this process, and the objects made from it (`OnParts`)."""
 
     def __init__(self, part: Part):
         self.part, self.written = part, [written(path) for path in part.paths]
@@ -130,7 +132,7 @@ class LoadedPart:
         for path, before, now in zip(part.paths, part.content or self.content, self.content):
             if before != now:
                 raise _changed(path)
-        self.made: OrderedDict[Any, Any] = OrderedDict()
+        self.made: dict[str, tuple[Any, int]] = {}  # objects, and how often each was changed
 
     def check(self) -> None:
         """Raise a DataError if a file was replaced after loading. A file that was deleted is not an error."""
@@ -138,15 +140,6 @@ class LoadedPart:
             now = written(path)
             if now is not None and now != before:
                 raise _changed(path)
-
-    def keep(self, key: object, make: Callable[[], Any]) -> Any:
-        """The value stored under this key, which is computed now if necessary. Values not used lately are dropped."""
-        if key not in self.made:
-            self.made[key] = make()
-            while len(self.made) > MOST_MADE:
-                self.made.popitem(last=False)
-        self.made.move_to_end(key)
-        return self.made[key]
 
 
 _AT_HAND: dict[str, LoadedPart] = {}
@@ -201,6 +194,64 @@ class Lease:
         weakref.finalize(self, runner.forget, list(parts)).atexit = False
 
 
+# Objects that stay with the parts.
+
+
+class OnParts:
+    """An object for every part, which stays with the part and can be called.
+
+    A worker that restarts loads its parts and makes their objects again, and repeats the calls that changed them, with
+    the same bits.
+
+    Parameters
+    ----------
+    runner : calls functions of the parts
+    parts : the parts
+    make : makes the object of a loaded part; pickled for parts on other machines
+    """
+
+    def __init__(self, runner: Runner, parts: Sequence[Part], make: Callable[[LoadedPart], Any]):
+        self.runner, self.parts, self.make = runner, list(parts), make
+        self.token, self.changes = uuid.uuid4().hex, list[Method]()
+
+    def call(self, name: str, *arguments: object, changes: bool = False) -> Answers:
+        """Call a method of every object; changes: whether it changes them. The results are in part order."""
+        method = methodcaller(name, *arguments)
+        about = self.token, len(self.changes), method, changes
+        found = self.runner.run(_call, self.parts, about)
+        lost = [part for part, answer in zip(self.parts, found) if answer is None]
+        again = iter(self.runner.run(_call, lost, (*about, self.make, self.changes)) if lost else ())
+        if changes:
+            self.changes.append(method)
+        return [answer for (answer,) in (answer or next(again) for answer in found)]
+
+
+Method = Callable[[Any], Any]  # the call of a method of an object, with its arguments
+
+
+def _call(
+    part: LoadedPart, token: str, changed: int, method: Method, changes: bool,
+    make: Callable[[LoadedPart], Any] | None = None, before: Sequence[Method] = (),
+) -> tuple[Any] | None:  # fmt: skip
+    """Call a method of the part's object after that many changes; None if the part does not have it.
+
+    With `make` the object is made if necessary, and changed as it was before.
+    """
+    there, count = part.made.get(token, (None, 0))
+    with serial_blas():  # one BLAS thread gives the same bits each time
+        if there is None or count != changed:
+            if make is None:
+                return None
+            there = make(part)
+            for change in before:
+                change(there)
+        answer = method(there)
+    part.made[token] = there, changed + changes
+    while len(part.made) > MOST_MADE:
+        del part.made[next(iter(part.made))]
+    return (answer,)
+
+
 @dataclass(frozen=True)
 class PartFacts:
     """What is known of a part before training."""
@@ -226,13 +277,15 @@ def facts_of(part: LoadedPart) -> PartFacts:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """A weight for each row of data in parts. Questions that need weights send them to the parts."""
+    """A weight for each row of data in parts, or none. Questions that need weights send them to the parts."""
 
-    values: np.ndarray  # part after part
-    starts: dict[str, int]  # key of a part -> index of its first weight
+    values: np.ndarray | None = None  # part after part
+    starts: dict[str, int] = field(default_factory=dict)  # key of a part -> index of its first weight
 
-    def of(self, part: LoadedPart) -> np.ndarray:
+    def of(self, part: LoadedPart) -> np.ndarray | None:
         """The weights of a part's rows."""
+        if self.values is None:
+            return None
         first = self.starts[part.part.key]
         return self.values[first : first + part.data.n_rows]
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,21 +23,19 @@ from hingerank.problem.problem import Design, Pass, Point
 from hingerank.rankers.base import TrainingRows
 from hingerank.rankers.inputs import gather_rows
 
-STRIDES = (1, 4, 16, 32, 64, 128, 256, 512, 2048)  # strides of the samples that solvers use
-
 
 def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
     """The query id and the document id of each row."""
     return part.data.qid, part.data.docid
 
 
-def look_at(part: LoadedPart, weights: RowWeights | None = None) -> tuple[BlockFigures, bytes]:
+def look_at(part: LoadedPart, weights: RowWeights) -> tuple[BlockFigures, bytes]:
     """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
 
     A value that is not finite is a DataError that names the part.
     """
     view = part.data.X if isinstance(part.data.X, RowsView) else RowsView(part.data.X)
-    weight = None if weights is None else weights.of(part)
+    weight = weights.of(part)
     if weight is not None:
         kept = np.flatnonzero(weight)
         view, weight = view.take(kept), weight[kept]
@@ -56,12 +54,11 @@ def digest_of(part: LoadedPart) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(data.y[rows]).tobytes()).digest()
 
 
-def rows_of(part: LoadedPart, stride: int, weights: RowWeights | None = None) -> tuple[Matrix, np.ndarray | None]:
+def rows_of(part: LoadedPart, stride: int, weights: RowWeights) -> tuple[Matrix, np.ndarray | None]:
     """Every stride-th row of a part, except those of weight 0, and their weights."""
-    rows = np.arange(0, part.data.n_rows, stride)
-    if weights is None:
+    rows, weight = np.arange(0, part.data.n_rows, stride), weights.of(part)
+    if weight is None:
         return part.data.X[rows], None
-    weight = weights.of(part)
     rows = rows[weight[rows] > 0]
     return part.data.X[rows], weight[rows]
 
@@ -112,13 +109,13 @@ class SampledRows(NamedTuple):
 def see_part(
     part: LoadedPart,
     scaler: Scaler | None,
-    weights: RowWeights | None,
+    weights: RowWeights,
     starts: dict[str, tuple[int, int]],
     wanted: np.ndarray,
     stride: int,
 ) -> SampledRows:
     """One part's rows of a sample. `starts` has the indices of each part's first row and query among all."""
-    X, _, blocks, weight = scaled_rows(part.data, None if weights is None else weights.of(part), scaler)
+    X, _, blocks, weight = scaled_rows(part.data, weights.of(part), scaler)
     first_row, first_query = starts[part.part.key]
     m = np.ones(X.shape[0]) if weight is None else weight
     here = wanted[np.searchsorted(wanted, first_row) : np.searchsorted(wanted, first_row + len(m))] - first_row
@@ -130,14 +127,12 @@ def see_part(
     )
 
 
-def queries_of(
-    part: LoadedPart, stride: int, weights: RowWeights | None = None
-) -> tuple[RankingData, np.ndarray | None]:
+def queries_of(part: LoadedPart, stride: int, weights: RowWeights) -> tuple[RankingData, np.ndarray | None]:
     """Every stride-th query of a part, and the weights of its rows."""
-    data = part.data
+    data, weight = part.data, weights.of(part)
     rows = data.blocks.scatter(data.blocks.numbers % stride == 0).nonzero()[0]
-    weight = None if weights is None else weights.of(part)[rows]
-    return RankingData(data.X[rows], data.y[rows], data.qid[rows], None, data.feature_names), weight
+    some = RankingData(data.X[rows], data.y[rows], data.qid[rows], None, data.feature_names)
+    return some, None if weight is None else weight[rows]
 
 
 # The problem of a part.
@@ -145,23 +140,23 @@ def queries_of(
 
 @dataclass(frozen=True)
 class PartProblem:
-    """Makes a design and preferences from the scaled rows of a part. It is pickled and sent to the part.
+    """Makes the problem of a part: a design and preferences from its scaled rows. It is pickled and sent to the part.
 
-    `weights` are those of the rows of all parts, or None.
+    `weights` are those of the rows of all parts.
     """
 
     make: Callable[[Matrix], Design]
     scaler: Scaler | None
     prefer: Callable[..., QueryPreferences]
-    weights: RowWeights | None
+    weights: RowWeights
 
-    def __call__(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, QueryPreferences]:
+    def __call__(self, part: LoadedPart) -> "PosedPart":
+        return PosedPart(*self.pose(part.data, self.weights.of(part)))
+
+    def pose(self, data: RankingData, weight: np.ndarray | None) -> tuple[Design, QueryPreferences]:
+        """The design and preferences of rows with these weights."""
         rows = scaled_rows(data, weight, self.scaler)
         return self.make(rows.X), self.prefer(rows.y, rows.blocks, rows.weight)
-
-
-class Unknown:
-    """The result of a part that has not received the problem yet, or has lost it."""
 
 
 About = tuple[str, Loss, int]  # the key of a loss, the loss, and the stride of the queries
@@ -175,14 +170,9 @@ class PosedPart:
         self.key, self.passes = "", dict[int, Pass]()
         self.point: tuple[int, np.ndarray, Point] | None = None
 
-    def sizes(self) -> tuple[int, dict[int, float], int]:
-        """The number of pairs, the weights of the samples, and the number of the problem's weights."""
-        weight = self.preferences.weight_per_query
-        weights = {stride: float(weight[::stride].sum()) for stride in STRIDES}
-        return self.preferences.n_pairs, weights, self.design.shape[1]
-
-    def weight_of(self, stride: int) -> float:
-        return self.preferences.weight_of(stride)
+    def sizes(self) -> tuple[int, np.ndarray, int]:
+        """The number of pairs, the weight of each query's, and the number of the problem's weights."""
+        return self.preferences.n_pairs, self.preferences.weight_per_query, self.design.shape[1]
 
     def sums(self) -> Sums:
         """The sums over the part's rows that regression needs."""
@@ -217,12 +207,3 @@ class PosedPart:
         if self.point is None or self.point[0] != stride or not np.array_equal(self.point[1], w):
             self.point = stride, w, passed.at(w)
         return self.point[2]
-
-
-def on_posed(part: LoadedPart, token: str, make: PartProblem | None, name: str, *arguments: Any) -> object:
-    """Call a method of the part's problem; `Unknown` if the part does not have the problem and `make` is None."""
-    if make is None:
-        posed = part.made.get(token)
-        return Unknown() if posed is None else getattr(posed, name)(*arguments)
-    weight = None if make.weights is None else make.weights.of(part)
-    return getattr(part.keep(token, lambda: PosedPart(*make(part.data, weight))), name)(*arguments)

@@ -1,16 +1,13 @@
 """Ratings in parts of whole users, and the fit of a factorised model on them.
 
-The solver has the basis U. The users' weights V stay with the parts. A part has its users' ratings and weights and
-executes steps. Each step returns sums over users, which are added in part order, so the bits do not depend on where the
-parts are. Steps that change a part are recorded: a worker that restarts loads its parts and repeats the same steps,
-with the same bits.
+The solver has the basis U. The users' weights V stay with the parts (`OnParts`), which execute the steps of the fit.
+Each step returns sums over users, which are added in part order, so the bits do not depend on where the parts are.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -18,10 +15,8 @@ from hingerank.arrays import Ranker
 from hingerank.data.blocks import number_ids
 from hingerank.data.files import DataError, PathLike
 from hingerank.distributed.parted_data import unfitted
-from hingerank.distributed.parts import Answers, Lease, LoadedPart, Part, Runner
-from hingerank.distributed.questions import Unknown
+from hingerank.distributed.parts import Lease, LoadedPart, OnParts, Part, Runner
 from hingerank.distributed.reading import listed, runner_of, spanning_ids
-from hingerank.kernels.threads import serial_blas
 from hingerank.personal.alternating import (
     LocalUsers,
     Matrix,
@@ -76,7 +71,8 @@ class RatingParts:
 
     def preferences(self, ranker: Ranker, n_items: int) -> "PartedPreferences":
         """The users' preferences in the form that the ranker needs."""
-        return PartedPreferences(self, (unfitted(ranker), n_items, self.item_ids))
+        make = partial(UsersOfPart, ranker=unfitted(ranker), n_items=n_items, item_ids=self.item_ids)
+        return PartedPreferences(self, OnParts(self.runner, self.parts, make))
 
 
 def read_rating_parts(
@@ -131,17 +127,14 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
     return number_ids(rated.users, len(rated), "users")[0], len(rated), part.content
 
 
-class UsersOfPart:
+class UsersOfPart(LocalUsers):
     """A part's users and their preferences, made from its ratings in the form that a ranker needs.
 
-    Its methods and those of `users` (`OF_FIT`) are the steps that it can execute. `steps` counts those that changed it
-    so far.
+    `features` and `begin` come before the steps of a fit.
     """
 
-    users: LocalUsers
-
     def __init__(self, part: LoadedPart, ranker: Ranker, n_items: int, item_ids: np.ndarray | None):
-        self.rated, self.steps = part.data, 0
+        self.rated = part.data
         try:
             items = self.rated.item_ids[self.rated.items]
             self.items = items if item_ids is None else number_items(items, item_ids)[1]
@@ -166,14 +159,14 @@ class UsersOfPart:
 
     def begin(self, C: float, rank: int, fixed: int, width: float) -> None:
         V = start_of_users(len(self.preferences.users), rank, fixed)
-        self.users = LocalUsers(self.X, self.preferences, C, V, fixed=fixed, width=width)
+        super().__init__(self.X, self.preferences, C, V, fixed=fixed, width=width)
 
     def weights(self) -> np.ndarray:
-        return self.users.V
+        return self.V
 
     def right(self, U: np.ndarray) -> float:
         judged = self.preferences.judged or self.preferences
-        return count_right(item_vectors(self.X, U), self.users.V, judged)[0]
+        return count_right(item_vectors(self.X, U), self.V, judged)[0]
 
     def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(users, items, ratings) of every stride-th user."""
@@ -182,17 +175,12 @@ class UsersOfPart:
         return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
-CHANGES = ("features", "begin", "narrow", "step", "value")  # names of steps that change a part
-OF_FIT = ("narrow", "step", "origin", "value", "curved")  # names of steps that its `LocalUsers` execute
-Step = tuple[str, tuple[Any, ...]]
-
-
 class PartedPreferences:
     """The preferences of users in parts: what a fit needs of `UserPreferences`, and steps for all parts."""
 
-    def __init__(self, data: RatingParts, about: tuple[Any, ...]):
-        self.data, self.about, self.token, self.done = data, about, uuid4().hex, list[Step]()
-        found = self.tell("facts")
+    def __init__(self, data: RatingParts, parts: OnParts):
+        self.data, self.call = data, parts.call
+        found = self.call("facts")
         self.users = np.concatenate([users for users, _, _, _ in found])
         self.pairs = np.concatenate([pairs for _, pairs, _, _ in found])
         self.notes = {name: sum(part[2][name] for part in found) for name in found[0][2]}
@@ -204,45 +192,32 @@ class PartedPreferences:
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
 
-    def tell(self, name: str, *arguments: object) -> Answers:
-        """Execute a step in all parts and return the results. Parts that lost their state repeat all steps first."""
-        step, parts, run = (name, arguments), self.data.parts, self.data.runner.run
-        found = run(_take, parts, (self.token, len(self.done), step))
-        lost = [k for k, answer in enumerate(found) if isinstance(answer, Unknown)]
-        if lost:
-            again = run(_take_all, [parts[k] for k in lost], (self.token, self.about, self.done, step))
-            for k, answer in zip(lost, again):
-                found[k] = answer
-        if name in CHANGES:
-            self.done.append(step)
-        return found
-
     def features(self, X: Matrix) -> tuple[Matrix, np.ndarray | None]:
         """Send the features of the rated items to the parts. Returns them, and the columns kept (None: all)."""
         X, self.number = items_in_use(X, self.used)
         columns = columns_in_use(X)
         X = X if columns is None else X[:, columns]
-        self.tell("features", X, self.number)
+        self.call("features", X, self.number, changes=True)
         return X, columns
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """As in `first_powers`."""
-        found = self.tell("power", v)
+        found = self.call("power", v)
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
     def begin(self, C: float, rank: int, fixed: int, width: float) -> "UsersInParts":
         """The users at the start of a fit."""
-        self.tell("begin", C, rank, fixed, width)
-        return UsersInParts(self, C, rank - fixed, width)
+        self.call("begin", C, rank, fixed, width, changes=True)
+        return UsersInParts(self.call, C, rank - fixed, width)
 
     def right(self, U: np.ndarray) -> float:
         """The number of pairs in the right order."""
-        return float(sum(self.tell("right", U)))
+        return float(sum(self.call("right", U)))
 
     def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
         """The numbers of some users and their preferences: of all users, or of evenly spaced ones in every part."""
         stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
-        users, items, ratings = (np.concatenate(column) for column in zip(*self.tell("sample", stride)))
+        users, items, ratings = (np.concatenate(column) for column in zip(*self.call("sample", stride)))
         some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
         firsts = np.cumsum([0, *self.counts[:-1]])
         return np.concatenate([first + np.arange(0, n, stride) for first, n in zip(firsts, self.counts)]), some
@@ -251,51 +226,26 @@ class PartedPreferences:
 class UsersInParts:
     """The users' part of the objective if V is with the parts; see hingerank.personal.alternating."""
 
-    def __init__(self, rated: PartedPreferences, C: float, free: int, width: float):
-        self.rated, self.C, self.free, self.width = rated, C, free, width
+    def __init__(self, call: Callable[..., Any], C: float, free: int, width: float):
+        self.call, self.C, self.free, self.width = call, C, free, width
 
     def narrow(self, width: float) -> None:
         self.width = width
-        self.rated.tell("narrow", width)
+        self.call("narrow", width, changes=True)
 
     def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
-        columns: Any = zip(*self.rated.tell("step", U, turn, again))
+        columns: Any = zip(*self.call("step", U, turn, again, changes=True))
         return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
     def origin(self, nothing: np.ndarray) -> float:
-        return float(sum(self.rated.tell("origin", nothing)))
+        return float(sum(self.call("origin", nothing)))
 
     def value(self, U: np.ndarray) -> float:
-        return float(sum(self.rated.tell("value", U)))
+        return float(sum(self.call("value", U, changes=True)))
 
     def curved(self, D: np.ndarray) -> np.ndarray:
-        return add_up([part.copy() for part in self.rated.tell("curved", D)])
+        return add_up([part.copy() for part in self.call("curved", D)])
 
     @property
     def V(self) -> np.ndarray:
-        return np.concatenate(self.rated.tell("weights"))
-
-
-def _take(part: LoadedPart, token: str, steps: int, step: Step) -> object:
-    """Execute a step if the part has executed all steps before it; else return `Unknown`."""
-    users = part.made.get(token)
-    if users is None or users.steps != steps:
-        return Unknown()
-    return _do(users, step)
-
-
-def _take_all(part: LoadedPart, token: str, about: tuple[Any, ...], done: list[Step], step: Step) -> object:
-    """Start again, repeat all steps so far, and execute one more; about: the arguments of `UsersOfPart`."""
-    part.made.pop(token, None)
-    users = part.keep(token, lambda: UsersOfPart(part, *about))
-    for before in done:
-        _do(users, before)
-    return _do(users, step)
-
-
-def _do(users: UsersOfPart, step: Step) -> object:
-    name, arguments = step
-    with serial_blas():  # one BLAS thread gives the same bits each time
-        answer = getattr(users.users if name in OF_FIT else users, name)(*arguments)
-    users.steps += name in CHANGES
-    return answer
+        return np.concatenate(self.call("weights"))
