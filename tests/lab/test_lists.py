@@ -1,5 +1,6 @@
 """Recommenders under the protocol, judged by lists over all items."""
 
+import inspect
 import json
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from hingerank.cli import main
 from hingerank.cli.compare_commands import Methods, _with_defaults
 from hingerank.data.files import DataError
 from hingerank.lab import compare, list_folds, method_from_name, rating_folds
-from hingerank.lab.rating_folds import BASELINES, baseline_parameters
-from hingerank.personal.baselines import PEERS, Popularity, is_installed
+from hingerank.lab.kinds import OfLists
+from hingerank.personal.baselines import BASELINES, PEERS, Popularity, is_installed
 from hingerank.personal.item_features import identity_features, join_features
 from hingerank.personal.rankers import PersonalRanker
 from hingerank.registry import RANKERS, ranker_class
@@ -73,7 +74,7 @@ def test_figures_are_those_of_lists_over_the_whole_catalogue(ratings, name, held
         model = Popularity()
         model.predict = lambda _, features: ranker.predict(features)
     else:
-        model = ranker.fit_ratings(X, told.users[train], told.items[train], told.ratings[train])
+        model = ranker.fit(X, told.users[train], told.items[train], told.ratings[train])
     found = hr.evaluate_top(model, X, (told.users[test], told.items[test], told.ratings[test]), seen, relevant=3)
     values = dict(zip(record["queries"], zip(*(record["values"][m] for m in results.measures))))
     by_name = [found.per_user[m.removeprefix("list_").partition("@")[0]] for m in results.measures]
@@ -106,7 +107,7 @@ def test_what_is_relevant_is_part_of_a_run(ratings, tmp_path):
 @pytest.mark.parametrize("name", [name for name in BASELINES if name != "popularity"])
 def test_settings_of_baselines(name):
     skip_absent(name)
-    known = baseline_parameters(name)
+    known = list(inspect.signature(BASELINES[name]).parameters)
     with pytest.raises(ValueError, match=f"{name} has no parameter 'C'.*; it has {known[0]}"):
         method_from_name(name, {"C": [1.0]})
     method = method_from_name(name)
@@ -162,13 +163,13 @@ def test_what_is_compared_by_lists_unless_told(monkeypatch):
 
 def test_an_item_that_is_not_in_a_short_list_is_no_hit(ratings):
     class Nothing:
-        def fit_ratings(self, item_features, users, items, ratings):
+        def fit(self, item_features, users, items, ratings):
             return self
 
         def top_k(self, users, candidates, top=10, *, exclude=None):
             return np.full((len(users), top), -1), np.full((len(users), top), -np.inf)
 
-    rows = list_folds(*ratings, 3)[0].test.take()
-    assert rows.catalogue.shape[0] == 50
-    values = rows.values(rows.placed(Nothing()), ["list_recall@100", "list_ndcg@100"])
+    lists = OfLists(list_folds(*ratings, 3)[0].test.take())
+    assert lists.data.catalogue.shape[0] == 50
+    values = lists.values(lists.scores(Nothing()), ["list_recall@100", "list_ndcg@100"], 5.0)
     assert all(np.nanmax(value) == 0 for value in values.values())

@@ -11,9 +11,11 @@ from hingerank.cli.app import app
 from hingerank.data.files import DataError
 from hingerank.lab import compare
 from hingerank.lab.folds import check_folds
+from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import method_from_name
-from hingerank.lab.rating_folds import PersonalRows, rating_folds, rating_rows
+from hingerank.lab.rating_folds import rating_folds, rating_rows
 from hingerank.lab.report.page import basis
+from hingerank.lab.results import load_results
 from hingerank.personal.rating_sets import open_ratings, read_items
 from hingerank.personal.ratings import ratings_from
 
@@ -69,21 +71,21 @@ def test_rows_are_the_items_features(made, ratings):
 
 def test_a_joint_ranker_is_a_ranker_of_rows(made, ratings):
     data = rating_rows(ratings, (made.item_features, NAMES))
-    joint = PersonalRows("joint", C=0.1, tol=1e-8, scale=None).fit(data.X, data.y, data.qid)
-    plain = hr.RankSVM(C=0.1, tol=1e-8).fit(data)
-    assert np.allclose(joint.predict(data.X, data.qid), plain.predict(data), atol=1e-6)
+    joint, plain = hr.JointRanker(C=0.1, tol=1e-8, scale=None), hr.RankSVM(C=0.1, tol=1e-8)
+    rows = kind_of(data)
+    rows.learn(joint)
+    rows.learn(plain)
+    assert np.allclose(rows.scores(joint), rows.scores(plain), atol=1e-6)
+    assert (rows.scores(plain) == plain.predict(data.X, data.qid)).all()
 
 
 def test_rows_fit_as_ratings_do(made, ratings):
     data = rating_rows(ratings, (made.item_features, NAMES))
-    rows = PersonalRows("personal-rank-svm", random_state=4, rank=2, tol=1e-4, scale=None)
-    rows.fit(data.X, data.y, data.qid)
-    given = made.item_features, made.users, made.items, made.ratings
-    own = hr.PersonalRankSVM(rank=2, tol=1e-4, random_state=4, scale=None).fit(*given)
+    rows, own = (hr.PersonalRankSVM(rank=2, tol=1e-4, random_state=4, scale=None) for _ in range(2))
+    kind_of(data).learn(rows)
+    own.fit(made.item_features, made.users, made.items, made.ratings)
     assert rows.objective_ == pytest.approx(own.objective_, rel=1e-3)
     assert rows.certificate_.converged
-    with pytest.raises(AttributeError):
-        _ = rows.no_such_
 
 
 def test_personal_rankers_are_compared_and_show_their_basis(made, ratings, tmp_path):
@@ -100,6 +102,29 @@ def test_personal_rankers_are_compared_and_show_their_basis(made, ratings, tmp_p
         assert liked == sorted(liked, reverse=True) and disliked == sorted(disliked)
         assert min(liked) > 0 > max(disliked) and len(liked) + len(disliked) == 8
     assert basis(results, "joint") is None
+
+
+def test_a_run_of_an_older_version_is_continued(made, ratings, tmp_path):
+    """Until 0.2 rankers of ratings were compared inside classes of their own, which run.json names."""
+    folds = rating_folds(ratings, (made.item_features, NAMES), 3, held_out="ratings")
+    named = {"personal": {"rank": [2], "C": [0.01, 0.1]}, "mean-variance": {"C": [0.1], "shared": [1.0]}}
+    methods = [method_from_name(name, given) for name, given in named.items()]
+    methods.append(method_from_name("item-knn", {"neighbours": [20], "shrink": [1.0, 5.0]}))
+    before = compare(methods, folds, "pair_accuracy", folder=tmp_path, workers=1)
+    header = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+    del header["checksum"]
+    of_personal, of_variance, of_baseline = header["methods"].values()
+    of_personal |= {"ranker": "hingerank.lab.ratings:PersonalRows"}
+    of_personal["fixed"] |= {"ranker": "personal-rank-svm"}
+    of_variance |= {"ranker": "hingerank.lab.ratings:PersonalRows", "fixed": {"ranker": "mean-variance", "C": 0.1}}
+    of_variance["fixed"] |= {"sharing": 1.0}  # as the parameter was called
+    of_baseline |= {"ranker": "hingerank:BaselineRows"}
+    of_baseline["fixed"] |= {"name": "item-knn"}
+    (tmp_path / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    assert load_results(tmp_path).header["methods"] == before.header["methods"]
+    seen = []
+    again = compare(methods, folds, "pair_accuracy", folder=tmp_path, workers=1, progress=seen.append)
+    assert again.records == before.records and not any(progress.running for progress in seen)
 
 
 def test_the_command_line(made, tmp_path, monkeypatch):
@@ -169,8 +194,12 @@ def test_popularity_and_item_mean_are_methods_to_compare():
     from hingerank.lab.methods import method_from_name
 
     X, y, qid = np.eye(3)[[0, 1, 0, 2]], np.array([5.0, 1.0, 4.0, 2.0]), np.array([1, 1, 2, 2])
-    made = {name: method_from_name(name).make({}).fit(X, y, qid) for name in ("popularity", "item-mean")}
-    assert made["popularity"].predict(np.eye(3), qid[:3]).tolist() == [2, 1, 1]
-    assert np.argmax(made["item-mean"].predict(np.eye(3), qid[:3])) == 0
+    asked = kind_of(hr.RankingData.from_arrays(np.eye(3), y[:3], qid[:3]))
+    found = {}
+    for name in ("popularity", "item-mean"):
+        ranker = method_from_name(name).make({})
+        kind_of(hr.RankingData.from_arrays(X, y, qid)).learn(ranker)
+        found[name] = asked.scores(ranker).tolist()
+    assert found["popularity"] == [2, 1, 1] and np.argmax(found["item-mean"]) == 0
     with pytest.raises(ValueError, match="has no settings"):
         method_from_name("popularity", {"C": [1.0]})

@@ -245,12 +245,12 @@ def usual_methods(folds: list[Any]) -> str:
 def for_topics(methods: list["Method"], folds: list[Any], measure: str) -> list["Method"]:
     """Check that the topics have what each method needs; methods with a parameter `measure` learn for this measure."""
     from hingerank.diversity.selection import DiverseRanker
-    from hingerank.lab.rating_folds import BaselineRows, PersonalRows
+    from hingerank.lab.kinds import is_recommender
     from hingerank.lab.topics import is_diversity_measure
 
     topic, found = folds[0].rows.topics[0], []
     for method in methods:
-        if method.ranker in (PersonalRows, BaselineRows):
+        if is_recommender(method.ranker):
             raise ValueError(f"{method.name} is for ratings, not for topics")
         for part in getattr(method.ranker, "_needs", ()):
             if getattr(topic, part) is None:

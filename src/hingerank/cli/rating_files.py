@@ -11,7 +11,7 @@ from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
     """Whether `data` is ratings: it is a MovieLens folder, or an option or a named ranker is for ratings."""
-    from hingerank.lab.rating_folds import BASELINES
+    from hingerank.personal.baselines import BASELINES
     from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import is_movielens
     from hingerank.registry import RANKERS, ranker_class, registered_name

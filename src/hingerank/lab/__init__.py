@@ -2,6 +2,7 @@
 
 from hingerank.lab.comparison import Progress, compare, scored_folds
 from hingerank.lab.folds import Fold, part_folds, query_folds
+from hingerank.lab.kinds import default_measures
 from hingerank.lab.leaderboard import Leaderboard, leaderboard
 from hingerank.lab.methods import Method, method_from_name
 from hingerank.lab.rating_folds import list_folds, rating_folds
@@ -16,7 +17,6 @@ from hingerank.lab.statistics import (
     wilcoxon,
     win_tie_loss,
 )
-from hingerank.lab.tasks import default_measures
 from hingerank.lab.topics import TopicRows, topic_rows
 from hingerank.search.proposals import Choice, Integers, LogUniform, OptunaSearch, RandomSearch, Uniform
 from hingerank.search.settings import Grid

@@ -23,6 +23,7 @@ from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, top_grade
+from hingerank.lab.kinds import OfRows, OfTopics, kind_of
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
 from hingerank.lab.results import Results, save_rows, size_of
@@ -36,10 +37,10 @@ from hingerank.lab.run_folder import (
     read_header,
     write_header,
 )
-from hingerank.lab.tasks import ComparisonPlan, Task, check_measures, learn, score_rows, usual_measures
-from hingerank.lab.topics import MEASURE, TopicRows, topic_rows, with_scores
+from hingerank.lab.tasks import ComparisonPlan, Task
+from hingerank.lab.topics import TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
-from hingerank.metrics.measure import Measure, MeasureLike
+from hingerank.metrics.measure import Measure, MeasureLike, measure_name
 from hingerank.search.folds import path_batches
 from hingerank.search.settings import Setting
 
@@ -126,11 +127,11 @@ def compare(
         raise ValueError(f"workers is {workers}: give the number of processes, at least 1, or None for one per core")
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
-    rows = folds[0].rows
-    measure, usual = usual_measures(measure, rows)
+    kind = kind_of(folds[0].rows)
+    measure = kind.usual if measure is None else measure
     if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
-    wanted = check_measures([measure, *(usual if measures is None else measures)], rows)
+    wanted = _check_measures([measure, *(kind.more_measures(measure) if measures is None else measures)], kind)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, wanted, seed, seeds, sizes, about)
@@ -144,6 +145,18 @@ def compare(
         if place is not None:
             save_rows(place, folds)
         return results
+
+
+def _check_measures(measures: Iterable[MeasureLike], kind: OfRows) -> list[MeasureLike]:
+    """The measures, each once; an unknown one is an error now, not in every fit."""
+    found: dict[str, MeasureLike] = {}
+    for measure in measures:
+        name = measure_name(measure)
+        other = found.setdefault(name, measure)
+        if other != measure and (callable(measure) or callable(other)):
+            raise ValueError(f"two measures are called {name!r}: rename one")
+        kind.check(measure)
+    return list(found.values())
 
 
 def _run(
@@ -259,8 +272,9 @@ def _key(record: Record) -> Key:
 
 
 def scored_folds(
-    folds: Iterable[FoldLike], method: Method, measure: MeasureLike = MEASURE, *, seed: int = 0, workers: int | None = 1
-) -> list[Fold]:
+    folds: Iterable[FoldLike], method: Method, measure: MeasureLike = OfTopics.usual, *, seed: int = 0,
+    workers: int | None = 1,
+) -> list[Fold]:  # fmt: skip
     """Folds of topics with a ranker's scores as relevance (see ``hingerank.lab.topics.with_scores``).
 
     The ranker learns the number of subtopics that a document serves. Its setting is chosen on a fold's validation
@@ -292,7 +306,7 @@ def scored_folds(
         ranker = method.make(record["setting"], seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakFitWarning)  # the validation has chosen
-            learn(ranker, fold.part("train"))
+            kind_of(fold.part("train")).learn(ranker)
         parts = {}
         for name in PARTS:
             data = fold.part(name)
@@ -300,6 +314,6 @@ def scored_folds(
                 raise ValueError("a first stage is for topics: give folds of DiverseData")
             # one topic at a time: the last digits of products of matrices depend on the rows beside a row
             alone = (topic_rows([topic], data.top) for topic in data.topics)
-            parts[name] = with_scores(data, np.concatenate([score_rows(ranker, topic) for topic in alone]))
+            parts[name] = with_scores(data, np.concatenate([kind_of(topic).scores(ranker) for topic in alone]))
         found.append(Fold(fold.name, **parts, shared_queries=fold.shared_queries))
     return found

@@ -17,8 +17,8 @@ import numpy as np
 from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
+from hingerank.lab.kinds import is_recommender
 from hingerank.lab.methods import Method
-from hingerank.lab.rating_folds import PersonalRows
 from hingerank.lab.results import Results, check_known, mean_of, no_formula
 from hingerank.lab.statistics import (
     TESTS,
@@ -383,6 +383,6 @@ def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tup
     chosen = next((method for method in methods if method.name == name), None)
     if chosen is None:
         raise ValueError(f"{name} won, and it is not among the methods given: give it too")
-    if chosen.ranker is PersonalRows:
+    if is_recommender(chosen.ranker):
         raise ValueError(f"{name} learns a function for each user: fit it from Python and save it there")
     return name, chosen.make(setting, results.header["seed"]).fit(data)

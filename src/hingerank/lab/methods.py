@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.files import plain
 from hingerank.lab.folds import BlendRows
+from hingerank.lab.kinds import kind_of
 from hingerank.lab.own import HasParams, check_values, code_mark, describe_part, is_place, own_loss, own_ranker
-from hingerank.lab.rating_folds import BASELINES, TRIED, BaselineRows, ListRows, PersonalRows, baseline_parameters
 from hingerank.metrics.measure import MeasureLike
-from hingerank.personal.baselines import PEERS, is_installed
+from hingerank.personal.baselines import BASELINES, PEERS, is_installed
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
 from hingerank.search.folds import paths_of
@@ -30,6 +28,7 @@ from hingerank.search.proposals import (
 )
 from hingerank.search.settings import (
     AROUND,
+    STAGES,
     Grid,
     Search,
     Setting,
@@ -102,12 +101,6 @@ class Method:
             return False
         if self._is_estimator:
             return self.ranker.get_params(deep=False).get("random_state", 0) is None
-        if self.ranker is PersonalRows:
-            from hingerank.registry import ranker_class
-
-            return "random_state" in _parameters(ranker_class(self.fixed["ranker"]))
-        if self.ranker is BaselineRows:
-            return "random_state" in baseline_parameters(self.fixed["name"])
         return "random_state" in _parameters(self.ranker)
 
     @property
@@ -187,7 +180,6 @@ def method_from_name(
     >>> method.name, dict(method.fixed), method.search.settings()
     ('hinge', {'loss': 'hinge'}, [{'C': 0.1}, {'C': 1.0}])
     """
-    from hingerank.personal.rankers import PersonalRanker
     from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
@@ -211,14 +203,15 @@ def method_from_name(
     def train() -> Any:
         return fold[0] if isinstance(fold, tuple) else fold.part("train")  # type: ignore[attr-defined]
 
-    of_rows = (lambda: [*scales_for(train().X)], lambda: _natural_C(ranker, train())) if fold is not None else ()
+    def natural_C() -> float:
+        return ranker().natural_C(*kind_of(train()).ratings)
+
+    of_rows = (lambda: [*scales_for(train().X)], natural_C) if fold is not None else ()
     stages, start = resolved(ranker, given, *of_rows)
     fixed, several = _split(given)
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
     grown = Staged(stages, start, limits=limits_of(ranker)) if not several else None
     tried = make_search(stages, search, trials, grown)
-    if issubclass(ranker, PersonalRanker):
-        return Method(called or asked, PersonalRows, tried, {"ranker": name, **fixed})
     return Method(called or asked, ranker, tried, fixed)
 
 
@@ -230,7 +223,7 @@ def _split(given: Stage) -> tuple[Facts, Stage]:
 
 def _baseline(called: str, name: str, given: Stage, search: str, trials: int) -> Method:
     """A baseline or a recommender of another library."""
-    known = baseline_parameters(name)
+    known = list(_parameters(BASELINES[name]))
     unknown = next((p for p in given if p not in known), None)
     if unknown is not None and not known:
         raise ValueError(f"{name} has no settings: leave out {', '.join(given)}")
@@ -241,15 +234,9 @@ def _baseline(called: str, name: str, given: Stage, search: str, trials: int) ->
     if name in PEERS and not is_installed(name):
         raise ValueError(f"{name} needs the package {PEERS[name].needs}: pip install {PEERS[name].comes_with}")
     fixed, _ = _split(given)
-    space = {p: values for p, values in {**TRIED.get(name, {}), **given}.items() if p not in fixed}
-    return Method(called, BaselineRows, make_search([space], search, trials), {"name": name, **fixed})
-
-
-def _natural_C(ranker: Ranker, data: Any) -> float:
-    """The default C of a personal ranker for these rows."""
-    if isinstance(data, ListRows):
-        return ranker().natural_C(data.catalogue, data.qid, data.items, data.y)
-    return ranker().natural_C(data.X, data.qid, np.arange(data.n_rows), data.y)
+    usual = {p: values for stage in STAGES.get(name, []) for p, values in stage.items()}
+    space = {p: values for p, values in {**usual, **given}.items() if p not in fixed}
+    return Method(called, BASELINES[name], make_search([space], search, trials), fixed)
 
 
 def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:

@@ -17,8 +17,6 @@ from hingerank.lab.results import Results, load_arrays, rows_file
 from hingerank.lab.run_folder import file_name
 from hingerank.registry import RANKERS, no_ranker, registered_name
 
-OWN_ROWS = {"PersonalRows", "BaselineRows"}  # rankers of ratings with the methods of rankers of rows
-
 # LaTeX.
 
 
@@ -155,7 +153,5 @@ def rankers_of_run(header: Given) -> tuple[list[str], list[str]]:
     for method, definition in header["methods"].items():
         package, _, cls = home_of(definition["ranker"]).partition(":")
         name = by_class.get(cls) if package == "hingerank" else None
-        if cls in OWN_ROWS:
-            name = definition["fixed"].get("ranker")
         found.append(name) if name in RANKERS else others.append(method)
     return list(dict.fromkeys(found)), others

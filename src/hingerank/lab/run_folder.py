@@ -25,17 +25,16 @@ from typing import IO, Any
 import numpy as np
 
 from hingerank.arrays import Given, Ranker
-from hingerank.data.blocks import fingerprint_whole
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold
+from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import Method, home_of, without_addresses
-from hingerank.lab.rating_folds import ListRows
-from hingerank.lab.topics import TopicRows
 from hingerank.metrics.measure import MeasureLike, measure_name
-from hingerank.registry import RANKERS
+from hingerank.personal.baselines import BASELINES
+from hingerank.registry import ranker_class
 from hingerank.renaming import RENAMED, present_keys, present_names
 
 FORMAT, CHECKSUM, CODE = 1, "checksum", "code"
@@ -268,8 +267,20 @@ def current(header: Record, records: Iterable[Record]) -> list[Record]:
 def _kind(definition: Record) -> str:
     """The name of the class of a method's ranker, of ours; "" for any other."""
     package, _, name = home_of(definition.get("ranker", "")).partition(":")
-    inner = RANKERS.get(definition["fixed"]["ranker"], "") if name == "PersonalRows" else name
-    return inner.rpartition(":")[2] if package == "hingerank" else ""
+    return name if package == "hingerank" else ""
+
+
+def _present(definition: Record) -> Record:
+    """A method's definition as this version writes it, by the names that classes and parameters have now.
+
+    Versions before 0.3 put rankers of ratings inside classes of their own, under their registered names.
+    """
+    wrapper = _kind(definition)
+    if wrapper in ("PersonalRows", "BaselineRows"):
+        fixed = dict(definition["fixed"])
+        inner = ranker_class(fixed.pop("ranker")) if wrapper == "PersonalRows" else BASELINES[fixed.pop("name")]
+        definition = {**definition, "ranker": f"hingerank:{inner.__name__}", "fixed": fixed}
+    return present_keys(_kind(definition), definition)
 
 
 def read_header(folder: Path) -> Record | None:
@@ -288,7 +299,7 @@ def read_header(folder: Path) -> Record | None:
     if not whole:
         raise ValueError(f"{path} is damaged, so the results there cannot be identified: delete the folder")
     if header["format"] == FORMAT:
-        header["methods"] = {name: present_keys(_kind(known), known) for name, known in header["methods"].items()}
+        header["methods"] = {name: _present(known) for name, known in header["methods"].items()}
     return header
 
 
@@ -327,7 +338,7 @@ def summarise(folds: Sequence[Fold]) -> Record:
         "grades": grades,
         "pairs": pairs,
         "queries_without_pairs": no_pair,
-        "gaps": {what: count for data in sets if isinstance(data, TopicRows) for what, count in data.gaps.items()},
+        "gaps": {what: count for data in sets for what, count in kind_of(data).gaps.items()},
         "rows_per_query": dict(zip(("least", "quarter", "median", "three quarters", "most"), quantiles)),
     }
 
@@ -355,8 +366,7 @@ def fingerprint(folds: Sequence[Fold]) -> str:
 
     def digest(data: RankingData) -> bytes:
         if id(data) not in sums:
-            whole = fingerprint_whole(data.X, data.y, data.qid)
-            sums[id(data)] = data.fingerprint(whole) if isinstance(data, ListRows | TopicRows) else whole
+            sums[id(data)] = kind_of(data).fingerprint()
         return sums[id(data)]
 
     whole = hashlib.blake2b(digest_size=16)

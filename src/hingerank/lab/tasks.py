@@ -4,7 +4,7 @@ Test rows are touched in `Task._tested` only, and only after the setting was cho
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,12 @@ from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import plain
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.folds import Fold, size_text, take_queries
+from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import Method
-from hingerank.lab.rating_folds import LIST_MEASURE, LIST_MEASURES, ListRows, Recommender, check_list_measure
 from hingerank.lab.run_folder import Record, plain_id, save_arrays, versions
-from hingerank.lab.topics import MEASURE, MEASURES, Reranker, TopicRows, check_depth, is_diversity_measure
-from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.evaluator import mean_over_queries
-from hingerank.metrics.measure import MEASURES as KINDS
 from hingerank.metrics.measure import MeasureLike, measure_name
-from hingerank.personal.top_n import parse_list_measure
-from hingerank.search.folds import fit_settings, predicted
+from hingerank.search.folds import fit_settings
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
 
@@ -78,7 +74,7 @@ class Task:
         records = []
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
         make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
-        for fit in fit_settings(make, self.settings, self.method.paths, rows, partial(learn, train=train)):
+        for fit in fit_settings(make, self.settings, self.method.paths, rows, kind_of(train).learn):
             warned = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in fit.warned))
             about: Record = {"seconds": fit.seconds, "error": None, "warnings": warned}
             about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
@@ -100,8 +96,8 @@ class Task:
 
     def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> Record:
         """The mean of the choosing measure over the validation queries."""
-        data = plan.part(self.fold, "validation")
-        ((name, values),) = query_values(data, score_rows(ranker, data), [plan.measure], plan.top_grade).items()
+        part = kind_of(plan.part(self.fold, "validation"))
+        ((name, values),) = part.values(part.scores(ranker), [plan.measure], plan.top_grade).items()
         value = mean_over_queries(values)
         if not np.isfinite(value):
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
@@ -109,13 +105,13 @@ class Task:
 
     def _tested(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """Scores, and the measures of every test query, NaN where one is not defined for it."""
-        data = plan.part(self.fold, "test")
+        part = kind_of(plan.part(self.fold, "test"))
         start = time.perf_counter()
-        scores = score_rows(ranker, data)
+        scores = part.scores(ranker)
         seconds = time.perf_counter() - start
-        found = query_values(data, scores, plan.measures, plan.top_grade)
+        found = part.values(scores, plan.measures, plan.top_grade)
         values = {name: of_queries.tolist() for name, of_queries in found.items()}
-        queries = [plain_id(query) for query in data.blocks.ids.tolist()]
+        queries = [plain_id(query) for query in part.data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}
 
     def _kept(self, ranker: Ranker, scores: np.ndarray, plan: ComparisonPlan) -> Record:
@@ -150,94 +146,3 @@ class Task:
             "versions": versions(),
             **rest,
         }
-
-
-def learn(ranker: Ranker, train: RankingData) -> None:
-    """Fit a ranker to rows, a recommender to ratings, or a reranker to topics."""
-    if isinstance(train, ListRows) and isinstance(ranker, Recommender):
-        ranker.fit_ratings(train.catalogue, train.qid, train.items, train.y)
-    elif not isinstance(ranker, Reranker):
-        ranker.fit(train.X, train.y, qid=train.qid)
-    elif isinstance(train, TopicRows):
-        ranker.fit(train.topics)
-    else:
-        raise ValueError(f"{type(ranker).__name__} reorders the documents of topics: give DiverseData, not rows")
-
-
-def score_rows(ranker: Ranker, data: RankingData) -> np.ndarray:
-    """A score for every row; a reranker's, and those of lists, fall along the list."""
-    if isinstance(data, ListRows):
-        return data.placed(ranker)
-    if isinstance(ranker, Reranker) and isinstance(data, TopicRows):
-        return data.reranked(ranker)
-    scores = np.asarray(predicted(ranker, data.X, data.qid), float)
-    if scores.shape != (data.n_rows,):
-        raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
-    if not np.isfinite(scores).all():
-        raise ValueError(f"predict returned {scores[~np.isfinite(scores)][0]} as a score")
-    return scores
-
-
-def query_values(
-    data: RankingData, scores: np.ndarray, measures: Sequence[MeasureLike], top_grade: float
-) -> dict[str, np.ndarray]:
-    """Every measure of every query, NaN where one is not defined for it: of grades, of subtopics, or your own."""
-    if isinstance(data, ListRows):
-        return data.values(scores, measures)
-    diverse = [str(measure) for measure in measures if isinstance(data, TopicRows) and is_diversity_measure(measure)]
-    found = data.values(scores, diverse) if isinstance(data, TopicRows) and diverse else {}
-    graded = {measure_name(measure): measure for measure in measures if measure not in diverse}
-    if graded:
-        scaled = [given if callable(given) else parse_measure(given).on_scale(top_grade) for given in graded.values()]
-        values = evaluate(data.y, scores, data.qid, scaled, per_query=True, docid=data.docid)
-        found |= {name: values[measure_name(measure)] for name, measure in zip(graded, scaled)}
-    return {measure_name(measure): np.asarray(found[measure_name(measure)], float) for measure in measures}
-
-
-def check_measures(measures: Iterable[MeasureLike], data: RankingData) -> list[MeasureLike]:
-    """The measures, each once; an unknown one is an error now, not in every fit."""
-    found: dict[str, MeasureLike] = {}
-    for measure in measures:
-        name = measure_name(measure)
-        other = found.setdefault(name, measure)
-        if other != measure and (callable(measure) or callable(other)):
-            raise ValueError(f"two measures are called {name!r}: rename one")
-        if isinstance(data, ListRows):
-            check_list_measure(measure)
-        elif isinstance(measure, str) and parse_list_measure(measure) is not None:
-            raise ValueError(
-                f"{measure} judges lists over all items, which are made of ratings: give folds of list_folds"
-            )
-        elif not callable(measure) and not (isinstance(data, TopicRows) and is_diversity_measure(measure)):
-            parse_measure(measure)
-    if isinstance(data, TopicRows):
-        check_depth(found.values(), data.top)
-    return list(found.values())
-
-
-def usual_measures(measure: MeasureLike | None, data: RankingData) -> tuple[MeasureLike, list[str]]:
-    """The measure that chooses settings, the usual one for None, and those on test in addition to it."""
-    if isinstance(data, ListRows):
-        return LIST_MEASURE if measure is None else measure, LIST_MEASURES
-    if isinstance(data, TopicRows):
-        return MEASURE if measure is None else measure, list(MEASURES)
-    measure = "ndcg@10" if measure is None else measure
-    return measure, default_measures("ndcg@10" if callable(measure) else str(measure))
-
-
-def default_measures(measure: str) -> list[str]:
-    """Measures on test in addition to the one that chooses: NDCG and precision at 1 ... 10, MAP and mean NDCG.
-
-    All are under the choosing measure's preset and those of its options that they have.
-
-    >>> default_measures("ndcg@10:letor4:gain=linear")[-2:]
-    ['map:letor4', 'mean_ndcg:letor4:gain=linear']
-    """
-    settings = [setting.strip() for setting in measure.split(":")[1:]]
-
-    def tail(kind: str) -> str:
-        known = (s for s in settings if "=" not in s or s.partition("=")[0].strip().lower() in KINDS[kind].options)
-        return "".join(f":{setting}" for setting in known)
-
-    ranks = [f"{kind}@{k}{tail(kind)}" for kind in ("ndcg", "p") for k in range(1, 11)]
-    return [*ranks, *(f"{kind}{tail(kind)}" for kind in ("map", "mean_ndcg"))]

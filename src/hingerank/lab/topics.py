@@ -5,7 +5,6 @@ subtopics that it serves. So rankers of rows take part as they are, and their sc
 reranker. Rerankers get the topics themselves (`TopicRows.topics`), with distances, aspects and words.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -15,17 +14,14 @@ from numpy.typing import ArrayLike
 
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.diversity.measures import order_values, parse_diversity_measure
+from hingerank.diversity.measures import parse_diversity_measure
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import unit_scores
 from hingerank.metrics.measure import MeasureLike
 
 TOP = 20
-MEASURE = "alpha-ndcg@20"
 IN_PAPERS = ("alpha-ndcg@20", "err-ia@20")
-MEASURES = [f"{kind}@{k}" for kind in ("alpha-ndcg", "err-ia", "strec") for k in (5, 10, 20)] + ["nrbp"]
 UNMEASURED = "topics without judgments or candidates, left out"
-SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic
 
 
 @runtime_checkable
@@ -60,51 +56,6 @@ class TopicRows(RankingData):
         if sum(query.n for query in chosen) != np.size(rows):
             raise DataError("topics must stay whole: the rows of a reranker's query cannot be split")
         return topic_rows(chosen, self.top, self.feature_names, self.gaps)
-
-    def reranked(self, ranker: Reranker) -> np.ndarray:
-        """A score per row: n, n-1, … down the reranker's list; what it does not choose follows."""
-        found, kind = [], type(ranker).__name__
-        for query in self.topics:
-            chosen = np.asarray(ranker.rerank(query, self.top))
-            if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
-                raise ValueError(f"{kind}.rerank returned {chosen.dtype} of shape {chosen.shape}, expected row numbers")
-            if len(np.unique(chosen)) < len(chosen) or not ((chosen >= 0) & (chosen < query.n)).all():
-                rows = f"rows twice, or beyond the {query.n} candidates of {query.qid!r}"
-                raise ValueError(f"{kind}.rerank returned {rows}")
-            first = np.zeros(query.n) if query.relevance is None else query.relevance
-            order = np.argsort(-first, kind="stable")
-            order = np.concatenate((chosen.astype(np.int64), order[~np.isin(order, chosen)]))
-            scores = np.empty(query.n)
-            scores[order] = np.arange(query.n, 0, -1)
-            found.append(scores)
-        return np.concatenate(found)
-
-    def values(self, scores: np.ndarray, measures: Sequence[str]) -> dict[str, np.ndarray]:
-        """Diversity measures of every topic."""
-        parts = np.split(-scores, np.cumsum([query.n for query in self.topics])[:-1])
-        orders = [np.argsort(part, kind="stable") for part in parts]  # equal scores as they came
-        table = [order_values(query, order, measures) for query, order in zip(self.topics, orders)]
-        return dict(zip(measures, np.array(table).reshape(len(self.topics), len(measures)).T))
-
-    def fingerprint(self, of_rows: bytes) -> bytes:
-        """A hash of all that is known of the topics beside that of their rows; of computed distances, of some rows."""
-        whole = hashlib.blake2b(of_rows, digest_size=16)
-        whole.update(repr((self.top, self.topics[0].relations is None)).encode())
-        for query in self.topics:
-            whole.update("\n".join([*map(str, query.docids), *query.rest]).encode())
-            arrays = [query.relevance, query.aspects, query.aspect_weights, query.judgments]
-            if query.vectors is not None:
-                arrays.append(query.vectors)
-            if query.words is not None:
-                arrays += [query.words.data, query.words.indices, query.words.indptr]
-            if query.relations is not None and query.n:
-                arrays.append(query.relations.rows(np.unique(np.linspace(0, query.n - 1, SEEN_ROWS).astype(int))))
-            if query.judged is not None:
-                whole.update("\n".join(query.judged.docids).encode())
-                arrays.append(query.judged.judgments)
-            for array in arrays:
-                whole.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        return whole.digest()
 
 
 def topic_rows(
@@ -166,17 +117,6 @@ def is_diversity_measure(measure: MeasureLike) -> bool:
     except ValueError:
         return False
     return isinstance(measure, str)
-
-
-def check_depth(measures: Iterable[MeasureLike], top: int) -> None:
-    """A ValueError if a measure looks deeper than rerankers choose."""
-    for measure in filter(is_diversity_measure, measures):
-        cutoff = parse_diversity_measure(measure).cutoff
-        if cutoff is not None and cutoff > top:
-            raise ValueError(
-                f"{measure} looks at {cutoff} ranks, but rerankers choose {top} documents: name a measure of at most "
-                f"{top} ranks, or from Python make the folds of topic_rows(data, top={cutoff})"
-            )
 
 
 def with_scores(data: TopicRows, scores: np.ndarray) -> TopicRows:

@@ -364,6 +364,9 @@ def _single(F: Any) -> sp.csr_matrix:
 
 
 PEERS: dict[str, type[Peer]] = {"als": ALS, "bpr": BPR, "lightfm": LightFM}
+BASELINES: dict[str, type[ItemBaseline | KnownItems]] = {
+    "popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN, **PEERS,
+}  # fmt: skip
 
 
 def is_installed(name: str) -> bool:

@@ -9,7 +9,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -93,6 +93,7 @@ def same_lists(
     return top_lists(lambda block: np.tile(scores, (block.stop - block.start, 1)), users, len(scores), top, exclude)
 
 
+@runtime_checkable
 class Recommends(Protocol):
     """Any personal ranker, or a baseline."""
 
