@@ -34,9 +34,10 @@ TIE = 1e-12  # values of a measure closer than this are equal
 
 
 class LinearDiverseRanker(DiverseRanker):
-    """``f_S(i) = coef_·x_i + relation_coef_·h_S(i)``: a linear score of a candidate given the chosen set S.
+    """``f_S(i) = coef_·x_i + relation_coef_·h_S(i) + v_i·W v̄_S``: the score of a candidate given the chosen set S.
 
-    h_S contains, for each relation, the smallest, mean or largest distance from i to the items of S (`aggregate`).
+    h_S contains, for each relation, the smallest, mean or largest distance from i to the items of S (`aggregate`). W is
+    `relation_matrix_`, the learned relation, which only rankers with a `learned_rank` have.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -44,57 +45,20 @@ class LinearDiverseRanker(DiverseRanker):
         "relation_coef_": Array("distances"),
         "certificate_": Of(Certificate),
         "trace_": Of(dict, listed=True),
+        "relation_matrix_": Array("vectors, vectors", needed=False),
     }
     aggregate: str
+    learned_rank: int = 0
     coef_: np.ndarray
     relation_coef_: np.ndarray
+    relation_matrix_: np.ndarray
     certificate_: Certificate
     trace_: list[Facts]
 
-    def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        check_n_features(query, self.coef_)
-        kinds = aggregate_kinds(self.aggregate)
-        if len(kinds):
-            query.need("relations", to=type(self).__name__)
-            if len(kinds) * len(query.relations) != len(self.relation_coef_):
-                fitted = len(self.relation_coef_) // len(kinds)
-                raise ValueError(
-                    f"the query has {len(query.relations)} relations, but the model was fitted on {fitted}: use as many"
-                )
-        return self._select(query, kinds, top)
-
-    def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
-        row = query.relations.row if len(kinds) else None
-        return select(query.X @ self.coef_, self.relation_coef_, row, kinds, top)
-
-    def _check_together(self, sizes: Mapping[str, int]) -> None:
-        super()._check_together(sizes)
-        kinds, count = len(aggregate_kinds(self.aggregate)), sizes["distances"]
-        if count % kinds if kinds else count:
-            raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
-
-    def _training_queries(self, queries: Iterable[DiverseQuery]) -> tuple[list[DiverseQuery], np.ndarray]:
-        """Return the queries to learn from, and the codes of the aggregates."""
-        kinds = aggregate_kinds(self.aggregate)
-        return self._to_learn_from(queries, *(("relations",) if len(kinds) else ())), kinds
-
-    def _take(self, w: np.ndarray, n_features: int, solution: Solution) -> Self:
-        """Store the weights and the solution's certificate and return the reranker."""
-        self.coef_, self.relation_coef_ = w[:n_features], w[n_features:]
-        self.certificate_, self.trace_ = solution.certificate, solution.trace
-        return self
-
-
-class LikelihoodRanker(LinearDiverseRanker):
-    """A linear score plus, optionally, a learned relation: ``f_S(i) + v_i·W v̄_S``."""
-
-    _saved: ClassVar[Mapping[str, Attribute]] = {"relation_matrix_": Array("vectors, vectors", needed=False)}
-    learned_rank: int
-    relation_matrix_: np.ndarray
-
     def _start(self, queries: Iterable[DiverseQuery]) -> tuple[list[DiverseQuery], "DiverseScore"]:
         """Return the queries to learn from, and the score function to learn."""
-        kept, kinds = self._training_queries(queries)
+        kinds = aggregate_kinds(self.aggregate)
+        kept = self._to_learn_from(queries, *(("relations",) if len(kinds) else ()))
         rank, first = whole("learned_rank", self.learned_rank, least=0), kept[0]
         given = len(kinds) * len(first.relations) if len(kinds) else 0
         return kept, DiverseScore(first.n_features, given, kinds, first.representation.shape[1], rank)
@@ -102,32 +66,52 @@ class LikelihoodRanker(LinearDiverseRanker):
     def _keep(self, solution: Solution, score: "DiverseScore") -> Self:
         """Store the solution and return the reranker."""
         linear, theta = score.split(solution.w)
+        self.coef_, self.relation_coef_ = linear[: score.n_features], linear[score.n_features :]
         if score.size:
             self.relation_matrix_ = score.matrix(theta)
-        return self._take(linear, score.n_features, solution)
+        self.certificate_, self.trace_ = solution.certificate, solution.trace
+        return self
 
-    def _select(self, query: DiverseQuery, kinds: np.ndarray, top: int) -> np.ndarray:
-        if not self.learned_rank:
-            return super()._select(query, kinds, top)
+    def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
+        check_n_features(query, self.coef_)
+        kinds, w, row = aggregate_kinds(self.aggregate), self.relation_coef_, None
+        if len(kinds):
+            query.need("relations", to=type(self).__name__)
+            if len(kinds) * len(query.relations) != len(w):
+                raise ValueError(
+                    f"the query has {len(query.relations)} relations, but the model was fitted on "
+                    f"{len(w) // len(kinds)}: use as many"
+                )
+            row = query.relations.row
+        if self.learned_rank:
+            kinds, w, row = self._with_learned(query, kinds, row)
+        return select(query.X @ self.coef_, w, row, kinds, top)
+
+    def _with_learned(
+        self, query: DiverseQuery, kinds: np.ndarray, given: Callable[[int], np.ndarray] | None
+    ) -> tuple[np.ndarray, np.ndarray, Callable[[int], np.ndarray]]:
+        """Return aggregates, weights and rows with v_i·W v_j as one more relation, always aggregated by its mean."""
         vectors, W = query.representation, self.relation_matrix_
         if vectors.shape[1] != len(W):
             raise ValueError(
                 f"the query has vectors of length {vectors.shape[1]}, the model was fitted on {len(W)}: use the same"
             )
-        # v_i·W v_j is one more relation, which is always aggregated by its mean
-        relations, products = query.relations if len(kinds) else None, vectors @ W.T
-        given = self.relation_coef_.reshape(len(kinds), -1) if len(kinds) else np.zeros((0, 0))
+        products = vectors @ W.T
+        weights = self.relation_coef_.reshape(len(kinds), -1) if len(kinds) else np.zeros((0, 0))
         if MEAN not in kinds:
-            kinds, given = np.append(kinds, MEAN), np.vstack((given, np.zeros((1, given.shape[1]))))
+            kinds, weights = np.append(kinds, MEAN), np.vstack((weights, np.zeros((1, weights.shape[1]))))
 
         def row(i: int) -> np.ndarray:
             own = (vectors @ products[i])[None]
-            return own if relations is None else np.vstack((relations.row(i), own))
+            return own if given is None else np.vstack((given(i), own))
 
-        return select(query.X @ self.coef_, np.column_stack((given, kinds == MEAN)).ravel(), row, kinds, top)
+        return kinds, np.column_stack((weights, kinds == MEAN)).ravel(), row
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)
+        kinds, count = len(aggregate_kinds(self.aggregate)), sizes["distances"]
+        if count % kinds if kinds else count:
+            raise ValueError(f"relation_coef_ has {count} numbers, expected {kinds} for each relation")
         if self.learned_rank and "vectors" not in sizes:
             raise ValueError("relation_matrix_ is missing: a model with learned_rank above 0 has one")
 
@@ -241,7 +225,7 @@ def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Gen
     return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
 
 
-class RLTR(LikelihoodRanker):
+class RLTR(LinearDiverseRanker):
     """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
     Relational learning to rank (Zhu, Lan, Guo, Cheng & Niu 2014). y_q is the greedy ideal ranking of the query by
@@ -335,7 +319,7 @@ def fit_likelihood(
 
 
 @renamed
-class PAMM(LikelihoodRanker):
+class PAMM(LinearDiverseRanker):
     """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻)),  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
     Perceptron algorithm using measures as margins (Xia, Xu, Lan, Guo & Cheng 2015). P is the Plackett-Luce likelihood

@@ -303,12 +303,11 @@ class StructSVMDiv(LinearDiverseRanker):
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "orders", "tol", "max_iter")
-        kept, kinds = self._training_queries(queries)
+        kept, score = self._start(queries)
         measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
         top = self.top or measure.cutoff or 20
-        risk = SelectionRisk([RankingSearch(query, measure, top, self.orders, kinds, rng) for query in kept])
-        solution = minimise_risk(risk, self.C, self.tol, self.max_iter)
-        return self._take(solution.w, kept[0].n_features, solution)
+        risk = SelectionRisk([RankingSearch(query, measure, top, self.orders, score.kinds, rng) for query in kept])
+        return self._keep(minimise_risk(risk, self.C, self.tol, self.max_iter), score)
 
 
 class RankingSearch(ViolationSearch):
