@@ -6,6 +6,7 @@ Aspects of a query, P(d | a) for every candidate, come from known subtopics, sco
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -50,77 +51,74 @@ class Relations:
     """
 
     def __init__(self, parts: np.ndarray | Relation | Iterable[Relation], names: Sequence[str] | None = None) -> None:
-        self._tensor: np.ndarray | None = None  # (n, r, n), unless the relations are parts
-        self._parts: list[Relation] = []
         if isinstance(parts, np.ndarray):
-            tensor = parts[:, :, None] if parts.ndim == 2 else parts
-            if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
-                shape = f"{tensor.shape}, expected (candidates, candidates, relations)"
-                raise DataError(f"a relation tensor has shape {shape}")
-            if not np.isfinite(tensor).all():
-                i, j, r = np.argwhere(~np.isfinite(tensor))[0]
-                where = f"relation {r} between candidates {i} and {j}"
-                raise DataError(f"{where} is {tensor[i, j, r]}: give finite distances")
-            self._tensor = np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
-            self.n, self.names = len(parts), tuple(names or (f"r{j + 1}" for j in range(self._tensor.shape[1])))
-            if len(self.names) != self._tensor.shape[1]:
-                raise DataError(f"{len(self.names)} names for {self._tensor.shape[1]} relations: give one for each")
+            stored = _stored_rows(parts)
+            self._row: Callable[[int], np.ndarray] = stored.__getitem__
+            self.n, self.names = len(stored), tuple(names or (f"r{j + 1}" for j in range(stored.shape[1])))
+            if len(self.names) != stored.shape[1]:
+                raise DataError(f"{len(self.names)} names for {stored.shape[1]} relations: give one for each")
             return
-        self._parts = [parts] if isinstance(parts, Relation) else list(parts)
-        if not self._parts or not all(isinstance(part, Relation) for part in self._parts):
+        listed = [parts] if isinstance(parts, Relation) else list(parts)
+        if not listed or not all(isinstance(part, Relation) for part in listed):
             raise DataError("relations must be a tensor (n, n, r), or a list of at least one Relation")
-        if len({part.n for part in self._parts}) > 1:
-            sizes = ", ".join(f"{part.name} {part.n}" for part in self._parts)
+        if len({part.n for part in listed}) > 1:
+            sizes = ", ".join(f"{part.name} {part.n}" for part in listed)
             raise DataError(f"the relations have different numbers of candidates: {sizes}; build all for the same ones")
-        self.n, self.names = self._parts[0].n, tuple(part.name for part in self._parts)
+        self.n, self.names = listed[0].n, tuple(part.name for part in listed)
+        self._row = partial(_computed_row, listed)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def row(self, i: int) -> np.ndarray:
         """Return (r, n): all distances from candidate i."""
-        if self._tensor is not None:
-            return self._tensor[i]
-        if len(self._parts) == 1:
-            return self._checked_row(self._parts[0], i).astype(np.float64, copy=False)[None]
-        out = np.empty((len(self._parts), self.n))
-        for j, part in enumerate(self._parts):
-            out[j] = self._checked_row(part, i)
-        return out
-
-    def _checked_row(self, part: Relation, i: int) -> np.ndarray:
-        values = part.row(i)
-        # a finite sum has finite terms, so only an infinite one needs the slower check
-        if values.shape != (self.n,) or not (isfinite(values.sum()) or np.isfinite(values).all()):
-            raise DataError(
-                f"relation {part.name!r} of candidate {i} has shape {values.shape} or contains NaN or infinity; "
-                f"expected {self.n} finite numbers"
-            )
-        return values
+        return self._row(i)
 
     def rows(self, indices: Iterable[int]) -> np.ndarray:
         """Return (k, r, n): the rows of k candidates."""
-        if self._tensor is not None:
-            return self._tensor[np.asarray(indices, np.int64)]
-        chosen = [self.row(int(i)) for i in indices]
+        chosen = [self._row(int(i)) for i in indices]
         return np.stack(chosen) if chosen else np.empty((0, len(self), self.n))
 
     def materialize(self) -> "Relations":
         """Return the same relations with all n · r · n numbers stored: faster for repeated access."""
-        if self._tensor is not None:
-            return self
         return Relations(self.rows(range(self.n)).transpose(0, 2, 1), self.names)
 
     def subset(self, candidates: np.ndarray) -> "Relations":
         """Return the relations between some of the candidates only."""
-        if self._tensor is not None:
-            return Relations(self._tensor[candidates][:, :, candidates].transpose(0, 2, 1), self.names)
-        n = len(candidates)
-        return Relations([Relation(part.name, n, partial(_subset_row, part, candidates)) for part in self._parts])
+        part = copy(self)
+        part.n, part._row = len(candidates), partial(_subset_row, self._row, candidates)
+        return part
 
 
-def _subset_row(part: Relation, candidates: np.ndarray, i: int) -> np.ndarray:
-    return part.row(int(candidates[i]))[candidates]
+def _stored_rows(tensor: np.ndarray) -> np.ndarray:
+    """Return (n, r, n), the row of every candidate, from a tensor (n, n, r) or (n, n)."""
+    tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
+    if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
+        shape = f"{tensor.shape}, expected (candidates, candidates, relations)"
+        raise DataError(f"a relation tensor has shape {shape}")
+    if not np.isfinite(tensor).all():
+        i, j, r = np.argwhere(~np.isfinite(tensor))[0]
+        where = f"relation {r} between candidates {i} and {j}"
+        raise DataError(f"{where} is {tensor[i, j, r]}: give finite distances")
+    return np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
+
+
+def _computed_row(parts: list[Relation], i: int) -> np.ndarray:
+    out = np.empty((len(parts), parts[0].n))
+    for part, line in zip(parts, out):
+        values = part.row(i)
+        # a finite sum has finite terms, so only an infinite one needs the slower check
+        if values.shape != line.shape or not (isfinite(values.sum()) or np.isfinite(values).all()):
+            raise DataError(
+                f"relation {part.name!r} of candidate {i} has shape {values.shape} or contains NaN or infinity; "
+                f"expected {part.n} finite numbers"
+            )
+        line[:] = values
+    return out
+
+
+def _subset_row(row: Callable[[int], np.ndarray], candidates: np.ndarray, i: int) -> np.ndarray:
+    return row(int(candidates[i])).take(candidates, axis=1)
 
 
 def cosine_relation(vectors: Matrix, name: str = "cosine", clip: bool = True) -> Relation:
