@@ -32,7 +32,7 @@ def test_probabilities_add_up(name):
     model = hr.click_model(random_log(), name)
     clicks = every_click(4)
     pair = np.tile(model._pairs([0] * 4, [3, 1, 5, 2]), (len(clicks), 1))
-    chance = model._conditional(pair, clicks)
+    chance = model._chance(pair, clicks)
     joint = np.where(clicks, chance, 1 - chance).prod(axis=1)
     assert joint.sum() == pytest.approx(1)
     rates = model.click_rates(0, [3, 1, 5, 2])

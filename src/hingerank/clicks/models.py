@@ -137,12 +137,8 @@ class ClickModel:
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         raise NotImplementedError
 
-    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
-        """P(click at place k | clicks above it), lists × places."""
-        raise NotImplementedError
-
-    def _marginal(self, pair: np.ndarray) -> np.ndarray:
-        """P(click at place k), lists × places."""
+    def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
+        """P(click at place k), lists × places: given the clicks above it, or whatever they are."""
         raise NotImplementedError
 
     # What all models have.
@@ -150,7 +146,7 @@ class ClickModel:
     def log_likelihood(self, log: ClickLog) -> float:
         """The mean over lists of log P(all its clicks), from the probabilities given the clicks above."""
         lists, pair = self._known(log)
-        terms = _log_probability(self._conditional(pair, lists.clicks), lists.clicks)
+        terms = _log_probability(self._chance(pair, lists.clicks), lists.clicks)
         return float((lists.weight * np.where(lists.shown, terms, 0.0).sum(axis=1)).sum() / lists.weight.sum())
 
     def perplexity(self, log: ClickLog, conditional: bool = False) -> Facts:
@@ -168,7 +164,7 @@ class ClickModel:
             "places", an entry a place (NaN where nothing was shown), and "mean" over places.
         """
         lists, pair = self._known(log)
-        chance = self._conditional(pair, lists.clicks) if conditional else self._marginal(pair)
+        chance = self._chance(pair, lists.clicks if conditional else None)
         terms = np.where(lists.shown, _log_probability(chance, lists.clicks), 0.0) / np.log(2)
         shown = lists.weight @ lists.shown
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -177,7 +173,7 @@ class ClickModel:
 
     def click_rates(self, query: Hashable, documents: Iterable[Hashable]) -> np.ndarray:
         """P(click) at each place if these documents were shown for the query in this order."""
-        return self._marginal(self._list(query, documents))[0]
+        return self._chance(self._list(query, documents))[0]
 
     def simulate(self, query: Hashable, documents: Iterable[Hashable], sessions: int, seed: int = 0) -> np.ndarray:
         """Clicks on this list in so many sessions (sessions × places), drawn place by place."""
@@ -185,7 +181,7 @@ class ClickModel:
         pair = np.tile(self._list(query, documents), (whole("sessions", sessions), 1))
         clicks = np.zeros(pair.shape, bool)
         for k in range(pair.shape[1]):
-            clicks[:, k] = rng.random(len(pair)) < self._conditional(pair, clicks)[:, k]
+            clicks[:, k] = rng.random(len(pair)) < self._chance(pair, clicks)[:, k]
         return clicks
 
     def relevance(self) -> np.ndarray:
@@ -229,24 +225,24 @@ def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:
     return np.where(clicks, np.log(chance), np.log1p(-chance))
 
 
-class ProductModel(ClickModel):
-    """P(click) = examination of a slot × attraction; a slot is a place (PBM), or a place and the last click (UBM)."""
+class PBM(ClickModel):
+    """Position-based model: P(click) = examination_k · attraction_d (Richardson et al. 2007; Craswell et al. 2008)."""
 
-    _after_clicks = False  # whether the last click is part of the slot
+    name = "pbm"
+
+    def _slots_a_place(self) -> int:
+        """How many probabilities of examination a place has."""
+        return 1
 
     def _slots(self, clicks: np.ndarray) -> np.ndarray:
-        places = np.arange(1, clicks.shape[1] + 1)
-        if not self._after_clicks:
-            return np.broadcast_to(places - 1, clicks.shape)
-        last = np.maximum.accumulate(np.where(clicks, places, 0), axis=1)
-        before = np.hstack([np.zeros((len(clicks), 1), np.int64), last[:, :-1]])
-        return (places - 1) * (self.n_places_ + 1) + before
+        """Which of them each entry of lists with these clicks has."""
+        return np.broadcast_to(np.arange(clicks.shape[1]), clicks.shape)
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         shown, slot = lists.shown, self._slots(lists.clicks)
         weight = np.broadcast_to(lists.weight[:, None], shown.shape)[shown]
         columns, n = count_rows([slot[shown], pair[shown], lists.clicks[shown].astype(np.int64)], weight)
-        n_slots = self.n_places_ * (self.n_places_ + 1 if self._after_clicks else 1)
+        n_slots = self.n_places_ * self._slots_a_place()
         check_room(64 * n_slots, f"{n_slots:,} pairs of a place and the last click", FAR)
         theta, gamma, self.n_iter_ = fit_product(
             columns[0], columns[1], n, n * columns[2], n_slots, len(self.query_), None, self.max_iter, self.tol,
@@ -256,27 +252,29 @@ class ProductModel(ClickModel):
         self.attraction_ = gamma
         self._attractions = np.append(gamma, np.average(gamma, weights=self.showings_))
 
-    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
-        return self.parameters_["examination"][self._slots(clicks)] * self._attractions[pair]
+    def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
+        known = np.zeros(pair.shape, bool) if clicks is None else clicks
+        return self.parameters_["examination"][self._slots(known)] * self._attractions[pair]
 
 
-class PBM(ProductModel):
-    """Position-based model: P(click) = examination_k · attraction_d (Richardson et al. 2007; Craswell et al. 2008)."""
-
-    name = "pbm"
-
-    def _marginal(self, pair: np.ndarray) -> np.ndarray:
-        return self._conditional(pair, np.zeros(pair.shape, bool))
-
-
-class UBM(ProductModel):
+class UBM(PBM):
     """User browsing model: examination depends on place and last click (Dupret & Piwowarski 2008)."""
 
     name = "ubm"
-    _after_clicks = True
 
-    def _marginal(self, pair: np.ndarray) -> np.ndarray:
-        """Over all places of the last click: O(places²) a list."""
+    def _slots_a_place(self) -> int:
+        return self.n_places_ + 1
+
+    def _slots(self, clicks: np.ndarray) -> np.ndarray:
+        places = np.arange(1, clicks.shape[1] + 1)
+        last = np.maximum.accumulate(np.where(clicks, places, 0), axis=1)
+        before = np.hstack([np.zeros((len(clicks), 1), np.int64), last[:, :-1]])
+        return (places - 1) * self._slots_a_place() + before
+
+    def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
+        """Without clicks over all places of the last one: O(places²) a list."""
+        if clicks is not None:
+            return super()._chance(pair, clicks)
         theta = self.parameters_["examination"].reshape(self.n_places_, -1)
         chance, last = np.zeros(pair.shape), np.zeros((len(pair), self.n_places_ + 1))
         last[:, 0] = 1.0
@@ -305,21 +303,16 @@ class ChainModel(ClickModel):
         by_place = np.broadcast_to(np.arange(pair.shape[1]), pair.shape)
         return np.ascontiguousarray(by_place) if self._by_place else pair
 
-    def _conditional(self, pair: np.ndarray, clicks: np.ndarray) -> np.ndarray:
+    def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
         examined, chance, stops = np.ones(len(pair)), np.zeros(pair.shape), self._stops[self._keys(pair)]
         for k in range(pair.shape[1]):
             attraction = self._attractions[pair[:, k]]
             chance[:, k] = examined * attraction
-            skipped = examined * (1 - attraction) / np.maximum(1 - chance[:, k], 1e-12)
-            examined = self._go_on * np.where(clicks[:, k], 1 - stops[:, k], skipped)
-        return chance
-
-    def _marginal(self, pair: np.ndarray) -> np.ndarray:
-        examined, chance, stops = np.ones(len(pair)), np.zeros(pair.shape), self._stops[self._keys(pair)]
-        for k in range(pair.shape[1]):
-            attraction = self._attractions[pair[:, k]]
-            chance[:, k] = examined * attraction
-            examined = self._go_on * examined * (1 - attraction * stops[:, k])
+            if clicks is None:
+                examined = self._go_on * examined * (1 - attraction * stops[:, k])
+            else:
+                skipped = examined * (1 - attraction) / np.maximum(1 - chance[:, k], 1e-12)
+                examined = self._go_on * np.where(clicks[:, k], 1 - stops[:, k], skipped)
         return chance
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
