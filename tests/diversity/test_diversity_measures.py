@@ -132,10 +132,10 @@ def test_mistakes_are_explained():
         evaluate_diversity([("1", "1", "a", 1), ("1", "1", "a", 0)], {"1": ["a"]}, "nrbp")
     for name, problem in [
         ("ndcg@5", "no diversity measure 'ndcg'"),
-        ("alpha-ndcg", "needs a cutoff, as in alpha-ndcg@20"),
-        ("nrbp@5", "needs no cutoff: write nrbp"),
+        ("alpha-ndcg", "needs a cutoff, such as 'alpha-ndcg@10'"),
+        ("nrbp@5", "has no cutoff; write 'nrbp'"),
         ("err-ia@x", "whole number"),
-        ("err-ia@0", "at least 1"),
+        ("err-ia@0", "whole number from 1"),
     ]:
         with pytest.raises(ValueError, match=problem):
             parse_diversity_measure(name)
@@ -146,7 +146,7 @@ def test_mistakes_are_explained():
 def test_spellings_do_not_matter():
     qrels, run = [("1", "1", "a", 1), ("1", "2", "b", 1)], {"1": ["a", "x", "b"], "2": ["a"]}
     for base, kind in KINDS.items():
-        cut = "@3" if kind.has_cutoff else ""
+        cut = "@3" if kind.cutoff == "required" else ""
         words = {
             base,
             base.upper(),

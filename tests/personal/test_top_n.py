@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import hingerank as hr
 from hingerank.data.files import DataError
 from hingerank.personal.baselines import ItemMean, Popularity
-from hingerank.personal.top_n import evaluate_top, top_in_blocks
+from hingerank.personal.top_n import evaluate_top, parse_list_measure, top_in_blocks
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +114,9 @@ def test_lists_are_for_a_list_of_users(data, user):
     for one in (ranker, popular):
         with pytest.raises(DataError, match="expected a list of ids"):
             one.top_k(user, data.item_features, exclude=(data.users, data.items))
+
+
+@pytest.mark.parametrize("name", ["list_mrr@-3", "list_mrr@0", "list_mrr@+3", "list_mrr@", "list_mrr@x"])
+def test_a_list_has_a_whole_number_of_items_from_one(name):
+    with pytest.raises(ValueError, match="the cutoff must be a whole number from 1"):
+        parse_list_measure(name)

@@ -28,7 +28,7 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run, judged_topics
-from hingerank.metrics.measure import squeeze
+from hingerank.metrics.measure import cutoff_of, squeeze
 
 
 class Kind(NamedTuple):
@@ -36,19 +36,19 @@ class Kind(NamedTuple):
 
     weight: str
     normalized: bool  # divided by the greedy ideal
-    has_cutoff: bool
+    cutoff: str
 
 
 KINDS = {
-    "alpha-dcg": Kind("log", False, True),
-    "alpha-ndcg": Kind("log", True, True),
-    "err-ia": Kind("reciprocal", False, True),
-    "nerr-ia": Kind("reciprocal", True, True),
-    "nrbp": Kind("geometric", False, False),
-    "nnrbp": Kind("geometric", True, False),
-    "strec": Kind("recall", False, True),
-    "p-ia": Kind("precision", False, True),
-    "map-ia": Kind("average precision", False, False),
+    "alpha-dcg": Kind("log", False, "required"),
+    "alpha-ndcg": Kind("log", True, "required"),
+    "err-ia": Kind("reciprocal", False, "required"),
+    "nerr-ia": Kind("reciprocal", True, "required"),
+    "nrbp": Kind("geometric", False, "none"),
+    "nnrbp": Kind("geometric", True, "none"),
+    "strec": Kind("recall", False, "required"),
+    "p-ia": Kind("precision", False, "required"),
+    "map-ia": Kind("average precision", False, "none"),
 }
 
 
@@ -76,13 +76,6 @@ class DiversityMeasure:
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.base not in KINDS:
-            raise ValueError(f"there is no diversity measure {self.base!r}; known: {', '.join(KINDS)}")
-        if KINDS[self.base].has_cutoff != (self.cutoff is not None):
-            wanted = "a cutoff, as in " if KINDS[self.base].has_cutoff else "no cutoff: write "
-            raise ValueError(f"{self.name} needs {wanted}{self.base}{'@20' if self.cutoff is None else ''}")
-        if self.cutoff is not None and self.cutoff < 1:
-            raise ValueError(f"{self.name}: the cutoff must be at least 1")
         if not (0 <= self.alpha <= 1 and 0 <= self.beta <= 1):
             raise ValueError(f"alpha is {self.alpha} and beta is {self.beta}, expected numbers in [0, 1]")
 
@@ -168,11 +161,11 @@ def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5)
     """
     if isinstance(name, DiversityMeasure):
         return name
-    word, at, cutoff = str(name).partition("@")
-    base = next((known for known in KINDS if squeeze(known) == squeeze(word)), word.strip())
-    if at and not cutoff.strip().isdecimal():
-        raise ValueError(f"measure {name!r}: the cutoff after @ must be a whole number, as in alpha-ndcg@20")
-    return DiversityMeasure(base, int(cutoff) if at else None, alpha, beta)
+    word = str(name).partition("@")[0]
+    base = next((known for known in KINDS if squeeze(known) == squeeze(word)), None)
+    if base is None:
+        raise ValueError(f"there is no diversity measure {word!r}; known: {', '.join(KINDS)}")
+    return DiversityMeasure(base, cutoff_of(str(name), base, KINDS[base].cutoff), alpha, beta)
 
 
 def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:

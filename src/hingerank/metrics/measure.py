@@ -231,18 +231,11 @@ def parse_measure(name: "str | Measure") -> Measure:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', not {name!r}")
     head, *settings = name.split(":")
-    word, at, cutoff = head.partition("@")
-    if squeeze(word) not in _KIND_OF:
-        raise ValueError(_unknown(squeeze(word), name))
-    kind = MEASURES[_KIND_OF[squeeze(word)]]
-    if at and kind.cutoff == "none":
-        raise ValueError(f"{name!r}: {kind.name} is taken over the whole list and has no cutoff; write {kind.name!r}")
-    if kind.cutoff == "required" and not at:
-        raise ValueError(f"{name!r} needs a cutoff, such as '{kind.name}@10'")
-    cutoff = cutoff.strip()
-    if at and (not re.fullmatch(r"[0-9]+", cutoff) or int(cutoff) < 1):
-        raise ValueError(f"{name!r}: the cutoff must be a whole number from 1, as in '{kind.name}@10', got {cutoff!r}")
-    preset, options = None, {}
+    word = squeeze(head.partition("@")[0])
+    if word not in _KIND_OF:
+        raise ValueError(_unknown(word, name))
+    kind = MEASURES[_KIND_OF[word]]
+    k, preset, options = cutoff_of(head, kind.name, kind.cutoff), None, {}
     for setting in settings:
         option, equals, value = (part.strip().lower() for part in setting.partition("="))
         if equals and option in options:
@@ -253,7 +246,20 @@ def parse_measure(name: "str | Measure") -> Measure:
             preset = preset_name(setting)
         else:
             raise ValueError(f"{name!r} names two presets, {preset!r} and {setting.strip()!r}: keep one")
-    return Measure(kind.name, int(cutoff) if at else None, preset, tuple(options.items()))
+    return Measure(kind.name, k, preset, tuple(options.items()))
+
+
+def cutoff_of(name: str, kind: str, rule: str) -> int | None:
+    """The cutoff after "@" in a name of this kind of measure, which by the rule is "optional", "required" or "none"."""
+    _, at, cutoff = name.partition("@")
+    if at and rule == "none":
+        raise ValueError(f"{name!r}: {kind} is taken over the whole list and has no cutoff; write {kind!r}")
+    if rule == "required" and not at:
+        raise ValueError(f"{name!r} needs a cutoff, such as '{kind}@10'")
+    cutoff = cutoff.strip()
+    if at and (not re.fullmatch(r"[0-9]+", cutoff) or int(cutoff) < 1):
+        raise ValueError(f"{name!r}: the cutoff must be a whole number from 1, as in '{kind}@10', got {cutoff!r}")
+    return int(cutoff) if at else None
 
 
 def is_measure(name: str) -> bool:

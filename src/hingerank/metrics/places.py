@@ -1,14 +1,14 @@
 """Rank discounts, for measures that are sums over rows of discount(rank) · relevance."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
+from hingerank.metrics.measure import cutoff_of
 from hingerank.registry import did_you_mean
 
-KINDS = ("dcg", "p", "average-rank")
+KINDS = {"dcg": "optional", "p": "required", "average-rank": "none"}  # kind -> whether it has a cutoff
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,12 @@ class PlaceMeasure:
         out[order] = worth
         return out
 
+    def values(self, scores: Floats, relevance: Floats, offsets: Integers, lists: Floats) -> Floats:
+        """Every query's sum, more is better, in units whose mean over queries is that over its `lists`."""
+        worth = self.of_scores(scores, offsets) * relevance
+        found: Floats = self.sign * np.add.reduceat(worth, offsets[:-1]) / (lists.mean() or 1.0)
+        return found
+
 
 def parse_place_measure(name: str) -> PlaceMeasure:
     """The measure of clicks with this name.
@@ -59,11 +65,10 @@ def parse_place_measure(name: str) -> PlaceMeasure:
     >>> parse_place_measure("dcg@10").worth(np.array([1, 3, 11])).tolist()
     [1.0, 0.5, 0.0]
     """
-    match = re.fullmatch(r"([a-z-]+)(?:@([1-9][0-9]*))?", str(name))
-    kind = match[1] if match else str(name)
-    if match is None or kind not in KINDS or (kind == "p" and match[2] is None) or (kind == KINDS[-1] and match[2]):
+    kind = str(name).partition("@")[0]
+    if kind not in KINDS:
         raise ValueError(
             f"there is no measure {name!r} of clicks; use dcg, dcg@10, p@5 (any number) or average-rank"
             + did_you_mean(kind, KINDS)
         )
-    return PlaceMeasure(name, kind, None if match[2] is None else int(match[2]))
+    return PlaceMeasure(name, kind, cutoff_of(name, kind, KINDS[kind]))

@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import whole, whole_decimal
+from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.metrics.measure import cutoff_of
 from hingerank.personal.catalogue import UserIndex, count_of
 from hingerank.personal.passes import top_rows
 from hingerank.personal.preferences import check_items, check_ratings
@@ -122,12 +123,11 @@ def parse_list_measure(text: str) -> tuple[str, int] | None:
     """
     if not text.startswith("list_"):
         return None
-    name, _, top = text.removeprefix("list_").partition("@")
-    length = whole_decimal(top or "10")
-    if name not in MEASURES or not length:
+    name = text.removeprefix("list_").partition("@")[0]
+    if name not in MEASURES:
         known = ", ".join(f"list_{known}@10" for known in MEASURES)
         raise ValueError(f"there is no measure {text!r} of lists; the known ones are {known}")
-    return name, length
+    return name, cutoff_of(text, f"list_{name}", "optional") or 10
 
 
 def top_in_blocks(
