@@ -71,9 +71,7 @@ class OutOfFold(NamedTuple):
     def measured(self, scores: np.ndarray, measure: str) -> np.ndarray:
         """The measure of every query; of clicks in units whose mean over queries is that over lists."""
         if self.lists is not None:
-            places = parse_place_measure(measure)
-            worth = places.of_scores(scores, self.offsets) * self.y
-            return places.sign * np.add.reduceat(worth, self.offsets[:-1]) / (self.lists.mean() or 1.0)
+            return parse_place_measure(measure).values(scores, self.y, self.offsets, self.lists)
         return evaluate(self.y, scores, self.query, measure, per_query=True, docid=self.docid)[measure]
 
     def average(self, by_query: np.ndarray, queries: np.ndarray | EllipsisType) -> float:

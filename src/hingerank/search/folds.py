@@ -441,12 +441,9 @@ class ClickFolds(QueryFolds):
 
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """For each ranker every query's value, scaled so that its mean over queries is that over lists; its scores."""
-        blocks, judged, places = there.blocks, [], self.places
-        per_list = self.lists_of(there).mean() or 1.0
-        for scores in path_scores(fitted, there):
-            worth = places.of_scores(blocks.gather(scores), blocks.offsets) * blocks.gather(there.y)
-            judged.append((places.sign * np.add.reduceat(worth, blocks.offsets[:-1]) / per_list, scores))
-        return judged
+        blocks, lists = there.blocks, self.lists_of(there)
+        y, scores = blocks.gather(there.y), path_scores(fitted, there)
+        return [(self.places.values(blocks.gather(s), y, blocks.offsets, lists), s) for s in scores]
 
     def lists_of(self, held: RowsLike) -> np.ndarray:
         """How often each query was shown."""
