@@ -225,6 +225,7 @@ def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Gen
     return [shuffled[ideal_order(J[shuffled], top)] for shuffled in shuffles]
 
 
+@dataclass(eq=False, repr=False)
 class RLTR(LinearDiverseRanker):
     """min_w ½‖w‖² - C Σ_q log P(y_q),  P(y) = Π_t e^{f_t(y_t)} / Σ_{open i} e^{f_t(i)},  f_t(i) = ω_r·x_i + ω_d·h_t(i).
 
@@ -269,18 +270,14 @@ class RLTR(LinearDiverseRanker):
     ((3,), True)
     """
 
-    def __init__(
-        self, C: float = 1.0, aggregate: str = "mean", top: int = 5, orders: int = 5, tol: float = 1e-4,
-        max_iter: int = 500, random_state: int = 0, learned_rank: int = 0,
-    ) -> None:  # fmt: skip
-        self.C = C
-        self.aggregate = aggregate
-        self.top = top
-        self.orders = orders
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.learned_rank = learned_rank
+    C: float = 1.0
+    aggregate: str = "mean"
+    top: int = 5
+    orders: int = 5
+    tol: float = 1e-4
+    max_iter: int = 500
+    random_state: int = 0
+    learned_rank: int = 0
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
@@ -319,6 +316,7 @@ def fit_likelihood(
 
 
 @renamed
+@dataclass(eq=False, repr=False)
 class PAMM(LinearDiverseRanker):
     """Whenever  log P(y⁺) - log P(y⁻) ≤ margin·(E(y⁺) - E(y⁻)),  step  w += η ∇(log P(y⁺) - log P(y⁻)).
 
@@ -364,22 +362,17 @@ class PAMM(LinearDiverseRanker):
     (3,)
     """
 
-    def __init__(
-        self, measure: str = "alpha-ndcg@20", aggregate: str = "mean", margin: float = 3.0, learning_rate: float = 0.3,
-        max_iter: int = 30, positives: int = 5, negatives: int = 20, top: int = 10, average: bool = True,
-        random_state: int = 0, learned_rank: int = 0,
-    ) -> None:  # fmt: skip
-        self.measure = measure
-        self.aggregate = aggregate
-        self.margin = margin
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.positives = positives
-        self.negatives = negatives
-        self.top = top
-        self.average = average
-        self.random_state = random_state
-        self.learned_rank = learned_rank
+    measure: str = "alpha-ndcg@20"
+    aggregate: str = "mean"
+    margin: float = 3.0
+    learning_rate: float = 0.3
+    max_iter: int = 30
+    positives: int = 5
+    negatives: int = 20
+    top: int = 10
+    average: bool = True
+    random_state: int = 0
+    learned_rank: int = 0
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""

@@ -1,6 +1,7 @@
 """Rerankers that pick one document after the other: their base class, and MMR, xQuAD and PM-2, which learn nothing."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -149,6 +150,7 @@ def select(
     return order
 
 
+@dataclass(eq=False, repr=False)
 class MMR(DiverseRanker):
     """``next = argmax_d  λ·rel(d) - (1-λ)·max_{d'∈S} sim(d, d'),   sim = 1 - distance``.
 
@@ -173,9 +175,8 @@ class MMR(DiverseRanker):
 
     _needs = ("relevance", "relations")
 
-    def __init__(self, lam: float = 0.5, relation: str | int | None = None) -> None:
-        self.lam = lam
-        self.relation = relation
+    lam: float = 0.5
+    relation: str | int | None = None
 
     def rerank(  # type: ignore[override]
         self, query: Any, embeddings: Any = None, top: int = 20, *, relation: ArrayLike | None = None
@@ -226,6 +227,7 @@ class MMR(DiverseRanker):
         return select(lam * query.relevance, np.array([1 - lam]), distance, np.array([LEAST]), top)
 
 
+@dataclass(eq=False, repr=False)
 class XQuAD(DiverseRanker):
     """``next = argmax_d  (1-λ)·P(d|q) + λ Σ_a P(a|q)·P(d|a)·Π_{d'∈S} (1 - P(d'|a))``.
 
@@ -246,14 +248,14 @@ class XQuAD(DiverseRanker):
 
     _needs = ("relevance", "aspects")
 
-    def __init__(self, lam: float = 0.5) -> None:
-        self.lam = lam
+    lam: float = 0.5
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         lam = check_fraction("lam", self.lam)
         return xquad_order(query.relevance, query.aspects, query.aspect_weights, lam, top)
 
 
+@dataclass(eq=False, repr=False)
 class PM2(DiverseRanker):
     """``next = argmax_d  λ·q_b·P(d|b) + (1-λ) Σ_{a≠b} q_a·P(d|a),   q_a = w_a / (2s_a + 1),  b = argmax_a q_a``.
 
@@ -276,8 +278,7 @@ class PM2(DiverseRanker):
 
     _needs = ("aspects",)
 
-    def __init__(self, lam: float = 0.5) -> None:
-        self.lam = lam
+    lam: float = 0.5
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         relevance = np.zeros(query.n) if query.relevance is None else query.relevance

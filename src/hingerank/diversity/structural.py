@@ -9,7 +9,7 @@ over the selections that greedy search reached."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -99,6 +99,7 @@ def minimise_risk(risk: SelectionRisk, C: float, tol: float, max_iter: int) -> S
     return replace(solution, value=value, certificate=certificate, trace=trace)
 
 
+@dataclass(eq=False, repr=False)
 class SVMDiv(DiverseRanker):
     """min_w ½‖w‖² + C Σ_q max_S [ loss(S) + w·(Ψ(S) - Ψ(S*)) ],  Ψ(S) = ( mean of x_i over S,  words covered by S ).
 
@@ -146,21 +147,13 @@ class SVMDiv(DiverseRanker):
         "certificate_": Of(Certificate),
         "trace_": Of(dict, listed=True),
     }
-    coef_: np.ndarray
-    word_coef_: np.ndarray
-    certificate_: Certificate
-
-    def __init__(
-        self, C: float = 1.0, candidates: int | None = 50, levels: tuple[float, ...] = (1, 2, 4),
-        shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4), top: int = 20, tol: float = 1e-2, max_iter: int = 500,
-    ) -> None:  # fmt: skip
-        self.C = C
-        self.candidates = candidates
-        self.levels = levels
-        self.shares = shares
-        self.top = top
-        self.tol = tol
-        self.max_iter = max_iter
+    C: float = 1.0
+    candidates: int | None = 50
+    levels: tuple[float, ...] = (1, 2, 4)
+    shares: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2, 0.4)
+    top: int = 20
+    tol: float = 1e-2
+    max_iter: int = 500
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
@@ -248,6 +241,7 @@ class SetSearch(ViolationSearch):
         return self._loss(chosen) - self.ideal_loss, features - self.ideal
 
 
+@dataclass(eq=False, repr=False)
 class StructSVMDiv(LinearDiverseRanker):
     """min_w ½‖w‖² + C Σ_q max_y [ E(y*) - E(y) + w·(Ψ(y) - Ψ(y*)) ],   Ψ(y) = Σ_t γ_t (x_{y_t}, h_t(y_t)) / Σ_t γ_t.
 
@@ -286,19 +280,15 @@ class StructSVMDiv(LinearDiverseRanker):
     (3,)
     """
 
-    def __init__(
-        self, measure: str = "alpha-ndcg@20", C: float = 1.0, candidates: int | None = 50, aggregate: str = "mean",
-        top: int | None = None, orders: int = 5, tol: float = 1e-2, max_iter: int = 500, random_state: int = 0,
-    ) -> None:  # fmt: skip
-        self.measure = measure
-        self.C = C
-        self.candidates = candidates
-        self.aggregate = aggregate
-        self.top = top
-        self.orders = orders
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    measure: str = "alpha-ndcg@20"
+    C: float = 1.0
+    candidates: int | None = 50
+    aggregate: str = "mean"
+    top: int | None = None
+    orders: int = 5
+    tol: float = 1e-2
+    max_iter: int = 500
+    random_state: int = 0
 
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
