@@ -1,5 +1,7 @@
 """Random Fourier features: cosines in random directions. Their inner products approximate a shift-invariant kernel."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -9,6 +11,7 @@ from hingerank.features.kernels import Kernel, choose_gamma
 from hingerank.features.maps import FeatureMap, rows_like
 
 
+@dataclass(eq=False, repr=False)
 class FourierMap(FeatureMap):
     """φ(x) = √(2/m) cos(Ωᵀx + b), so that <φ(x), φ(y)> ≈ exp(−γ‖x − y‖²), with an error of about m^{-½}.
 
@@ -30,11 +33,11 @@ class FourierMap(FeatureMap):
     True
     """
 
-    def __init__(self, n_components=500, *, gamma="scale", orthogonal=True, random_state=0):
-        self.n_components = n_components
-        self.gamma = gamma
-        self.orthogonal = orthogonal
-        self.random_state = random_state
+    n_components: int = 500
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    orthogonal: bool = True
+    random_state: int | None = 0
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "FourierMap":
         """Draw random directions for the features of X. The values of X only affect gamma."""

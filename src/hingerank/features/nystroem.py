@@ -1,5 +1,7 @@
 """Nyström's method: the choice of landmark rows, and features in the span of their kernel functions."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -92,6 +94,7 @@ class Factors(dict[type, Matrix]):
         return found
 
 
+@dataclass(eq=False, repr=False)
 class NystroemMap(FeatureMap):
     """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
 
@@ -117,18 +120,15 @@ class NystroemMap(FeatureMap):
     True
     """
 
-    def __init__(
-        self, n_components=500, *, kernel="rbf", gamma="scale", degree=3, coef0=1.0, rank=None, landmarks="uniform",
-        random_state=0,
-    ):  # fmt: skip
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.rank = rank
-        self.landmarks = landmarks
-        self.random_state = random_state
+    n_components: int = 500
+    _: KW_ONLY
+    kernel: object = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    rank: int | None = None
+    landmarks: str = "uniform"
+    random_state: int | None = 0
 
     def fit(self, X: Matrix, y: object = None, sample_weight: np.ndarray | None = None) -> "NystroemMap":
         """Choose the landmarks. y is ignored, and sample_weight only affects gamma="scale"."""

@@ -5,6 +5,7 @@ items by their features. Recommenders of other libraries learn from the same rat
 expects; `taken` says which ratings count as taken. Their parameters have the names of the libraries.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -57,6 +58,7 @@ class Popularity(ItemBaseline):
         return np.bincount(code, minlength=count).astype(np.float64)
 
 
+@dataclass(eq=False, repr=False)
 class ItemMean(ItemBaseline):
     """score(i) = sum over its ratings of (rating - mean of all) / (their number + shrink).
 
@@ -67,8 +69,7 @@ class ItemMean(ItemBaseline):
     [2.0, -2.0]
     """
 
-    def __init__(self, shrink: float = 5.0):
-        self.shrink = shrink
+    shrink: float = 5.0
 
     def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
         total = np.bincount(code, ratings - ratings.mean(), count)
@@ -139,6 +140,7 @@ def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
     return number, place, np.unique(place, return_index=True)[1]
 
 
+@dataclass(eq=False, repr=False)
 class ItemKNN(KnownItems):
     """score(u, j) = sum over the items i that u took of cosine(i, j), over the nearest items of j only.
 
@@ -157,8 +159,8 @@ class ItemKNN(KnownItems):
     [[0], [0]]
     """
 
-    def __init__(self, neighbours: int = 200, shrink: float = 10.0):
-        self.neighbours, self.shrink = neighbours, shrink
+    neighbours: int = 200
+    shrink: float = 10.0
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
         """Count; items are row numbers of item_features, and items with the same features count as one."""
@@ -229,6 +231,7 @@ class Peer(KnownItems):
         self.item_factors_ = np.vstack([np.asarray(items, np.float64), np.zeros((1, items.shape[1]))])
 
 
+@dataclass(eq=False, repr=False)
 class ALS(Peer):
     """implicit's alternating least squares: every item that a user did not take is a target of 0 with a low weight.
 
@@ -248,18 +251,15 @@ class ALS(Peer):
 
     needs = comes_with = "implicit"
 
-    def __init__(
-        self, factors=32, regularization=1.0, iterations=15, alpha=1.0, *, taken="all", by_rating=False,
-        random_state=0, n_jobs=1,
-    ):  # fmt: skip
-        self.factors = factors
-        self.regularization = regularization
-        self.iterations = iterations
-        self.alpha = alpha
-        self.taken = taken
-        self.by_rating = by_rating
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    factors: int = 32
+    regularization: float = 1.0
+    iterations: int = 15
+    alpha: float = 1.0
+    _: KW_ONLY
+    taken: str | float = "all"
+    by_rating: bool = False
+    random_state: int = 0
+    n_jobs: int = 1
 
     def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
         from threadpoolctl import threadpool_limits
@@ -281,6 +281,7 @@ class ALS(Peer):
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class BPR(ALS):
     """implicit's Bayesian personalised ranking: an item that a user took is compared with one sampled from all others.
 
@@ -296,12 +297,11 @@ class BPR(ALS):
         Seed, and number of threads.
     """
 
-    def __init__(
-        self, factors=32, regularization=0.01, iterations=100, learning_rate=0.01, *, taken="all", random_state=0,
-        n_jobs=1,
-    ):  # fmt: skip
-        super().__init__(factors, regularization, iterations, taken=taken, random_state=random_state, n_jobs=n_jobs)
-        self.learning_rate = learning_rate
+    regularization: float = 0.01
+    iterations: int = 100
+    learning_rate: float = 0.01
+    alpha: float = field(default=1.0, init=False)
+    by_rating: bool = field(default=False, init=False)
 
     def _model(self) -> Any:
         from implicit.bpr import BayesianPersonalizedRanking
@@ -312,6 +312,7 @@ class BPR(ALS):
         )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class LightFM(Peer):
     """lightfm-next: the vector of an item is the sum of the embeddings of its features.
 
@@ -329,16 +330,14 @@ class LightFM(Peer):
 
     needs, comes_with = "lightfm", "lightfm-next"
 
-    def __init__(
-        self, no_components=32, epochs=20, learning_rate=0.05, *, loss="warp", taken="liked", random_state=0, n_jobs=1
-    ):
-        self.no_components = no_components
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.taken = taken
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    no_components: int = 32
+    epochs: int = 20
+    learning_rate: float = 0.05
+    _: KW_ONLY
+    loss: str = "warp"
+    taken: str | float = "liked"
+    random_state: int = 0
+    n_jobs: int = 1
 
     def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
         from lightfm import LightFM as Model

@@ -4,6 +4,7 @@ Each is a `Problem` with one of three designs: weights that all users share, wei
 """
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,7 +26,7 @@ from hingerank.problem import Design, Problem
 from hingerank.problem.problem import RowsDesign
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Callback, Solution
 
 ROWS_PER_SHARD = 8192
 NATURAL = 2.0  # C times the mean over users of the summed squared distances of pairs
@@ -140,6 +141,7 @@ def row_preferences(p: UserPreferences) -> Preferences:
     return ExplicitPairs(first + known.winner, first + known.loser, len(p.item), weight)
 
 
+@dataclass(eq=False, repr=False)
 class ConvexPersonalRanker(PersonalRanker):
     """½‖w‖² + C · sum over users and their pairs of max(0, 1 - t)², with scores that are linear in w.
 
@@ -149,20 +151,16 @@ class ConvexPersonalRanker(PersonalRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(low=0, needed=False)}  # not in files of version 0.1
-    C_: float
-
-    def __init__(
-        self, C=None, tol=1e-3, *, pair_weight="uniform", scale="standard", features=None, max_iter=100,
-        max_seconds=None, callback=None,
-    ):  # fmt: skip
-        self.C = C
-        self.tol = tol
-        self.pair_weight = pair_weight
-        self.scale = scale
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.callback = callback
+    C_: float = field(init=False)
+    C: float | None = None
+    tol: float = 1e-3
+    _: KW_ONLY
+    pair_weight: str = "uniform"
+    scale: str | None = "standard"
+    features: object = None
+    max_iter: int = 100
+    max_seconds: float | None = None
+    callback: Callback = None
 
     def _natural(self, X: Any, preferences: UserPreferences) -> float:
         return NATURAL / pair_distances(X, preferences)
@@ -275,6 +273,7 @@ class SeparateRanker(ConvexPersonalRanker):
 
 
 @renamed
+@dataclass(kw_only=True, eq=False, repr=False)
 class MeanVarianceRanker(SeparateRanker):
     """min over w, v_u of  ‖w‖²/(2·shared) + ½ sum_u ‖v_u‖²
     + C · sum over u, pairs (i preferred to j by u) of max(0, 1 - (w + v_u)·(x_i - x_j))²   (Evgeniou & Pontil 2004).
@@ -306,17 +305,8 @@ class MeanVarianceRanker(SeparateRanker):
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
     _cure = None  # unknown users rank by w
     _cold = "the list of the mean user"
-    coef_: np.ndarray
-
-    def __init__(
-        self, C=None, tol=1e-3, *, shared=1.0, pair_weight="uniform", scale="standard", features=None, max_iter=100,
-        max_seconds=None, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            C, tol, pair_weight=pair_weight, scale=scale, features=features, max_iter=max_iter, max_seconds=max_seconds,
-            callback=callback,
-        )  # fmt: skip
-        self.shared = shared
+    coef_: np.ndarray = field(init=False)
+    shared: float = 1.0
 
     def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
         positive("shared", self.shared)

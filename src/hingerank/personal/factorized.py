@@ -1,7 +1,7 @@
 """Factorised rankers: score(u, x) = <Uᵀx, v_u>, a basis of k ranking functions and a mixture of them for every user."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -43,7 +43,7 @@ from hingerank.personal.preferences import UserPreferences, from_comparisons, fr
 from hingerank.personal.rankers import accuracies
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Callback, Solution
 
 LOSSES = ("squared_hinge", "hinge", "squared")
 LEAST_DRAWN, PER_DRAW = 20, 2  # fewest items sampled for a user; epochs until others are sampled
@@ -51,6 +51,7 @@ FORGETTING = 3  # epochs without the users who judge the prior
 TRIED = 5  # largest number of epochs of a fit that tries a C
 
 
+@dataclass(eq=False, repr=False)
 class PersonalRankSVM(FactorRanker):
     """min over U, V of  C · sum over users u, pairs (i preferred to j by u) of max(0, 1 - v_uᵀUᵀ(x_i - x_j))²
     + ½(‖U‖² + ‖V‖²).  Factorization RankSVM (Cheng, Davidson & Hsieh 2018); the hinge need not be squared.
@@ -131,28 +132,22 @@ class PersonalRankSVM(FactorRanker):
     ([0, 2, 3, 1], [1, 3, 2, 0])
     """
 
-    rank = RankParameter()
-
-    def __init__(
-        self, rank=10, C=None, tol=1e-2, *, loss="squared_hinge", shared=False, pair_weight="uniform",
-        cold_users="mean", prior="users", scale="standard", features=None, max_iter=100, max_seconds=None,
-        n_jobs=None, random_state=0, callback=None,
-    ):  # fmt: skip
-        self.rank = rank
-        self.C = C
-        self.tol = tol
-        self.loss = loss
-        self.shared = shared
-        self.pair_weight = pair_weight
-        self.cold_users = cold_users
-        self.prior = prior
-        self.scale = scale
-        self.features = features
-        self.max_iter = max_iter
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    rank: int = RankParameter(10)  # type: ignore[assignment]
+    C: float | None = None
+    tol: float = 1e-2
+    _: KW_ONLY
+    loss: str = "squared_hinge"
+    shared: bool = False
+    pair_weight: str = "uniform"
+    cold_users: str = "mean"
+    prior: str | float = "users"
+    scale: str | None = "standard"
+    features: object = None
+    max_iter: int = 100
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: int = 0
+    callback: Callback = None
 
     @renamed
     def fit_clicks(
@@ -432,6 +427,7 @@ class PersonalRankSVM(FactorRanker):
         one_of("cold_users", self.cold_users, "mean", "zero")
 
 
+@dataclass(eq=False, repr=False)
 class InductiveMatrixCompletion(PersonalRankSVM):
     """min over U, V of  C · sum over ratings of (v_uᵀUᵀx_i - (rating - mean of u's ratings))² + ½(‖U‖² + ‖V‖²)
     (Jain & Dhillon 2013, with the trace norm).
@@ -457,14 +453,9 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     [0, 2, 1]
     """
 
-    def __init__(
-        self, rank=10, C=None, tol=1e-2, *, cold_users="mean", prior="users", scale="standard", features=None,
-        max_iter=100, max_seconds=None, n_jobs=None, random_state=0, callback=None,
-    ):  # fmt: skip
-        super().__init__(
-            rank, C, tol, cold_users=cold_users, prior=prior, scale=scale, features=features, max_iter=max_iter,
-            max_seconds=max_seconds, n_jobs=n_jobs, random_state=random_state, callback=callback,
-        )  # fmt: skip
+    loss: str = field(default="squared_hinge", init=False)
+    shared: bool = field(default=False, init=False)
+    pair_weight: str = field(default="uniform", init=False)
 
     def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
         return from_ratings(users, items, ratings, n_items, weight=weight, targets=True)

@@ -74,7 +74,7 @@ class ListRanker(EASE):
     liked_basis_: np.ndarray
     liked_weights_: np.ndarray
     mix_: float
-    rank = RankParameter()
+    rank = RankParameter(10)
 
     def __init__(
         self, ridge=300.0, *, feature_weight=3.0, rank=10, C=None, mix=None, relevant=None, scale="standard",

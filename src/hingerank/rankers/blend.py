@@ -5,7 +5,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
@@ -42,6 +42,7 @@ EXACT = "exact: the weighted sum of the members' contributions"
 NOT_EXACT = "the weighted sum of the members' contributions, some of them by the gradient of the score"
 
 
+@dataclass(eq=False, repr=False)
 class Blend(BaseRanker):
     """score(x) = Σ_k a_k f_k(x) / σ_k:  a weighted sum of the scores of several rankers f_k, its members.
 
@@ -98,13 +99,13 @@ class Blend(BaseRanker):
         "out_of_fold_": Of(dict, needed=False),
     }
 
-    def __init__(self, members=None, weights="equal", *, folds=5, measure="ndcg@10", tol=1e-3, random_state=0):
-        self.members = members
-        self.weights = weights
-        self.folds = folds
-        self.measure = measure
-        self.tol = tol
-        self.random_state = random_state
+    members: Sequence[object] | None = None
+    weights: str = "equal"
+    _: KW_ONLY
+    folds: int = 5
+    measure: str = "ndcg@10"
+    tol: float = 1e-3
+    random_state: int = 0
 
     # Members
 

@@ -31,7 +31,7 @@ class RankParameter:
     """The descriptor: stores what the constructor was given, binds it to its ranker when it is read; of a class it is
     the default."""
 
-    def __init__(self, default: int | None = None) -> None:
+    def __init__(self, default: int) -> None:
         self.default = default
 
     def __get__(self, ranker: Ranker, owner: type | None = None) -> Any:
