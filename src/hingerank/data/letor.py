@@ -311,13 +311,15 @@ def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData
 def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
     """The ids in `letters` as a NumPy array of str. Its width is fixed, unless a few long ids would waste memory."""
     longest = max(1, int(spans[:, which].max()))
-    if len(spans) * longest <= 4 * len(letters) + 16 * len(spans) + 4096:
+    fixed = len(spans) * longest <= 4 * len(letters) + 16 * len(spans) + 4096
+    if fixed and letters.max(initial=0) < 128:
         points = np.zeros((len(spans), longest), np.uint32)
         spell(letters, spans, which, points)
         return points.view(f"U{longest}")[:, 0]
     ends = np.cumsum(spans.ravel(), dtype=np.int64).reshape(-1, 2)[:, which].tolist()
     content, lengths = letters.tobytes(), spans[:, which].tolist()
-    return np.array([content[e - n : e].decode() for e, n in zip(ends, lengths)], np.dtypes.StringDType())
+    texts = [content[end - length : end].decode() for end, length in zip(ends, lengths)]
+    return np.array(texts, f"U{longest}" if fixed else np.dtypes.StringDType())
 
 
 # Small files with one number per line: scores, and numbers of rows per query.

@@ -9,8 +9,9 @@ import math
 import re
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -152,7 +153,10 @@ _EXPECTED: dict[int, tuple[str, ...]] = {  # what was expected; then, for some, 
 }
 
 
-def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: str) -> DataError:
+_ROW = re.compile(rb"(?m)^[ \t]*[^ \t\r\n#]")  # the start of a line that is not blank or a comment
+
+
+def wrong_text(window: Window, status: int, place: int, limit: int = 0, limit_name: str = "") -> DataError:
     """The error if the parser stopped with `status` at `place`. `limit` is the number of features allowed."""
     expected = _EXPECTED.get(status, ())
     if status in (parse.BAD_LABEL, parse.BAD_ENTRY, parse.NO_QID):
@@ -160,33 +164,33 @@ def wrong_text(window: Window, status: int, place: int, limit: int, limit_name: 
     elif status == parse.LARGE_INDEX:
         remedy = f"if there are more, pass a larger {limit_name}"
         expected = (f"at most {limit} features ({limit_name}={limit})", remedy, limit_name)
-    elif status == parse.REPEATED_INDEX:
-        place = _second_index(window, place)
     return window.error(place, *expected)
 
 
-def _second_index(window: Window, place: int) -> int:
-    """The position of the first repeated index on the line of `place`."""
-    start, seen = window.buffer.rfind(b"\n", 0, place) + 1, set()
-    line = bytes(window.buffer[start : window.buffer.find(b"\n", start)]).split(b"#")[0]
+def _repeated_index(window: Window, first: int, row: int) -> DataError:
+    """The error for a row that has an index twice; rows are counted from the position `first`."""
+    start = next(islice(_ROW.finditer(window.buffer, first), row, None)).start()
+    line, seen = bytes(window.buffer[start : window.buffer.find(b"\n", start)]).split(b"#")[0], set[bytes]()
     for match in re.finditer(rb"(?<!\S)(\d+):", line):
         index = match[1].lstrip(b"0")
         if index in seen:
-            return start + match.start()
+            return wrong_text(window, int(parse.REPEATED_INDEX), start + match.start())
         seen.add(index)
-    return place
+    raise AssertionError(f"no index is repeated in row {row}")
 
 
-def _no_utf8(window: Window, comments_matter: bool) -> DataError:
-    """The error for the first bytes in rows of the window that are not UTF-8."""
-    ignored = rb"(?m)^[ \t]*#.*" if comments_matter else rb"#.*"
-    text = re.sub(ignored, lambda found: b" " * len(found[0]), bytes(window.buffer[: window.length]))
-    place = 0
-    try:
+def _check_utf8(window: Window, first: int, last: int, comments_matter: bool) -> None:
+    """Raise a DataError about the first bytes in the rows from `first` to `last` that are not UTF-8."""
+    text = bytes(window.buffer[first:last])
+    with suppress(UnicodeDecodeError):
         text.decode()
+        return
+    ignored = rb"(?m)^[ \t]*#.*" if comments_matter else rb"#.*"
+    try:
+        re.sub(ignored, lambda found: b" " * len(found[0]), text).decode()
     except UnicodeDecodeError as error:
-        place = error.start
-    return window.error(place, "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)")
+        expected = "UTF-8 in query ids and comments (convert the file, or pass docids=False to skip them)"
+        raise window.error(first + error.start, expected) from None
 
 
 # Collecting rows.
@@ -280,8 +284,10 @@ def dense_enough(entries: int, rows: int, width: int) -> bool:
 
 
 class Chunk(NamedTuple):
-    """The arrays into which a piece of a window is parsed, as `parse_rows` wants them. It stops at state[ROW], …"""
+    """A piece of a window, and the arrays into which it is parsed, as `parse_rows` wants them, up to state[ROW], …"""
 
+    first: int
+    last: int
     y: np.ndarray
     qid: np.ndarray
     sizes: np.ndarray
@@ -374,14 +380,14 @@ class TextTable:
             (first, last), n = chunks[number], lines[number]
             entries = n * width if dense else np.count_nonzero(text[first:last] == COLON)
             chunk = Chunk(
-                np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
-                np.empty(entries, self.options.dtype), np.empty(max(1, width) if dense else entries, np.int32),
+                first, last, np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
+                np.empty(entries, self.options.dtype), np.zeros(width if dense else entries, np.int32),
                 np.empty(last - first if with_letters else 0, np.uint8),
                 np.empty(((last - first) // 4 + 1, 3), np.int64),  # a number left to Python is as long as '1e23 '
                 np.zeros(parse.STATE_SIZE, np.int64),
             )  # fmt: skip
             chunk.state[parse.QID_STYLE], chunk.state[parse.LARGEST] = self.qid_style, -1
-            parse.parse_rows(text, first, last, plan, *chunk)
+            parse.parse_rows(text, *chunk[:2], plan, *chunk[2:])
             return chunk
 
         return run_shards(parse_chunk, range(len(chunks)))
@@ -399,6 +405,8 @@ class TextTable:
                 chunk.y[-1 - slot] = number
             elif slot < len(chunk.values):  # else the rows are too narrow, and are parsed again
                 chunk.values[slot] = number
+        if state[parse.UNORDERED]:
+            self._sort(window, chunk)
         status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
         if status == parse.FOUND_TEXT_QID:
             raise Replan(replace(self.plan, qid_is_text=True))
@@ -409,8 +417,20 @@ class TextTable:
         letters = chunk.letters[: state[parse.LETTER]]
         if len(letters) and letters.max() >= 128:
             comments_matter = self.options.docids or state[parse.QID_STYLE] != parse.QID_PRESENT
-            if parse.bad_characters(letters, chunk.spans[: state[parse.ROW]], comments_matter) >= 0:
-                raise _no_utf8(window, comments_matter)
+            _check_utf8(window, chunk.first, chunk.last, comments_matter)
+
+    def _sort(self, window: Window, chunk: Chunk) -> None:
+        """Sort the entries of each row of a sparse chunk by column. An index that a row has twice is an error."""
+        rows, entries = chunk.state[parse.ROW], chunk.state[parse.ENTRIES]
+        sizes = chunk.sizes[:rows]
+        parts = chunk.values[:entries], chunk.columns[:entries], np.append(0, np.cumsum(sizes))
+        matrix = sp.csr_matrix(parts, shape=(rows, self.limit[0]))
+        matrix.sort_indices()
+        chunk.values[:entries], chunk.columns[:entries] = matrix.data, matrix.indices
+        row = np.repeat(np.arange(rows), sizes)
+        repeated = row[1:][(np.diff(matrix.indices) == 0) & (np.diff(row) == 0)]
+        if len(repeated):
+            raise _repeated_index(window, chunk.first, repeated[0])
 
     def _check_memory(self, rows: int, width: int) -> None:
         wanted = rows * width * self.options.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Pieces of the text formats as kernels over bytes: blanks, whole numbers, comments, UTF-8, and sorting of entries.
+"""Pieces of the text formats as kernels over bytes: blanks, whole numbers, comments.
 
 Every function that looks ahead relies on a newline after the last byte."""
 
@@ -96,85 +96,16 @@ def find_docid(text, p, end):
     return first, (last if after_assignment(text, skip_blanks(text, last), end, INC) >= 0 else end)
 
 
-@inner
-def sift_down(columns, values, first, root, end, with_values):
-    """Move the entry at heap index `root` down the heap of `end` entries that starts at `first`."""
-    while 2 * root + 1 < end:
-        child = 2 * root + 1
-        if child + 1 < end and columns[first + child] < columns[first + child + 1]:
-            child += 1
-        a, b = first + root, first + child
-        if columns[a] >= columns[b]:
-            return
-        columns[a], columns[b] = columns[b], columns[a]
-        if with_values:
-            values[a], values[b] = values[b], values[a]
-        root = child
-
-
-@inner
-def sort_entries(columns, values, first, count, with_values):
-    """Heapsort `count` entries from `first` on by column, O(count log count); False if a column is repeated."""
-    for step in range(count // 2 - 1, -count, -1):
-        root, end = max(step, 0), min(count, count + step)
-        if step < 0:  # the heap is built: move its largest entry behind it
-            columns[first], columns[first + end] = columns[first + end], columns[first]
-            if with_values:
-                values[first], values[first + end] = values[first + end], values[first]
-        sift_down(columns, values, first, root, end, with_values)
-    for i in range(first + 1, first + count):  # noqa: SIM110
-        if columns[i] == columns[i - 1]:
-            return False
-    return True
-
-
-@inner
-def read_character(letters, p, end):
-    """(code point, next position) of the UTF-8 character at letters[p], ending before `end`; code -1 if invalid."""
-    lead = np.int64(letters[p])
-    if lead < 0x80:
-        return lead, p + 1
-    length = 2 if lead < 0xE0 else (3 if lead < 0xF0 else 4)
-    if lead < 0xC2 or lead > 0xF4 or p + length > end:
-        return -1, p + 1
-    code = lead & (0x7F >> length)
-    for i in range(p + 1, p + length):
-        follower = np.int64(letters[i])
-        if follower & 0xC0 != 0x80:
-            return -1, p + 1
-        code = code << 6 | follower & 0x3F
-    shortest = 0x80 if length == 2 else (0x800 if length == 3 else 0x10000)
-    if code < shortest or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        return -1, p + 1
-    return code, p + length
-
-
-@kernel
-def bad_characters(letters, spans, with_docids):
-    """The first row whose query id (or document id, if requested) is not valid UTF-8; else -1."""
-    at = 0
-    for row in range(len(spans)):
-        for which in range(2):
-            stop = at + spans[row, which]
-            while at < stop:
-                code, at = read_character(letters, at, stop)
-                if code < 0 and (with_docids or which == 0):
-                    return row
-    return -1
-
-
 @kernel
 def spell(letters, spans, which, out):
-    """out[row] = code points of the query ids (which=0) or document ids (which=1); `out` comes filled with 0."""
+    """out[row] = ASCII letters of the query ids (which=0) or document ids (which=1); `out` comes filled with 0."""
     at = 0
     for row in range(len(spans)):
         if which == 1:
             at += spans[row, 0]
-        stop, i = at + spans[row, which], 0
-        while at < stop:
-            code, at = read_character(letters, at, stop)
-            out[row, i] = code
-            i += 1
+        for i in range(spans[row, which]):
+            out[row, i] = letters[at + i]
+        at += spans[row, which]
         if which == 0:
             at += spans[row, 1]
 
@@ -208,8 +139,8 @@ BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) f
 BASE, WIDTH, MOST_FEATURES, DENSE, QID_IS_TEXT, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6, 7
 MISSING_IS_ERROR, MISSING_IS_ZERO, MISSING_IS_NAN = 0, 1, 2
 
-# state: how far the parse is; the caller sets ROW, ENTRY, LETTER to where its arrays begin, and QID_STYLE
-STATUS, PLACE, ROW, ENTRY, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# state: how far the parse is; the caller sets QID_STYLE and LARGEST
+STATUS, PLACE, ROW, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE, UNORDERED = 0, 1, 2, 3, 4, 5, 6, 7, 8
 PLAN_SIZE, STATE_SIZE = 8, 9
 QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
 
@@ -222,18 +153,6 @@ def stop(state, status, place):
     state[STATUS] = status
     state[PLACE] = place
     return -1
-
-
-@inner
-def find_column(columns, first, end, column):
-    """The index of `column` in the ascending columns[first:end]."""
-    while first < end:
-        middle = (first + end) // 2
-        if columns[middle] < column:
-            first = middle + 1
-        else:
-            end = middle
-    return first
 
 
 @inner
@@ -339,15 +258,16 @@ def read_value(text, p, missing, narrow):
 def read_entries(text, p, plan, sizes, values, columns, asked, state):
     """Read the ``index:value`` entries from text[p] on.
 
-    Dense: values[row·width + column], absent columns 0; `columns` only serves to find repeated ones.
-    Sparse: values[k], columns[k], columns ascending. A column beyond the dense width is not stored, but recorded in
-    state[LARGEST], so that the caller can enlarge the arrays and parse again.
+    Dense: values[row·width + column], absent columns 0; columns[column] = 1 + the last row that has this column.
+    Sparse: values[k], columns[k] as they come; state[UNORDERED] is set if the columns of a row do not ascend. A column
+    beyond the dense width is not stored, but recorded in state[LARGEST], so that the caller can enlarge the arrays and
+    parse again.
     """
     base, width, most = plan[BASE], plan[WIDTH], plan[MOST_FEATURES]
     dense, missing, narrow = plan[DENSE] != 0, plan[MISSING], plan[NARROW] != 0
     origin = state[ROW] * width if dense else 0
-    first = 0 if dense else state[ENTRY]
-    k, due, ordered, largest, asked_before = first, 0, True, state[LARGEST], state[ASKED]
+    first = 0 if dense else state[ENTRIES]
+    k, due, largest = first, 0, state[LARGEST]
     while True:
         p = skip_blanks(text, p)
         index = digit_at(text, p)
@@ -367,48 +287,39 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
             return stop(state, LARGE_INDEX, begin)
         if column < 0:
             return stop(state, FOUND_INDEX_ZERO, begin)
-        begin = p + 1
-        code, p, value = read_value(text, begin, missing, narrow)
+        after = p + 1
+        code, p, value = read_value(text, after, missing, narrow)
         if code != NUMBER:
             if code == NO_NUMBER:
-                return stop(state, MISSING_VALUE if missing_mark(text, begin) > 0 else BAD_VALUE, begin)
-            ask(asked, state, column, begin, p)
+                return stop(state, MISSING_VALUE if missing_mark(text, after) > 0 else BAD_VALUE, after)
+            ask(asked, state, origin + column if dense else k, after, p)
         if not dense:
-            ordered = ordered and column >= due
+            if column < due:
+                state[UNORDERED] = 1
             due = column + 1
             values[np.uintp(k)] = value
             columns[np.uintp(k)] = column
         elif column < width:
-            if column < due:
-                ordered = False
+            if column < due and columns[column] == state[ROW] + 1:
+                return stop(state, REPEATED_INDEX, begin)
             while due < column:
                 values[np.uintp(origin + due)] = 0.0
                 due += 1
             values[np.uintp(origin + column)] = value
+            columns[np.uintp(column)] = state[ROW] + 1
             due = max(due, column + 1)
-            if k < width:
-                columns[np.uintp(k)] = column
         largest = max(largest, column)
         k += 1
     if not ends_token(text, p):
         return stop(state, BAD_ENTRY, p)
-    if (
-        not ordered
-        and largest < width
-        and (k - first > width or not sort_entries(columns, values, first, k - first, not dense))
-    ):
-        return stop(state, REPEATED_INDEX, p)
     if dense:
         while due < width:
             values[origin + due] = 0.0
             due += 1
-    for i in range(asked_before, state[ASKED]):
-        asked[i, 0] = origin + asked[i, 0] if dense else find_column(columns, first, k, asked[i, 0])
     state[LARGEST] = largest
     state[ENTRIES] += k - first
     if not dense:
         sizes[state[ROW]] = k - first
-        state[ENTRY] = k
     return p
 
 
