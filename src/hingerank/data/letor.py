@@ -1,7 +1,7 @@
 """Reading LETOR/SVMlight text: rows ``label [qid:id] index:value … [# comment]``, and the small files beside them."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from tempfile import gettempdir
 from typing import Any, NamedTuple
@@ -12,13 +12,17 @@ from numpy.typing import DTypeLike
 from hingerank.data.blocks import number
 from hingerank.data.checks import OneQueryWarning, decimal, warn, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
-from hingerank.data.letor_table import Options, ReadingPlan, Replan, TextTable, windows
+from hingerank.data.letor_table import Misfit, Options, ReadingPlan, TextTable, Window, first_windows, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
-from hingerank.kernels.text import QID_PRESENT, spell, spread_rows, whole_numbers
+from hingerank.kernels.text import QID_PRESENT, spell, whole_numbers
 
 Paths = PathLike | Sequence[PathLike]
 Progress = Callable[[float], None]
+
+
+def _say_nothing(share: float) -> None:
+    """Report no progress."""
 
 
 def read_text(
@@ -96,8 +100,8 @@ def read_parts(
     **options: Any,
 ) -> tuple[RankingData, list[int]]:
     """`read_text` for several files. Returns the data and the number of rows of each file."""
-    sources, asked = [TextSource(each) for each in paths], Options(**options)
-    table, comments, rows = _parse(sources, asked, progress)
+    sources, asked = _sources(paths), Options(**options)
+    table, comments, rows = _parse(sources, asked, progress or _say_nothing)
     rule = _choose_rule(table, comments, sources, rows, query)
     data = _assemble(table, rule)
     if rule.qid_from == "nothing" and not one_query:
@@ -145,15 +149,17 @@ def read_pieces(
     query, one_query, progress, **options
         As in `read_text`.
     """
-    sources, asked = [TextSource(each) for each in _listed(path)], Options(**options)
-    report = progress or (lambda done: None)
-    seen, comments, rows = _parse(sources, asked, lambda done: report(done / 2), keep=False)
+    sources, asked, report = _sources(_listed(path)), Options(**options), progress or _say_nothing
+    seen, comments = _measure(windows(sources), asked, lambda done: report(done / 2))
+    rows = _row_counts(seen, sources)
     rule = _choose_rule(seen, comments, sources, rows, query)
     if rule.qid_from == "nothing" and not one_query:
         what = f"there are no query ids, and all {sum(rows):,} rows count as one query"
         warn(f"{sources[0].path}: {what}; {_GIVE_IDS}", OneQueryWarning)
-    width, plan = seen.settled()
-    table = TextTable(replace(asked, n_features=width, index_base=plan.base), plan, seen.qid_style)
+    plan, (most, name) = seen.fitting(), seen.limit
+    if plan.base == 0 and seen.largest >= most:  # one more than if they counted from 1
+        raise DataError(f"{sources[0].path}: the features are 0 to {seen.largest}, expected at most {most} ({name})")
+    table = TextTable(replace(asked, n_features=plan.width, index_base=plan.base), plan)
     first, size, table.whole = 0, 0, False
     try:
         for window in windows(sources):
@@ -166,49 +172,68 @@ def read_pieces(
                 table.forget()
         if table.rows:
             yield _assemble(table, rule, first)
-    except (Replan, DataError) as error:  # the first pass found no error
-        raise DataError(f"{sources[0].path}: the text changed while it was being read; read it again") from error
+    except DataError as error:  # the first pass found no error
+        raise Misfit.of(sources[0].path) from error
+
+
+def _sources(paths: Sequence[PathLike]) -> list[TextSource]:
+    if not paths:
+        raise DataError("there is no file to read: the list of paths is empty")
+    return [TextSource(path) for path in paths]
 
 
 def _listed(path: Paths) -> list[PathLike]:
     return [path] if isinstance(path, str | os.PathLike) else list(path)
 
 
-def _parse(
-    sources: list[TextSource], options: Options, progress: Progress | None, keep: bool = True
-) -> tuple[TextTable, "Comments", list[int]]:
-    """Parse all sources with a plan that fits all their lines.
+def _parse(sources: list[TextSource], options: Options, report: Progress) -> tuple[TextTable, "Comments", list[int]]:
+    """The table of all rows, what their comments have in common, and the number of rows of each source.
 
-    Returns the table of all rows, what their comments have in common, and the number of rows of each source. keep=False
-    drops the rows of each window, and the table only says what all rows have in common.
+    The plan is made from the first lines. If later ones do not fit it, it is made from all of them.
     """
-    if not sources:
-        raise DataError("there is no file to read: the list of paths is empty")
-    dense = (options.n_features or 0) <= 1 << 16 if options.sparse is None else not options.sparse
-    plan = ReadingPlan(dense=dense and keep, base=1 if options.index_base is None else options.index_base)
-    while True:
-        table, comments = TextTable(options, plan), Comments()
-        try:
-            for window in windows(sources):
-                table.add(window)
-                if not keep:
-                    comments.add(table)
-                    table.forget()
-                if progress is not None:
-                    progress(window.fraction)
-            rows = [table.source_rows.get(i, 0) for i in range(len(sources))]
-            if 0 in rows:
-                raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
-            if table.largest < 0 and options.n_features is None:
-                raise DataError(f"{sources[0].path}: no line has a feature, expected 'label qid:id index:value …'")
-            fitting = table.settled()[1]
-            if keep and fitting.dense != plan.dense:
-                raise Replan(fitting)
-            if keep:
-                comments.add(table)
-            return table, comments, rows
-        except Replan as better:
-            plan = better.plan
+    plan = _measure(first_windows(sources), options)[0].fitting()
+    try:
+        return _parse_by(plan, sources, options, report)
+    except Misfit:
+        plan = _measure(windows(sources), options, report)[0].fitting()
+        return _parse_by(plan, sources, options, report)
+
+
+def _parse_by(
+    plan: ReadingPlan, sources: list[TextSource], options: Options, report: Progress
+) -> tuple[TextTable, "Comments", list[int]]:
+    table, comments = TextTable(options, plan), Comments()
+    for window in windows(sources):
+        table.add(window)
+        report(window.fraction)
+    rows = _row_counts(table, sources)
+    if table.fitting().dense != plan.dense:
+        raise Misfit.of(sources[0].path)
+    comments.add(table)
+    return table, comments, rows
+
+
+def _measure(
+    found: Iterable[Window], options: Options, report: Progress = _say_nothing
+) -> tuple[TextTable, "Comments"]:
+    """What the rows of some windows, and their comments, have in common. The rows are not kept."""
+    table, comments = TextTable(options), Comments()
+    for window in found:
+        table.add(window)
+        comments.add(table)
+        table.forget()
+        report(window.fraction)
+    return table, comments
+
+
+def _row_counts(table: TextTable, sources: list[TextSource]) -> list[int]:
+    """The number of rows of each source. A source without rows, or no feature in any, is an error."""
+    rows = [table.source_rows.get(i, 0) for i in range(len(sources))]
+    if 0 in rows:
+        raise DataError(f"{sources[rows.index(0)].path}: no rows, expected lines 'label qid:id index:value …'")
+    if table.largest < 0 and table.options.n_features is None:
+        raise DataError(f"{sources[0].path}: no line has a feature, expected 'label qid:id index:value …'")
+    return rows
 
 
 _GIVE_IDS = (
@@ -226,8 +251,6 @@ def warm_reader() -> None:
             read_text(path, dtype=dtype)
         path.write_text("1 1:0.5 # 1\n0 1:2 # 1\n", "utf-8")
         read_text(path, one_query=True)
-    for kind in (np.float64, np.float32):
-        spread_rows(np.zeros(4, kind), 1, 2, 4)
 
 
 # Query and document ids: where in the text they are, and as arrays.
@@ -251,7 +274,7 @@ class Comments:
         self.any = self.any or not empty.all()
         if self.whole and table.qid_style != QID_PRESENT:
             numbers = np.empty(len(spans), np.int64)
-            self.whole = bool(whole_numbers(letters, spans, numbers))
+            self.whole = bool(whole_numbers(letters, spans, 1, numbers))
             self.runs += np.count_nonzero(numbers[1:] != numbers[:-1]) + (self._last != numbers[0])
             self._last = int(numbers[-1])
         self.rows += len(spans)
@@ -299,7 +322,7 @@ def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData
         qid = _strings(letters, spans, 1)
     elif rule.qid_from == "comment":
         qid = np.empty(table.rows, np.int64)
-        whole_numbers(letters, spans, qid)
+        whole_numbers(letters, spans, 1, qid)
     elif rule.counted is not None:
         qid = rule.counted[first_row : first_row + table.rows]
     else:

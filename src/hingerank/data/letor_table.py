@@ -1,16 +1,15 @@
 """Parsing LETOR/SVMlight text. Windows of whole lines are parsed in pieces, which are added to the arrays of a table.
 
-The next window is read while the last one is parsed. The parser follows a plan made from the first lines: dense or
-sparse, indices from 0 or 1, query ids as numbers or text. A line that does not fit the plan raises `Replan`, and the
-caller starts again with a better plan. Each part of a plan changes at most twice.
+The next window is read while the last one is parsed. The parser follows a plan: dense or sparse, how many columns,
+indices from 0 or 1, query ids as numbers or text. A line that does not fit the plan raises `Misfit`.
 """
 
 import math
 import re
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
 from hingerank.kernels.threads import run_shards, thread_count
 
-FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
+FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 18, 1 << 19, 1 << 25
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
 LONGEST_LINE = 1 << 30
 SPARE = 16  # bytes after the last newline, so that a kernel may read a few bytes ahead
@@ -73,6 +72,12 @@ class Window:
         column = len(self.buffer[start:place].decode("utf-8", "replace")) + 1
         where, what = f"{self.path}, line {line}, column {column}", repr(found) if found else "the line end"
         return DataError(f"{where}: found {what}, expected {expected}", remedy, option)
+
+
+def first_windows(sources: Sequence[TextSource]) -> list[Window]:
+    """The first window, if there is one."""
+    with closing(_windows(sources)) as items:
+        return list(islice(items, 1))
 
 
 def windows(sources: Sequence[TextSource]) -> Iterator[Window]:
@@ -197,17 +202,16 @@ def _check_utf8(window: Window, first: int, last: int, comments_matter: bool) ->
 
 
 class GrowingArray:
-    """Rows of `width` values. Reserved room that is not used yet costs address space, not memory.
+    """Values of one type. Reserved room that is not used yet costs address space, not memory.
 
-    `extend`, `widen` and `finish` replace or move `array`: do not keep a view of it across them.
+    `extend` and `finish` replace or move `array`: do not keep a view of it across them.
     """
 
-    def __init__(self, dtype: np.dtype | type, width: int = 1) -> None:
-        self.array = np.empty(0, dtype)
-        self.width, self.used = width, 0
+    def __init__(self, dtype: np.dtype | type) -> None:
+        self.array, self.used = np.empty(0, dtype), 0
 
     def extend(self, pieces: Sequence[np.ndarray], growth: float) -> None:
-        """Append whole rows. If the array has to grow, it becomes `growth` times as large as needed."""
+        """Append pieces. If the array has to grow, it becomes `growth` times as large as needed."""
         borders = (self.used + np.cumsum([0, *(piece.size for piece in pieces)])).tolist()
         self.used = borders[-1]
         if len(self.array) == 0:
@@ -216,16 +220,6 @@ class GrowingArray:
             self.array.resize(int(self.used * growth), refcheck=False)
         for piece, ends in zip(pieces, pairwise(borders)):
             self.array[slice(*ends)] = piece.ravel()
-
-    def widen(self, rows: int, width: int) -> None:
-        """Give each of the first `rows` rows more columns, filled with 0."""
-        old, self.width, self.used = self.width, width, rows * width
-        if rows == 0:
-            self.array = np.empty(0, self.array.dtype)
-            return
-        self.array.resize(2 * rows * width, refcheck=False)
-        if old:
-            parse.spread_rows(self.array, rows, old, width)
 
     def finish(self, *shape: int) -> np.ndarray:
         """The array, cut to exactly `shape`. Call this last."""
@@ -264,19 +258,22 @@ class Options:
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """What the parser assumes about the text. `settled`: all text was read, so dense or sparse is final."""
+    """What the parser assumes about the text. `measures`: it assumes nothing, and the rows are not kept."""
 
-    dense: bool
-    base: int
-    qid_is_text: bool = False
-    settled: bool = False
+    dense: bool = False
+    width: int = 0  # number of columns, if dense
+    base: int = 0
+    qid_style: int = parse.QID_UNKNOWN
+    qid_is_text: bool = True
+    measures: bool = False
 
 
-class Replan(Exception):
-    """The text does not fit the current plan: start again with `plan`."""
+class Misfit(DataError):
+    """The text does not fit the plan. If the plan was made from all of the text, the text has changed."""
 
-    def __init__(self, plan: ReadingPlan) -> None:
-        self.plan = plan
+    @classmethod
+    def of(cls, path: str) -> "Misfit":
+        return cls(f"{path}: the text changed while it was being read; read it again")
 
 
 def dense_enough(entries: int, rows: int, width: int) -> bool:
@@ -300,19 +297,24 @@ class Chunk(NamedTuple):
 
 
 class TextTable:
-    """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far."""
+    """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far.
 
-    def __init__(self, options: Options, plan: ReadingPlan, qid_style: int = parse.QID_UNKNOWN) -> None:
-        self.options, self.plan, self.qid_style = options, plan, qid_style
+    Without a plan, the table finds the one that `fits` the text, and keeps only the ids.
+    """
+
+    def __init__(self, options: Options, plan: ReadingPlan | None = None) -> None:
+        self.options = options
+        self.plan = plan or ReadingPlan(base=options.index_base or 0, measures=True)
+        self.qid_style, self.qid_is_text = self.plan.qid_style, self.plan.qid_is_text and not self.plan.measures
         self.rows = self.entries_seen = 0
-        self.whole = True  # all of the input goes into this table, so its size can be estimated in advance
-        self.largest = -1
+        self.whole = not self.plan.measures  # all of the input goes into this table: its size is estimated in advance
+        self.smallest, self.largest = 2**31, -1  # columns
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
         self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
-        self.spans, self.letters = GrowingArray(np.int32, 2), GrowingArray(np.uint8)
+        self.spans, self.letters = GrowingArray(np.int32), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
-        self.values = GrowingArray(options.dtype, (options.n_features or 0) if plan.dense else 1)
+        self.values = GrowingArray(options.dtype)
         self.limit = (options.n_features or options.max_features, f"{'n' if options.n_features else 'max'}_features")
 
     def forget(self) -> None:
@@ -335,31 +337,29 @@ class TextTable:
         """Parse the lines of `window` and append their rows."""
         window.lines_before = self.source_lines.get(window.source, 0)
         growth = 1.03 / max(window.fraction, 1e-6) if self.whole else 1.0  # the total, from the fraction read so far
-        while True:
-            chunks = self._parse(window, growth)
-            for chunk in chunks:
-                self._check(window, chunk)
-            states = np.array([chunk.state for chunk in chunks])
-            largest, rows, entries = int(states[:, parse.LARGEST].max()), states[:, parse.ROW], states[:, parse.ENTRIES]
-            self.rows, self.entries_seen = self.rows + int(rows.sum()), self.entries_seen + int(entries.sum())
-            if not self.plan.dense or largest < self.values.width:
-                break
-            undecided = self.options.sparse is None and not self.plan.settled
-            if undecided and not dense_enough(self.entries_seen, self.rows, largest + 1):  # most values would be 0
-                raise Replan(replace(self.plan, dense=False))
-            self._check_memory(int(self.rows * growth), largest + 1)
-            self.rows, self.entries_seen = self.rows - int(rows.sum()), self.entries_seen - int(entries.sum())
-            self.values.widen(self.rows, largest + 1)
-        if self.plan.dense:
-            counts = {"values": rows * self.values.width}
-        else:
-            counts = {"sizes": rows, "columns": entries, "values": entries}
-        counts |= {"y": rows, "qid": rows, "spans": rows, "letters": states[:, parse.LETTER]}
+        chunks = self._parse(window, growth)
+        for chunk in chunks:
+            self._check(window, chunk)
+        states = np.array([chunk.state for chunk in chunks])
+        rows, entries = states[:, parse.ROW], states[:, parse.ENTRIES]
+        counts = {"spans": rows, "letters": states[:, parse.LETTER]}
+        if not self.plan.measures:
+            counts |= {"y": rows, "qid": rows}
+            if self.plan.dense:
+                counts |= {"values": rows * self.plan.width}
+            else:
+                counts |= {"values": entries, "columns": entries, "sizes": rows}
         for name, count in counts.items():
             getattr(self, name).extend([getattr(c, name)[:n] for c, n in zip(chunks, count.tolist())], growth)
+        self.rows, self.entries_seen = self.rows + int(rows.sum()), self.entries_seen + int(entries.sum())
         self.qid_style = int(states[-1, parse.QID_STYLE])
-        self.largest = max(self.largest, largest)
+        self.largest = max(self.largest, int(states[:, parse.LARGEST].max()))
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + int(rows.sum())
+        if self.plan.measures:
+            columns = [chunk.columns[:n] for chunk, n in zip(chunks, entries.tolist())]
+            self.smallest = min(self.smallest, *(int(found.min(initial=2**31 - 1)) for found in columns))
+            if self.qid_style == parse.QID_PRESENT and not self.qid_is_text:
+                self.qid_is_text = not parse.whole_numbers(*self.texts, 0, np.empty(self.rows, np.int64))
 
     def _parse(self, window: Window, growth: float) -> list[Chunk]:
         """Parse each chunk of the window into arrays of its own, which have room for all of its lines."""
@@ -367,12 +367,13 @@ class TextTable:
         chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
         lines = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == NEWLINE), chunks)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        dense, width, with_letters = self.plan.dense, self.values.width, self.keeps_comments or self.plan.qid_is_text
+        dense, width, with_letters = self.plan.dense, self.plan.width, self.keeps_comments or self.plan.qid_is_text
         if dense:
             self._check_memory(int((self.rows + sum(lines)) * growth), width)
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, dense
-        plan[parse.MOST_FEATURES], plan[parse.WIDTH] = self.limit[0], width if dense else self.limit[0]
+        most = self.limit[0] + (self.plan.measures and self.options.index_base is None)  # if it counts from 1
+        plan[parse.MOST_FEATURES], plan[parse.WIDTH] = most, width if dense else most
         plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
         plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
 
@@ -380,7 +381,8 @@ class TextTable:
             (first, last), n = chunks[number], lines[number]
             entries = n * width if dense else np.count_nonzero(text[first:last] == COLON)
             chunk = Chunk(
-                first, last, np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
+                first, last,
+                np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
                 np.empty(entries, self.options.dtype), np.zeros(width if dense else entries, np.int32),
                 np.empty(last - first if with_letters else 0, np.uint8),
                 np.empty(((last - first) // 4 + 1, 3), np.int64),  # a number left to Python is as long as '1e23 '
@@ -403,15 +405,14 @@ class TextTable:
                 raise window.error(start, f"a number that fits {fits}")
             if slot < 0:
                 chunk.y[-1 - slot] = number
-            elif slot < len(chunk.values):  # else the rows are too narrow, and are parsed again
+            else:
                 chunk.values[slot] = number
         if state[parse.UNORDERED]:
             self._sort(window, chunk)
         status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
-        if status == parse.FOUND_TEXT_QID:
-            raise Replan(replace(self.plan, qid_is_text=True))
-        if status == parse.FOUND_INDEX_ZERO and self.options.index_base is None:
-            raise Replan(replace(self.plan, base=0))
+        unplanned = status == parse.FOUND_INDEX_ZERO and self.options.index_base is None
+        if unplanned or status in (parse.FOUND_TEXT_QID, parse.FOUND_COLUMN):
+            raise Misfit.of(window.path)
         if status != parse.FINE:
             raise wrong_text(window, status, place, *self.limit)
         letters = chunk.letters[: state[parse.LETTER]]
@@ -437,17 +438,20 @@ class TextTable:
         if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
             check_room(wanted, f"{rows} rows of {width} features as a dense array", "pass sparse=True")
 
-    def settled(self) -> tuple[int, ReadingPlan]:
-        """The number of columns, and the plan that fits the whole text. All of it must have been read."""
-        width, dense = self.options.n_features or self.largest + 1, not self.options.sparse
+    def fitting(self) -> ReadingPlan:
+        """The plan that fits all rows so far."""
+        base = self.plan.base
+        if self.plan.measures and self.options.index_base is None:
+            base = int(self.smallest > 0)
+        width = self.options.n_features or max(0, self.largest + 1 + self.plan.base - base)
+        dense = not self.options.sparse
         if self.options.sparse is None:
-            rows = sum(self.source_rows.values())
-            dense = self.plan.dense if self.plan.settled else dense_enough(self.entries_seen, rows, width)
-        return width, replace(self.plan, dense=dense, settled=True)
+            dense = dense_enough(self.entries_seen, sum(self.source_rows.values()), width)
+        return ReadingPlan(dense, width, base, self.qid_style, self.qid_is_text)
 
     def features(self) -> Matrix:
         """X, after all windows were added."""
-        width = self.settled()[0]
+        width = self.fitting().width
         if self.plan.dense:
             return self.values.finish(self.rows, width)
         entries = self.columns.used

@@ -101,25 +101,22 @@ def spell(letters, spans, which, out):
     """out[row] = ASCII letters of the query ids (which=0) or document ids (which=1); `out` comes filled with 0."""
     at = 0
     for row in range(len(spans)):
-        if which == 1:
-            at += spans[row, 0]
+        first = at + spans[row, 0] * which
         for i in range(spans[row, which]):
-            out[row, i] = letters[at + i]
-        at += spans[row, which]
-        if which == 0:
-            at += spans[row, 1]
+            out[row, i] = letters[first + i]
+        at += spans[row, 0] + spans[row, 1]
 
 
 @kernel
-def whole_numbers(letters, spans, out):
-    """Document ids as whole numbers into `out`; returns whether all of them are whole numbers."""
+def whole_numbers(letters, spans, which, out):
+    """Query ids (which=0) or document ids (which=1) as whole numbers into `out`; whether all of them are such."""
     at = 0
     for row in range(len(spans)):
-        first = at + spans[row, 0]
-        at = first + spans[row, 1]
-        fine, out[row] = whole_number(letters, first, at)
+        first = at + spans[row, 0] * which
+        fine, out[row] = whole_number(letters, first, first + spans[row, which])
         if not fine:
             return False
+        at += spans[row, 0] + spans[row, 1]
     return True
 
 
@@ -130,8 +127,9 @@ def whole_numbers(letters, spans, out):
 # The functions it calls take the position p where they start and return where they stopped, or -1 after `stop`.
 
 
-# status: no error; the plan has to change; the text is wrong (typed, so that `stop` is compiled once, not per literal)
-FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID = (np.int64(i) for i in range(3))
+# status: no error; the text does not fit the plan; the text is wrong
+# (typed, so that `stop` is compiled once, not per literal)
+FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID, FOUND_COLUMN = (np.int64(i) for i in range(4))
 BAD_LABEL, BAD_QID, NO_QID, UNEXPECTED_QID, BAD_ENTRY = (np.int64(i) for i in range(10, 15))
 BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) for i in range(15, 20))
 
@@ -259,9 +257,7 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
     """Read the ``index:value`` entries from text[p] on.
 
     Dense: values[row·width + column], absent columns 0; columns[column] = 1 + the last row that has this column.
-    Sparse: values[k], columns[k] as they come; state[UNORDERED] is set if the columns of a row do not ascend. A column
-    beyond the dense width is not stored, but recorded in state[LARGEST], so that the caller can enlarge the arrays and
-    parse again.
+    Sparse: values[k], columns[k] as they come; state[UNORDERED] is set if the columns of a row do not ascend.
     """
     base, width, most = plan[BASE], plan[WIDTH], plan[MOST_FEATURES]
     dense, missing, narrow = plan[DENSE] != 0, plan[MISSING], plan[NARROW] != 0
@@ -287,6 +283,8 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
             return stop(state, LARGE_INDEX, begin)
         if column < 0:
             return stop(state, FOUND_INDEX_ZERO, begin)
+        if column >= width:
+            return stop(state, FOUND_COLUMN, begin)
         after = p + 1
         code, p, value = read_value(text, after, missing, narrow)
         if code != NUMBER:
@@ -299,7 +297,7 @@ def read_entries(text, p, plan, sizes, values, columns, asked, state):
             due = column + 1
             values[np.uintp(k)] = value
             columns[np.uintp(k)] = column
-        elif column < width:
+        else:
             if column < due and columns[column] == state[ROW] + 1:
                 return stop(state, REPEATED_INDEX, begin)
             while due < column:
@@ -375,13 +373,3 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
         if p < 0:
             return
         p += 1
-
-
-@kernel
-def spread_rows(flat, rows, old, new):
-    """Widen rows of `old` values to `new` > `old` values in place, the new ones 0: O(rows · new)."""
-    for row in range(rows - 1, -1, -1):
-        for column in range(old - 1, -1, -1):
-            flat[row * new + column] = flat[row * old + column]
-        for column in range(old, new):
-            flat[row * new + column] = 0.0
