@@ -175,11 +175,12 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
         eval_group : rows per query for each pair of eval_set, or None
         """
         held = evaluation_sets(eval_set, eval_group)
-        if isinstance(X, RowsInParts):
-            self._fit_parts(X, y, qid, sample_weight, group)
-        else:
-            self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
+        self._learn_from(X, y, qid, sample_weight, group)
         return self._finish(held)
+
+    def _learn_from(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> None:
+        """Learn from rows as users give them."""
+        self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
 
     def _finish(self, held: Sequence[GivenRows] = ()) -> Self:
         """Finish a fit: check the weights, prepare what predictions need, score the held-out sets."""
@@ -193,6 +194,12 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
     def _learning_rows(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> TrainingRows:
         """Check the input, record its columns and fingerprint, fit the scaler, and return the rows to learn from."""
+        if isinstance(X, RowsInParts):
+            raise ValueError(
+                f"{type(self).__name__} does not learn from data in parts: its loss is no sum over queries, or it "
+                "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
+                "FenchelRank, NystroemRankSVM and FourierRankSVM do"
+            )
         y, qid = grades_and_ids(X, y, qid, group)
         checked = check_features(self, X, reset=True)
         n_rows = checked.shape[0]
@@ -212,14 +219,6 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             checked = checked.take(taken) if isinstance(checked, RowsView) else checked[taken]
         self.fingerprint_ = fingerprint(checked, grades, blocks)
         return TrainingRows(self._learnt_rows(checked, blocks, weight), grades, blocks, weight)
-
-    def _fit_parts(self, data: RowsInParts, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> None:
-        """Learn from rows in parts."""
-        raise ValueError(
-            f"{type(self).__name__} does not learn from data in parts: its loss is no sum over queries, or it "
-            "needs all rows at once; RankSVM, its relatives by the loss, AdditiveRankSVM, SparseRankSVM, "
-            "FenchelRank, NystroemRankSVM and FourierRankSVM do"
-        )
 
     def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
         """One score per row of X, rows in the order given.

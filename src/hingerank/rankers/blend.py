@@ -33,7 +33,7 @@ from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, evaluation_sets, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
-from hingerank.rankers.sources import MAPPED, MEMORY, RowsInParts
+from hingerank.rankers.sources import MAPPED, MEMORY
 from hingerank.rankers.winners import Centre, check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.solvers.run import Certificate
@@ -154,8 +154,6 @@ class Blend(BaseRanker):
     ) -> Self:  # fmt: skip
         """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``)."""
         sets = evaluation_sets(eval_set, eval_group)
-        if isinstance(X, RowsInParts):
-            self._fit_parts(X, y, qid, sample_weight, group)  # the error about it
         rows = self._learning_rows(X, y, qid, sample_weight, group)
         began, members = time.perf_counter(), self._made()
         self._check_settings()

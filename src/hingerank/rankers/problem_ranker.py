@@ -156,8 +156,8 @@ class ProblemRanker(BaseRanker):
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
         )
 
-    def _fit(self, X: Matrix, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> None:
-        self._solve(RowsSource(X, self._preferences(y, blocks, sample_weight), sample_weight, blocks))
+    def _learn_from(self, X, y, qid, sample_weight, group):
+        self._solve(self._source(X, y, qid, sample_weight, group))
 
     def _source(
         self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
@@ -167,12 +167,10 @@ class ProblemRanker(BaseRanker):
 
         prefer(y, blocks, weight) replaces `_preferences`; it is pickled for rows on other machines.
         """
-        if not isinstance(X, RowsInParts):
+        if not isinstance(X, RowsInParts) or self._farthest != PARTS:
             rows = self._learning_rows(X, y, qid, sample_weight, group)
             preferences = (prefer or self._preferences)(rows.y, rows.blocks, rows.weight)
             return RowsSource(rows.X, preferences, rows.weight, rows.blocks)
-        if self._farthest != PARTS:
-            super()._fit_parts(X, y, qid, sample_weight, group)  # the error about it
         check_alone(y=y, qid=qid, group=group)
         self._check_parts()
         weight = check_weight(sample_weight, X.n_rows)
@@ -185,9 +183,6 @@ class ProblemRanker(BaseRanker):
         self.fingerprint_ = data.fingerprint()
         self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
         return data.source(self, prefer)
-
-    def _fit_parts(self, data, y, qid, sample_weight, group):
-        self._solve(self._source(data, y, qid, sample_weight, group))
 
     def _check_parts(self) -> None:
         """A ValueError for parameters that data in parts do not allow."""

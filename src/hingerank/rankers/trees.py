@@ -25,7 +25,6 @@ from hingerank.metrics import evaluate
 from hingerank.rankers.base import BaseRanker, path_counts, take_over
 from hingerank.rankers.explanation import PATHS, Contributions
 from hingerank.rankers.inputs import GivenRows, check_features, check_grades, evaluation_sets
-from hingerank.rankers.sources import RowsInParts
 from hingerank.registry import did_you_mean
 from hingerank.solvers.run import Certificate
 
@@ -174,8 +173,6 @@ class TreeRanker(BaseRanker):
         self, X: RowsLike, y: PerRow, qid: PerRow, group: PerRow, stop_on: GivenRows | None, keep_all: bool = False
     ) -> None:
         """Fit, and stop on rows; keep_all: whether trees after the best number are kept."""
-        if isinstance(X, RowsInParts):
-            self._fit_parts(X, y, qid, None, group)  # the error about it
         X, y, blocks, _ = self._learning_rows(X, y, qid, None, group)
         began = time.perf_counter()
         whole("n_estimators", self.n_estimators)
