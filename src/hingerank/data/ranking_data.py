@@ -315,8 +315,12 @@ class RankingData:
         """
         if not 3 <= k <= self.n_queries:
             raise DataError(f"{k} folds of {self.n_queries} queries: give at least 3 folds and at most one per query")
+        return rotate(self.part_rows(k, seed))
+
+    def part_rows(self, k: int, seed: int | None = 0) -> list[np.ndarray]:
+        """The row numbers of k parts of the shuffled queries; seed=None keeps them in order of appearance."""
         order = np.arange(self.n_queries) if seed is None else np.random.default_rng(seed).permutation(self.n_queries)
-        return rotate([self._rows_of(queries) for queries in np.array_split(order, k)])
+        return [self._rows_of(queries) for queries in np.array_split(order, k)]
 
     @staticmethod
     def concatenate(parts: Sequence["RankingData"], *, join_queries: bool = False) -> "RankingData":

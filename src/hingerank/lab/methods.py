@@ -183,20 +183,14 @@ def method_from_name(
     from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
-    if asked in BASELINES:
-        return _baseline(called or asked, asked, given or {}, search, trials)
     given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
     fixed, space = _split(given)
     if is_place(asked):
         found = make_search([space], search, trials)
         return Method(called or asked.rpartition(":")[2], own_ranker(asked), found, fixed)
-    name = registered_name(asked)
-    if name == "blend":
-        known = _parameters(BlendRows)
-        unknown = next((p for p in given if p not in known), None)
-        if unknown is not None:
-            raise ValueError(f"a blend has no parameter {unknown!r} here; it has {', '.join(known)}")
-        return Method(called or asked, BlendRows, make_search([space], search, trials), fixed)
+    name = asked if asked in BASELINES else registered_name(asked)
+    if name == "blend" or name in BASELINES:
+        return _without_stages(called or asked, name, given, search, trials)
     ranker = ranker_class(name)
     given = present_names(ranker, given, warn=True)
 
@@ -221,22 +215,20 @@ def _split(given: Stage) -> tuple[Facts, Stage]:
     return fixed, {parameter: values for parameter, values in given.items() if parameter not in fixed}
 
 
-def _baseline(called: str, name: str, given: Stage, search: str, trials: int) -> Method:
-    """A baseline or a recommender of another library."""
-    known = list(_parameters(BASELINES[name]))
+def _without_stages(called: str, name: str, given: Stage, search: str, trials: int) -> Method:
+    """A baseline, a recommender of another library or a blend: a grid of what is given, or of its usual values."""
+    ranker = BASELINES.get(name, BlendRows)
+    known = list(_parameters(ranker))
     unknown = next((p for p in given if p not in known), None)
-    if unknown is not None and not known:
-        raise ValueError(f"{name} has no settings: leave out {', '.join(given)}")
     if unknown is not None:
-        raise ValueError(
-            f"{name} has no parameter {unknown!r}{did_you_mean(unknown, known)}; it has {', '.join(known)}"
-        )
+        hint = f"{did_you_mean(unknown, known)}; it has {', '.join(known)}" if known else ": it has no settings"
+        raise ValueError(f"{name} has no parameter {unknown!r} here{hint}")
     if name in PEERS and not is_installed(name):
         raise ValueError(f"{name} needs the package {PEERS[name].needs}: pip install {PEERS[name].comes_with}")
     fixed, _ = _split(given)
-    usual = {p: values for stage in STAGES.get(name, []) for p, values in stage.items()}
+    usual = {p: values for stage in STAGES.get(name, []) for p, values in stage.items() if p in known}
     space = {p: values for p, values in {**usual, **given}.items() if p not in fixed}
-    return Method(called, BASELINES[name], make_search([space], search, trials), fixed)
+    return Method(called, ranker, make_search([space], search, trials), fixed)
 
 
 def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:

@@ -301,6 +301,10 @@ class QueryFolds:
             judged.append((query_values(self._wanted, y, numbers, there.blocks, there.docid)[self.measure], scores))
         return judged
 
+    def lists_of(self, held: RowsLike) -> np.ndarray | None:
+        """Of clicks: how often each query was shown."""
+        return None
+
     def out_of_fold(self, scores: Sequence[Sequence[np.ndarray]]) -> OutOfFold:
         """The held-out scores of a blend's members, fold after fold, with the rows of a query together."""
         columns, grades, sizes, part, lists, docid = [], [], [], [], [], []
@@ -310,8 +314,8 @@ class QueryFolds:
             grades.append(held.blocks.gather(held.y))
             sizes.append(held.blocks.sizes)
             part.append(np.full(held.n_queries, k))
-            if isinstance(self, ClickFolds):
-                lists.append(self.lists_of(held))
+            if (shown := self.lists_of(held)) is not None:
+                lists.append(shown)
             if held.docid is not None:
                 docid.append(held.blocks.gather(np.asarray(held.docid)))
         offsets = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
@@ -348,12 +352,7 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
     folds = min(folds, data.n_queries)
     if isinstance(data, RowsInParts):
         return [(partial(data.fold, k, folds, False), partial(data.fold, k, folds, True)) for k in range(folds)], data
-    order = np.random.default_rng(seed).permutation(data.n_queries)
-    part_of = np.empty(data.n_queries, np.int64)
-    for k, queries in enumerate(np.array_split(order, folds)):
-        part_of[queries] = k
-    of_row = part_of[data.blocks.scatter(data.blocks.numbers)]
-    rows = [(np.flatnonzero(of_row != k), np.flatnonzero(of_row == k)) for k in range(folds)]
+    rows = [(np.delete(np.arange(data.n_rows), held), held) for held in data.part_rows(folds, seed)]
     return [(partial(data.take, learnt), partial(data.take, held)) for learnt, held in rows], data
 
 
@@ -446,5 +445,4 @@ class ClickFolds(QueryFolds):
         return [(self.places.values(blocks.gather(s), y, blocks.offsets, lists), s) for s in scores]
 
     def lists_of(self, held: RowsLike) -> np.ndarray:
-        """How often each query was shown."""
         return np.array([self.shown.get(query, 0.0) for query in held.blocks.ids.tolist()])
