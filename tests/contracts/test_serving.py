@@ -111,7 +111,7 @@ def test_every_kind_and_scaling_has_its_place_in_the_tables():
     kinds = {*KINDS.values(), "zero-trees", "surfaces"}
     assert set(WORDS) == set(FOLDED) == kinds
     scaled = {scaling_kind(name) for name in SCALERS} - {"none"}
-    assert all({*f.scaled} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())
+    assert all({*f.scales} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())
     by_query = [Outline("linear", how) for how in scaled if how.startswith("query-")]
     within = {to for to in FORMATS for outline in by_query if carries(to, [outline])}
     assert within == set(WITHIN_QUERIES)

@@ -65,8 +65,7 @@ class Format(NamedTuple):
     write : (form, about, **options) -> the content of each file
     consumers : programs that score rows by it
     carries : kinds of models that it supports
-    scaled : kinds of models that it supports with features scaled by columns, by logarithms, by quantiles or within
-        queries, if that does not fold into the model (see `Form.folded`)
+    scales : how it scales features before it scores them, where that does not fold into the model (see `Form.folded`)
     options : of `write`, with their defaults
     test : a command that tests the examples where the format runs
     """
@@ -75,16 +74,15 @@ class Format(NamedTuple):
     write: Callable[..., Any]
     consumers: tuple[Consumer, ...]
     carries: tuple[str, ...]
-    scaled: Mapping[str, tuple[str, ...]] = {}
+    scales: tuple[str, ...] = ()
     options: Mapping[str, object] = {}
     test: str = ""
 
 
 ALL = ("linear", "mapped", "trees", "zero-trees", "curves", "surfaces")
 BUT_ZEROS = tuple(kind for kind in ALL if kind != "zero-trees")
-BY_COLUMNS = {"columns": ALL, "log": ALL, "quantile": ALL}
-ANYHOW = {**BY_COLUMNS, "query-minmax": ALL, "query-standard": ALL}
-SUMS = ("linear", "curves")
+BY_COLUMNS = ("columns", "log", "quantile")
+ANYHOW = (*BY_COLUMNS, "query-minmax", "query-standard")
 
 
 def _has(module: str) -> bool:
@@ -156,13 +154,13 @@ FORMATS: dict[str, Format] = {
     "opensearch": PLUGIN,
     "vespa": Format(
         ("model.profile", "model.onnx"), write_vespa, stand_in("Vespa", run_vespa),
-        BUT_ZEROS, {"columns": BUT_ZEROS, "log": BUT_ZEROS, "quantile": BUT_ZEROS, "query-minmax": ("linear",)},
+        BUT_ZEROS, (*BY_COLUMNS, "query-minmax"),  # the last one for linear models alone, see `carries`
         {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
         test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
     ),
     "pmml": Format(
         ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees", "curves"),
-        {"columns": (), "log": SUMS, "quantile": SUMS}, test="score 'rows' by any PMML evaluator, such as JPMML",
+        BY_COLUMNS, test="score 'rows' by any PMML evaluator, such as JPMML",
     ),
 }  # fmt: skip
 
@@ -193,20 +191,17 @@ Parts = Sequence[Outline]  # of a model whose score is their sum
 
 def carries(to: str, parts: Parts) -> bool:
     """Whether a format supports a model: `export` refuses the others, and `tune` with a target leaves them out."""
-    by_query = any(part.scaled.startswith("query-") for part in parts)
-    if len(parts) > 1 and (to not in SUMMING or (to == "vespa" and by_query)):
+    chosen, by_query = FORMATS[to], any(part.scaled.startswith("query-") for part in parts)
+    if len(parts) > 1 and to not in SUMMING:
+        return False
+    if to == "vespa" and by_query and [part.kind for part in parts] != ["linear"]:
         return False
     return all(  # missing values are zeros in some engines, which the model may treat otherwise
-        _carries(to, part) and (to not in LUCENE or part.kind == "trees" or part.filled in ("none", "zero"))
+        part.kind in chosen.carries
+        and part.scaled in ("none", *chosen.scales)
+        and (to not in LUCENE or part.kind == "trees" or part.filled in ("none", "zero"))
         for part in parts
     )
-
-
-def _carries(to: str, part: Outline) -> bool:
-    if part.kind is None:
-        return False
-    chosen = FORMATS[to]
-    return part.kind in (chosen.carries if part.folds else chosen.scaled.get(part.scaled, ()))
 
 
 def carriers(parts: Parts) -> list[str]:
@@ -231,14 +226,14 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
         return f"{why}; {others}"
     [part] = parts
     kind, scaled = str(part.kind), part.scaled
-    if _carries(to, part):
-        why = f"{to} treats a missing feature as 0, and this {ranker} has learned otherwise"
-        return f"{why}; fit it with missing set to 'zero', or use {others}"
     if kind not in FORMATS[to].carries:
         why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
     elif scaled.startswith("query-"):
-        alone = f"{to} sees one row at a time and" if not FORMATS[to].scaled.get("query-minmax") else to
+        alone = to if to in WITHIN_QUERIES else f"{to} sees one row at a time and"
         why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
-    else:
+    elif scaled != "none":
         why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"
+    else:
+        why = f"{to} treats a missing feature as 0, and this {ranker} has learned otherwise"
+        return f"{why}; fit it with missing set to 'zero', or use {others}"
     return f"{why}; {others}"

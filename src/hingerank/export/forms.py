@@ -105,7 +105,7 @@ class Outline(NamedTuple):
     """What is known of a form, or of a part of a sum, before it is fitted.
 
     kind : as `Form.kind`; None for a ranker that has no form
-    scaled : how its features are scaled (see `Form.scaled`)
+    scaled : how its features are scaled (see `Form.scaled`); "none" if the scaling folds into the model's numbers
     filled : what missing values become: "none" if there are none, "zero", or other "values"
     """
 
@@ -113,10 +113,10 @@ class Outline(NamedTuple):
     scaled: str = "none"
     filled: str = "none"
 
-    @property
-    def folds(self) -> bool:
-        """Whether the scaling can be folded into the model's numbers (see `Form.folded`)."""
-        return self.kind is not None and (self.scaled == "none" or self.scaled in FOLDED[self.kind])
+    @classmethod
+    def folded(cls, kind: str | None, scaled: str, filled: str) -> "Outline":
+        """The outline of a model whose features are scaled in this way, once that is folded (see `Form.folded`)."""
+        return cls(kind, "none" if kind is not None and scaled in FOLDED[kind] else scaled, filled)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,8 @@ class Form:
     def outline(self) -> Outline:
         """What formats need to know of this form to support it."""
         values = self.filled is not None and (self.filled.values.any() or len(self.filled.marked))
-        return Outline(self.kind, self.scaled, "values" if values else "none" if self.filled is None else "zero")
+        filled = "values" if values else "none" if self.filled is None else "zero"
+        return Outline.folded(self.kind, self.scaled, filled)
 
     @classmethod
     def of(

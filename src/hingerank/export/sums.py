@@ -62,20 +62,20 @@ def joins(first: Form, second: Form) -> bool:
 def joined_parts(parts: Sequence[Outline]) -> list[Outline]:
     """The outlines of parts after summing, as far as known before fitting.
 
-    >>> given = [("linear", "columns"), ("trees", "none"), ("curves", "none"), ("linear", "log")]
+    >>> given = [("linear", "none"), ("trees", "none"), ("curves", "none"), ("linear", "log")]
     >>> [(part.kind, part.scaled) for part in joined_parts([Outline(*each) for each in given])]
     [('curves', 'none'), ('trees', 'none'), ('linear', 'log')]
     """
     found: dict[str, Outline] = {}
     for number, part in enumerate(parts):
-        if part.kind in SUMMANDS and part.folds:
+        if part.kind in SUMMANDS and part.scaled == "none":
             name = f"curves {part.filled}"
             before = found[name].kind if name in found else "linear"
             found[name] = Outline(max(str(part.kind), str(before), key=SUMMANDS.index), "none", part.filled)
-        elif part.kind == "trees" and part.folds:  # filled missing values fold into trees
+        elif part.kind == "trees" and part.scaled == "none":  # filled missing values fold into trees
             found["trees"] = Outline("trees")
         else:
-            found[str(number)] = part._replace(scaled="none") if part.folds else part
+            found[str(number)] = part
     return list(found.values())
 
 

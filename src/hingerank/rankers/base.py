@@ -324,7 +324,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
         kind = None if self.context is not None else self._form_kind()  # no format supports a context
         filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
-        return [Outline(kind, scaling_kind(self._scaling()), filled)]
+        return [Outline.folded(kind, scaling_kind(self._scaling()), filled)]
 
     def _form(self) -> "Form":
         from hingerank.export.forms import ExportError, Form

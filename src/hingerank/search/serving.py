@@ -28,16 +28,15 @@ def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) ->
     >>> why_not(RankSVM(), {"scale": "log"}, "solr").partition(";")[0]
     "solr cannot carry a linear model on features that are scaled by 'log'"
     """
-    name = type(ranker).__name__
-    if not isinstance(ranker, BaseRanker):
-        return f"{name} has no form that another program could run"
     parts = _parts(ranker, setting)
-    return refusal(to, joined_parts(parts * 2) if blended else parts, "Blend" if blended else name)
+    name = "Blend" if blended else type(ranker).__name__
+    return refusal(to, joined_parts(parts * 2) if blended else parts, name)
 
 
 def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
     """The parts whose sum a ranker with a setting will be."""
-    return list(clone(ranker).set_params(**setting)._form_parts())
+    own = isinstance(ranker, BaseRanker)
+    return list(clone(ranker).set_params(**setting)._form_parts()) if own else [Outline(None)]
 
 
 def check_target(to: str, tried: Mapping[str, tuple[Ranker, list[Setting]]], only: bool, blended: bool = False) -> None:
@@ -75,10 +74,8 @@ def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
 
 def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
     """A hint that no format supports the chosen setting, if one supports another that was tried; else empty."""
-    if not isinstance(ranker, BaseRanker) or carriers(_parts(ranker, chosen.setting)):
-        return ""
     able = max((t for t in tried if carriers(_parts(ranker, t.setting))), key=lambda t: t.mean, default=None)
-    if able is None:
+    if able is None or carriers(_parts(ranker, chosen.setting)):
         return ""
     targets = ", ".join(carriers(_parts(ranker, able.setting)))
     return (
