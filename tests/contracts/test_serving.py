@@ -12,8 +12,7 @@ from hingerank.data.missing import WAYS
 from hingerank.data.scaling import SCALERS
 from hingerank.export.exporting import written
 from hingerank.export.formats import FORMATS, WITHIN_QUERIES, WORDS, carries
-from hingerank.export.forms import FOLDED, KINDS, ExportError, Outline
-from hingerank.export.scalings import scaling_kind
+from hingerank.export.forms import FOLDED, KINDS, ExportError, Outline, scaling_kind
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import KERNELS
 from hingerank.features.nystroem import NystroemMap

@@ -12,9 +12,15 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.data.missing import MissingValues
-from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
+from hingerank.data.scaling import (
+    ColumnScaler,
+    LogScaler,
+    QuantileScaler,
+    Scaler,
+    make_scaler,
+    scaler_from_state,
+)
 from hingerank.export.forest import LARGEST, MISSING_LEFT, SMALL, ZERO_IS_MISSING
-from hingerank.export.scalings import EXPORTED, scaled_values, scaling_kind, unscaled
 from hingerank.features.curves import Curves, SurfaceGrid
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import Kernel
@@ -127,7 +133,7 @@ class Form:
     ----------
     names : of the features
     body : the score as a function of scaled features
-    scaling : the scaler of the features, one of `EXPORTED`, or None
+    scaling : the scaler of the features, or None
     filled : what missing values become before scaling; None if the model has none or, as trees, handles them itself
         Body and scaling have `width` columns: the features, and then those that mark missing ones.
     """
@@ -153,7 +159,7 @@ class Form:
     @property
     def scaled(self) -> str:
         """ "none", "columns", "log", "quantile", "query-minmax" or "query-standard"."""
-        return scaling_kind(self.scaling)
+        return "none" if self.scaling is None else scaling_kind(self.scaling.name)
 
     @property
     def within_queries(self) -> list[str]:
@@ -183,17 +189,6 @@ class Form:
         filled = "values" if values else "none" if self.filled is None else "zero"
         return Outline.folded(self.kind, self.scaled, filled)
 
-    @classmethod
-    def of(
-        cls, names: Sequence[str], body: Body, scaler: Scaler | None, missing: MissingValues | None = None
-    ) -> "Form":
-        """The form of a ranker with this scaler and this treatment of missing values."""
-        if scaler is None or type(scaler) is Scaler:
-            return cls(names, body, None, missing)
-        if not isinstance(scaler, EXPORTED):
-            raise ExportError(f"no export supports the scaler {scaler.name!r}: fit with another one, or scale=None")
-        return cls(names, body, scaler, missing)
-
     def folded(self, always: bool = False) -> "Form":
         """The same scores without scaling, if that is exact: a scaling of columns goes into weights, frequencies, knots
         and thresholds, and any other scaling of single values into thresholds. Filled missing values go into the
@@ -210,8 +205,7 @@ class Form:
         if isinstance(body, Trees) and self.kind == "trees":
             if scaling is not None:
                 inner, number = body.feature >= 0, body.number.copy()
-                column = body.feature[inner]
-                number[inner] = largest_below(number[inner], lambda x: scaled_values(scaling, x, column))
+                number[inner] = largest_below(number[inner], of_columns(scaling, body.feature[inner]))
                 body = body._replace(number=number)
             return Form(self.names, body if self.filled is None else _ways_for_missing(body, self.filled))
         if not isinstance(scaling, ColumnScaler) or isinstance(body, KernelSum):
@@ -287,6 +281,42 @@ class Form:
         if gaps:
             rows[rng.random(rows.shape) < GAPS] = np.nan
         return rows
+
+
+def scaling_kind(name: str | None) -> str:
+    """The kind of scaling (see `Form.scaled`) of a scaler by its name.
+
+    >>> [scaling_kind(name) for name in (None, "standard", "log", "query-minmax")]
+    ['none', 'columns', 'log', 'query-minmax']
+    """
+    scaler = make_scaler(name)
+    return "columns" if isinstance(scaler, ColumnScaler) else scaler.name
+
+
+def of_columns(scaler: Scaler, columns: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that scales single values, one of each of the columns, to the last bit as rankers compute them."""
+    header, arrays = scaler.to_state()
+    learnt = {name: array[columns] for name, array in arrays.items()}
+    own = scaler_from_state(({**header, "n_features": len(columns)}, learnt))
+    return lambda values: own.scale_rows(np.asarray(values, np.float64)[None], None)[0]
+
+
+def unscaled(scaler: Scaler, rows: np.ndarray) -> np.ndarray:
+    """Rows that are scaled to these, up to rounding; among quantiles every other row contains some, where the scaled
+    value jumps, and some values are beyond the outermost."""
+    if isinstance(scaler, ColumnScaler):
+        return scaler.centre_ + scaler.width_ * rows
+    if isinstance(scaler, LogScaler):
+        return np.copysign(np.expm1(np.minimum(np.abs(rows) * scaler.width_, 600.0)), rows)
+    if not isinstance(scaler, QuantileScaler):
+        return rows
+    top, column = scaler.quantiles_.shape[1] - 1, np.arange(rows.shape[1])
+    place = np.clip(rows, 0, 1) * top
+    place[::2] = np.round(place[::2])
+    low = np.floor(place).astype(np.int64)
+    part = place - low
+    found = (1 - part) * scaler.quantiles_[column, low] + part * scaler.quantiles_[column, np.minimum(low + 1, top)]
+    return found + np.where((rows < 0) | (rows > 1), rows - np.clip(rows, 0, 1), 0.0)
 
 
 def missing_matters(body: Trees) -> bool:

@@ -319,8 +319,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
 
     def _form_parts(self) -> "list[Outline]":
         """What export formats must support for these parameters: an `Outline` for every part of a sum."""
-        from hingerank.export.forms import Outline
-        from hingerank.export.scalings import scaling_kind
+        from hingerank.export.forms import Outline, scaling_kind
 
         kind = None if self.context is not None else self._form_kind()  # no format supports a context
         filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
@@ -333,8 +332,9 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
             why = f"no format carries context={self.context!r}, which works within queries"
             raise ExportError(f"{why}; tune with serve=, as in serve='onnx', or set context=None")
 
-        names = names_of_features(self, self.n_features_in_)
-        return Form.of([str(name) for name in names], self._body(), self.scaler_, self.missing_)
+        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        scaling = None if self.scaler_ is None or self.scaler_.name == "none" else self.scaler_
+        return Form(names, self._body(), scaling, self.missing_)
 
     def _state(self) -> Facts:
         state = super()._state()
