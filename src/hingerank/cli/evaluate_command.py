@@ -1,7 +1,6 @@
 """The command `evaluate`, for each kind of data that it measures."""
 
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
 from hingerank.cli.files import data_and_model, open_data, scored
 from hingerank.cli.groups import JSON, LOGGED, Data, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch
-from hingerank.cli.output import Table, answer, facts, note, print_json, print_table, working
+from hingerank.cli.output import Table, answer, facts, note, working
 from hingerank.cli.personal_commands import warn_ratings_alone
 from hingerank.cli.rating_files import open_model, read_rating_file, rows_of_items, seen_pairs
 
@@ -128,17 +127,25 @@ def evaluate(
 
 
 def _print_means(
-    title: str, counts: dict[str, Any], means: Any, word: str, ids: list[Any], values: Any, how: Measuring, json: bool
+    title: str, counts: dict[str, Any], values: dict[str, Any], word: str, ids: list[Any], how: Measuring, json: bool
 ) -> None:
-    """Print the means, and with --per-query also the values of each query, topic or user."""
-    found: dict[str, object] = {**counts, "means": means}
-    table: Table = title, ["measure", "mean"], list(means.items())
-    if how.per_query:
-        named = {"user": ids} if word == "user" else {"qid": ids}
-        found["per_user" if word == "user" else "per_query"] = {**named, **values}
-        each = [[str(one), *(values[name][k] for name in means)] for k, one in enumerate(ids)]
-        table = title, [word, *means], [*each, ["mean", *means.values()]]
-    answer(json, found, table)
+    """Print the means of values, and with --per-query also the value of each query, topic or user."""
+    import numpy as np
+
+    from hingerank.metrics.evaluator import mean_over_queries
+
+    means = {name: mean_over_queries(np.asarray(found)) for name, found in values.items()}
+    key, named = ("per_user", "user") if word == "user" else ("per_query", "qid")
+    each = {key: {named: ids, **values}} if how.per_query else {}
+    answer(json, {**counts, "means": means, **each}, _table(title, means, values, word, ids, how))
+
+
+def _table(title: str, means: dict[str, Any], values: Any, word: str, ids: list[Any], how: Measuring) -> Table:
+    """Return means as a table, below the values of each query, topic or user if these are asked for."""
+    if not how.per_query:
+        return title, ["measure", "mean"], list(means.items())
+    each = [[str(one), *(values[name][k] for name in means)] for k, one in enumerate(ids)]
+    return title, [word, *means], [*each, ["mean", *means.values()]]
 
 
 def _rows(data: Path, scores: Path, ranker: object, how: Measuring, rows: ModelRows, json: bool) -> None:
@@ -158,11 +165,10 @@ def _rows(data: Path, scores: Path, ranker: object, how: Measuring, rows: ModelR
             n, expected = f"{len(given):,} scores", f"one for each of the {found.n_rows:,} rows of {data}"
             raise ValueError(f"{scores} has {n}, expected {expected}, in the same order")
     names, queries = how.measures or ["ndcg@10", "map"], found.blocks.ids.tolist()
-    measured = partial(measure_ranking, found.y, given, found.qid, names, preset=how.preset, docid=found.docid)
-    values = measured(per_query=True) if how.per_query else {}
+    values = measure_ranking(found, given, measures=names, per_query=True, preset=how.preset)
     title = f"{found.n_queries:,} queries, {found.n_rows:,} rows" + how.of_preset
     counts = {"queries": len(queries), "rows": found.n_rows, "preset": how.preset}
-    _print_means(title, counts, measured(), "query", queries, values, how, json)
+    _print_means(title, counts, values, "query", queries, how, json)
 
 
 def _run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
@@ -174,13 +180,12 @@ def _run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
     judged = as_grades(data if is_qrels(data) else open_data(data, rows))
     ranked = read_run(run, "trec")
     by_topic = evaluate_run(judged, ranked, names, True, preset=how.preset, complete=how.complete)
-    means = evaluate_run(judged, ranked, names, preset=how.preset, complete=how.complete)
     topics = list(next(iter(by_topic.values())))
     values = {name: list(found.values()) for name, found in by_topic.items()}
     title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
     title += (", the others count as 0" if how.complete else "") + how.of_preset
     counts = {"topics": len(topics), "judged": len(judged), "preset": how.preset}
-    _print_means(title, counts, means, "topic", topics, values, how, json)
+    _print_means(title, counts, values, "topic", topics, how, json)
 
 
 def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
@@ -195,10 +200,6 @@ def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
     means = {name: float(np.mean(list(found.values()))) for name, found in by_topic.items()}
     topics, both = list(next(iter(by_topic.values()))), len(judged.keys() & ranked.keys())
     left_out = {"run": len(ranked) - both, "judgments": len(judged) - both}
-    if json:
-        found = {"topics": len(topics), "topics_only_in": left_out, "means": means}
-        print_json(found | ({"per_query": by_topic} if how.per_query else {}))
-        return
     title = f"{both} topics of {run.name} with judgments"
     if left_out["run"]:
         title += f"; {left_out['run']} without are left out"
@@ -206,7 +207,9 @@ def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
         lost = " and count as 0" if how.complete else ""
         title += f"; {left_out['judgments']} judged topics are not in the run{lost}"
     values = {name: list(found.values()) for name, found in by_topic.items()}
-    _print_means(title, {}, means, "topic", topics, values, how, json)
+    counts = {"topics": len(topics), "topics_only_in": left_out, "means": means}
+    each = {"per_query": by_topic} if how.per_query else {}
+    answer(json, counts | each, _table(title, means, values, "topic", topics, how))
 
 
 def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Measuring, json: bool) -> None:
@@ -219,11 +222,10 @@ def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, 
     with working("ranking"):
         scores = ranker.predict(users, catalogue.X[rows])
         values = measure_ranking(ratings, scores, users, names, per_query=True, preset=how.preset)
-        means = measure_ranking(ratings, scores, users, names, preset=how.preset)
     ids = list(dict.fromkeys(users.tolist()))
     title = f"items that {len(ids):,} users rated, {len(users):,} ratings"
     counts = {"users": len(ids), "ratings": len(users), "preset": how.preset}
-    _print_means(title, counts, means, "user", ids, values, how, json)
+    _print_means(title, counts, values, "user", ids, how, json)
 
 
 def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
@@ -254,16 +256,16 @@ def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool
         hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(catalogue, test, hidden, how)
-    if json:
-        figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
-        print_json({**figures, "baselines": {name: other.means for name, other in beside.items()}})
-        return
-    warn_ratings_alone(ranker)
-    print_table(f"lists of {how.top} out of {len(catalogue.ids):,} items", *found.table())
+    if not json:
+        warn_ratings_alone(ranker)
+    columns_shown, lines = found.table()
+    tables: list[Table] = [(f"lists of {how.top} out of {len(catalogue.ids):,} items", columns_shown, lines)]
     if beside:
-        lines = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
-        print_table("compared with simple lists", ["", *found.table()[0][2:]], lines)
-    print_table(*facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
+        means = [[name, *other.table()[1][0][2:]] for name, other in {"the model": found, **beside}.items()]
+        tables.append(("compared with simple lists", ["", *columns_shown[2:]], means))
+    tables.append(facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
+    figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
+    answer(json, {**figures, "baselines": {name: other.means for name, other in beside.items()}}, *tables)
 
 
 def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
@@ -299,19 +301,16 @@ def _by_clicks(
     data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
 ) -> None:
     """Estimate the values of models from the clicks of a log."""
-    found: dict[str, object] = {}
+    found, tables = dict[str, object](), list[Table]()
     for measure in measures or ["dcg@10"]:
         values = value_of_models(data, [model, *(how.also or [])], rows, how, measure)[2]
+        tables.append((f"{measure} by clicks, {how.estimator}", *values.table()))
         found[measure] = {
             name: {"value": one.value, "interval": list(one.interval), "difference": float(one.difference),
                    "difference_interval": list(one.difference.interval), "logged": float(one.logged),
                    "effective_size": one.effective_size}
             for name, one in values.items()
         }  # fmt: skip
-        if not json:
-            print_table(f"{measure} by clicks, {how.estimator}", *values.table())
-    if json:
-        print_json({"estimator": how.estimator, "values": found})
-        return
+    answer(json, {"estimator": how.estimator, "values": found}, *tables)
     some = next(iter(values.values()))
     note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hingerank.cli.files import data_and_model, open_for, scored
 from hingerank.cli.groups import JSON, Data, Model, ModelRows, RatingColumns
 from hingerank.cli.options import REQUIRED, Group, check_kind, command, option, switch, target
-from hingerank.cli.output import note, print_json, print_table, working, writing
+from hingerank.cli.output import answer, note, print_json, working, writing
 from hingerank.cli.rating_files import open_model, read_pairs
 
 if TYPE_CHECKING:
@@ -153,17 +153,14 @@ def explain(
     if page is not None:
         with writing(page) as stream:
             stream.write(explained_page(found, what.query, pair, what.top))
-    if json:
-        answer: dict[str, object] = {"query": what.query, **found.to_dict(what.top)}
-        print_json(answer | ({} if pair is None else {"pair": found.pair_dict(*pair)}))
-        return
-    apart = None if pair is None else found.pair(pair[0], pair[1], what.top)
-    print(f"query {what.query}: {found.how}")
-    if apart is not None:
-        print_table(f"why {pair[0]} and {pair[1]} differ in score", *apart)
+    document = {"query": what.query, **found.to_dict(what.top)}
+    if pair is None:
+        places = range(min(what.documents, len(found)))
+        shown = [(f"{k + 1}. document {found.documents[k]}", *found.table(k, what.top)) for k in places]
     else:
-        for place in range(min(what.documents, len(found))):
-            print_table(f"{place + 1}. document {found.documents[place]}", *found.table(place, what.top))
+        document["pair"] = found.pair_dict(*pair)
+        shown = [(f"why {pair[0]} and {pair[1]} differ in score", *found.pair(pair[0], pair[1], what.top))]
+    answer(json, document, f"query {what.query}: {found.how}", *shown)
     if page is not None:
         note(f"wrote {page}")
 

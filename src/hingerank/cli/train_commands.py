@@ -9,17 +9,7 @@ from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import keeping_missing, open_data, open_like, open_parts
 from hingerank.cli.groups import JSON, LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
-from hingerank.cli.output import (
-    answer,
-    facts,
-    make_ranker,
-    note,
-    print_json,
-    print_table,
-    read_setting,
-    speaking,
-    working,
-)
+from hingerank.cli.output import answer, facts, make_ranker, note, read_setting, speaking, working
 from hingerank.cli.rating_files import is_ratings, read_rated, save_with_items
 
 LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
@@ -330,15 +320,12 @@ def tune(
         kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
         saved = ranker.save(output, {"data": data.name, **kept})
     found = ranker.tuning_
-    if json:
-        print_json({"saved": saved, **found.to_dict()})
-        return
     columns, lines = found.table(top)
     shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
-    print_table(f"the best {min(top, len(found.trials))} of {len(found.trials)} settings", columns, shown)
-    print(str(found).replace(" serve= ", " --serve "))
-    for name, setting in found.members.items():
-        print(f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}")
+    best = f"the best {min(top, len(found.trials))} of {len(found.trials)} settings", columns, shown
+    members = [f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}"
+               for name, setting in found.members.items()]  # fmt: skip
+    words = str(found).replace(" serve= ", " --serve ")
+    answer(json, {"saved": saved, **found.to_dict()}, best, words, *members, saved)
     for name, more in found.widened.items():
         note(f"the best {name} was at the edge of its grid: also tried {', '.join(map(str, more))}")
-    print(saved)
