@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +34,19 @@ def test_info(call):
     assert "clicks by position" in out and "showings at places that are counted from 0: 1 was added" in out
     found = json.loads(call("clicks info log.csv --query text --counted --json"))
     assert found["showings"] == 1200 and found["lists"] is None and found["places"]["place"] == [1, 2, 3]
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(call, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def breaks_off(figure, file, **more):
+        Path(file).write_bytes(b"half")
+        raise OSError("no more room")
+
+    monkeypatch.setattr(Figure, "savefig", breaks_off)
+    (tmp_path / "p.png").write_text("precious")
+    assert "no more room" in call("clicks propensities log.csv --query text --picture p.png --force", 1)
+    assert (tmp_path / "p.png").read_text() == "precious"
 
 
 def test_propensities_go_into_a_file_that_the_library_reads(call, tmp_path):

@@ -160,7 +160,9 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     if output is not None:
         found.save(output, options.level, options.rounds)
     if options.picture is not None:
-        found.plot(level=options.level, rounds=options.rounds).savefig(options.picture)
+        from hingerank.lab.report.figures import save_figure
+
+        save_figure(found.plot(level=options.level, rounds=options.rounds), options.picture)
     contexts, tables = stored.get("contexts", [None]), list[Table]()
     several = stored["values"] if options.by_context else [stored["values"]]
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]

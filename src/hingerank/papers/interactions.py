@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Frame, Ranker
+from hingerank.lab.report.figures import save_figure
 from hingerank.notebook import new_figure
 
 WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
@@ -86,7 +87,7 @@ class Interactions:
             axis.set_xlabel("dimensions needed, % of the matrix's size")
             axis.set_ylabel("queries")
             axis.tick_params(axis="x", rotation=60, labelsize=8)
-        figure.savefig(path)
+        save_figure(figure, path)
 
 
 def interactions(ranker: Ranker) -> Interactions:
