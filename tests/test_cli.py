@@ -117,11 +117,11 @@ def test_help_and_version(call):
         (["analyse", "nothing", "m"], 1, "there is no analysis 'nothing'"),
         (["warmup", "now"], 2, "unexpected extra argument"),
         (["demo", "-o", "data.txt"], 1, "data.txt"),
-        (["rerank", "run.txt", "-o", "out.txt"], 1, "which MMR needs: give --features"),
+        (["rerank", "run.txt", "-o", "out.txt"], 1, "which MMR needs; give --features"),
         (
             ["rerank", "run.txt", "-o", "out.txt", "--method", "pm2"],
             1,
-            "which PM2 needs: give --aspects, or --clusters",
+            "which PM2 needs; give --aspects, or --clusters",
         ),
     ],
 )

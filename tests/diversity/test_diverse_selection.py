@@ -236,6 +236,6 @@ def test_svm_div_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["rerank", "run.txt", "--model", "m/", "--texts", "texts.tsv", "--top", "3", "-o", "out.txt"]) == 0
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 9
     capsys.readouterr()
-    assert main(fit[:4] + fit[6:]) == 1 and "needs: give --texts" in capsys.readouterr().err
+    assert main(fit[:4] + fit[6:]) == 1 and "needs; give --texts" in capsys.readouterr().err
     (tmp_path / "texts.tsv").write_text("d10 no tab\n")
     assert main(fit) == 1 and "texts.tsv, line 1: expected a document, a tab" in capsys.readouterr().err

@@ -257,7 +257,7 @@ def test_judged_documents_without_a_run_get_a_first_stage(call, files):
     status, out, err = call(f"{line} -o out")
     assert status == 0 and "xquad" in out, err
     status, _, err = call(f"{line} --first none -o other")
-    assert status == 1 and "the topics have no relevance, which mmr needs: give a run, or --first listmle" in err
+    assert status == 1 and "has no relevance, which mmr needs; give a run, or --first listmle" in err
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_judged_documents_without_a_run_get_a_first_stage(call, files):
             "compare features.txt --methods mmr -o out",
             "mmr reorders documents of topics: name judgments with --qrels",
         ),
-        ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs: give --features"),
+        ("compare run.txt --qrels qrels.txt --methods mmr -o out", "no relations, which mmr needs; give --features"),
         ("compare run.txt --qrels qrels.txt -o out", "leaves nothing to compare: give --features or --aspects"),
         (
             "compare features.txt --aspects aspects.txt -o out",

@@ -149,10 +149,6 @@ def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
 def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None, json: bool) -> None:
     from hingerank.clicks.propensities import place_name, propensities
 
-    if options.method == "regression-em" and options.features is None:
-        raise ValueError("--method regression-em needs the features of the documents: give --features")
-    if options.by_context and log.context is None:
-        raise ValueError("the log has no contexts: name their column or field with --context")
     rows = None if options.features is None else open_features(options.features, Rows())
     with working("estimating"):
         found = propensities(log, options.method, data=rows, by_context=options.by_context)
@@ -186,8 +182,6 @@ def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, j
     from hingerank.clicks.models import click_model
     from hingerank.data.tables import write_table
 
-    if log.session is None:
-        raise ValueError("click models are of whole lists: name the column of lists with --session, without --counted")
     with working("fitting"):
         model = click_model(log, options.model)
         found = judgments(model, options.grades, options.least_showings)

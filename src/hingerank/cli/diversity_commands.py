@@ -25,9 +25,6 @@ KEPT = {
     "documents": "kept at the end of their topic's ranking",
     "topics": "kept; topics without aspects are ranked by relevance",
 }
-OPTIONS = {"relations": "--features", "aspects": "--aspects, or --clusters with --features", "words": "--texts"}
-
-
 # methods compared by default, with the parts that each needs
 USUAL = {
     "mmr": ("relations",),
@@ -93,9 +90,6 @@ def rerank(
     if parts.features is not None:
         rows = open_data(parts.features, Rows(missing=parts.missing), width, index_base=about.get("index_base"))
     data = join_files(read_run(run, parts.order), rows, how.qrels, parts)
-    for part, options in OPTIONS.items():
-        if part in ranker._needs and any(getattr(query, part) is None for query in data):
-            raise ValueError(f"the run has no {part}, which {type(ranker).__name__} needs: give {options}")
     found: dict[str, object] = {"method": how.method if how.model is None else str(how.model), "topics": len(data)}
     topics = about.get("topics") or []
     if out.save is not None:
@@ -252,10 +246,7 @@ def for_topics(methods: list["Method"], folds: list[Any], measure: str) -> list[
     for method in methods:
         if is_recommender(method.ranker):
             raise ValueError(f"{method.name} is for ratings, not for topics")
-        for part in getattr(method.ranker, "_needs", ()):
-            if getattr(topic, part) is None:
-                options = OPTIONS.get(part, f"a run, or --first {FIRST}")
-                raise ValueError(f"the topics have no {part}, which {method.name} needs: give {options}")
+        topic.need(*getattr(method.ranker, "_needs", ()), to=method.name)
         chosen = {*method.fixed, *getattr(method.search, "space", {})}
         own = inspect.isclass(method.ranker) and issubclass(method.ranker, DiverseRanker)
         learns_for = own and "measure" in inspect.signature(method.ranker).parameters

@@ -63,6 +63,13 @@ REMEDIES = {  # parameter of the library -> what to do on the command line inste
     "index_base": ["features count from 1, as in the text that the model learned from"],
     "incomplete": ["add them, or pass --incomplete keep or --incomplete skip"],
     "docid": ["name their column with --docid, or write the ids into the text as comments: # doc-9"],
+    "relations": ["give --features"],
+    "aspects": ["give --aspects", "--clusters with --features"],
+    "words": ["give --texts"],
+    "relevance": ["give a run", "--first listmle"],
+    "features of documents": ["give --features"],
+    "context": ["name their column or field with --context"],
+    "sessions": ["name the column of lists with --session, without --counted"],
     "propensities": [
         "give --propensities a file that hingerank clicks propensities wrote, or numbers, such as 1,0.5,0.3",
         "pass --correction naive to take clicks as they are",

@@ -57,10 +57,8 @@ def lists_of(log: ClickLog) -> LogLists:
     Of two documents at one place the first counts. One that is shown there twice is clicked if either showing is.
     """
     if log.session is None:
-        raise DataError(
-            "models of whole lists need to know which showings stood in one list: give sessions=, or read the log with "
-            "keep='showings'"
-        )
+        problem = "models of whole lists need to know which showings stood in one list"
+        raise DataError(problem, "give sessions=, or read the log with keep='showings'", "sessions")
     if not len(log):
         raise DataError("the log has no showings")
     columns, number = group_by([log.session, log.query])

@@ -260,7 +260,7 @@ def propensities(
     if method == "given" and judgments is None:
         return _given(log, values)
     if by_context and log.context is None:
-        raise DataError("the log has no contexts: read it with context=, or give ClickLog contexts=")
+        raise DataError("the log has no contexts", "read it with context=, or give ClickLog contexts=", "context")
     if not log.n_showings:
         raise DataError("the log has no showings")
     counted = _Counted(log, by_context)
@@ -382,7 +382,8 @@ class _Counted:
     def _features(self, data: RankingData | None) -> tuple[np.ndarray, np.ndarray]:
         """Features, and the row of each cell's document, −1 where it has none."""
         if data is None:
-            raise DataError("regression-em takes the attraction of a document from its features: give data=")
+            problem = "regression-em takes the attraction of a document from its features"
+            raise DataError(problem, "give data=", "features of documents")
         row = self._found(_keys(data, "data"))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")

@@ -167,7 +167,8 @@ class DiverseQuery:
         """Raise a DataError if one of the named parts is missing."""
         for part in parts:
             if getattr(self, part) is None:
-                raise DataError(f"{self._place} has no {part}, which {to} needs: give it as DiverseQuery({part}=…)")
+                problem = f"{self._place} has no {part}, which {to} needs"
+                raise DataError(problem, f"give it as DiverseQuery({part}=…)", part)
 
     def with_parts(self, **parts: Any) -> "DiverseQuery":
         """Return the same query with some parts replaced."""
