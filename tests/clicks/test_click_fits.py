@@ -155,11 +155,11 @@ def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
         ),
         (
             ["fit", "log.csv", "--features", "features.parquet", "--propensities", GIVEN, "--clip", "0.2", "-o", "x"],
-            "--clip is for --correction clipped or doubly-robust, not for --correction ips",
+            "--clip 0.2 is for --correction clipped or --correction doubly-robust, not for --correction ips",
         ),
         (
             ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet", "--clip", "0.2"],
-            "--clip is for --estimator clipped or dr, not for --estimator ips",
+            "--clip 0.2 is for --estimator clipped or --estimator dr, not for --estimator ips",
         ),
         (
             ["evaluate", "log.csv", "judged.safetensors", "--features", "features.parquet"],

@@ -80,7 +80,7 @@ def test_what_is_refused():
         policy_value(r, p, e, estimator="dr")
     with pytest.raises(ValueError, match="there is no estimator"):
         policy_value(r, p, e, estimator="dm")
-    with pytest.raises(ValueError, match="estimator='snips' clips nothing: leave out clip"):
+    with pytest.raises(ValueError, match=r"clip=0\.2 is for estimator='clipped', not for estimator='snips'"):
         policy_value(r, p, e, estimator="snips", clip=0.2)
     with pytest.raises(hr.DataError, match="one of each"):
         policy_value(r, p[:5], e)

@@ -165,5 +165,5 @@ def test_what_is_refused(rows, log):
         hr.evaluate_clicks(data, rows.y, propensities=P, confidence=95)
     with pytest.raises(ValueError, match="resamples must be"):
         hr.evaluate_clicks(data, rows.y, propensities=P, resamples=1)
-    with pytest.raises(ValueError, match="estimator='ips' clips nothing: leave out clip"):
+    with pytest.raises(ValueError, match=r"clip=0\.2 is for estimator='clipped' or estimator='dr', not"):
         hr.evaluate_clicks(data, rows.y, propensities=P, clip=0.2)

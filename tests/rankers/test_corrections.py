@@ -170,7 +170,8 @@ def test_what_is_wrong_is_said(rows, log):
     with pytest.raises(ValueError, match="clip must be"):
         click_weights(data, ALPHA, "clipped", clip=0.0)
     with pytest.raises(
-        ValueError, match="correction='ips' clips nothing: leave out clip, or use correction=\"clipped\""
+        ValueError,
+        match=r"clip=0\.2 is for correction='clipped' or correction='doubly-robust', not for correction='ips'",
     ):
         hr.RankSVM().fit_clicks(data, propensities=ALPHA, clip=0.2)
     with pytest.raises(ValueError, match=r"log\.join"):

@@ -212,11 +212,6 @@ class ClickOptions(LogColumns, panel="Clicks"):
     )
     clip: float | None = option("P", "Raise smaller propensities to this. Default: min(10/√lists, 1).")
 
-    def check_clip(self, option: str, chosen: str, robust: str) -> None:
-        """Refuse --clip for estimates that raise no propensities: others than "clipped" and the doubly robust one."""
-        if self.clip is not None and chosen not in ("clipped", robust):
-            raise ValueError(f"--clip is for {option} clipped or {robust}, not for {option} {chosen}")
-
     def given_propensities(self, log: "ClickLog") -> "Propensities | list[float] | None":
         """Return the value of --propensities as the library takes it."""
         from hingerank.clicks.propensities import propensities
@@ -245,7 +240,6 @@ class ClickTraining(ClickOptions):
         """Return the keyword arguments of `fit_clicks`."""
         from hingerank.export.model_file import load
 
-        self.check_clip("--correction", self.correction, "doubly-robust")
         return {
             "propensities": self.given_propensities(log),
             "correction": self.correction,
@@ -294,7 +288,6 @@ def value_of_models(
     from hingerank.clicks.value import evaluate_clicks
     from hingerank.export.model_file import load
 
-    how.check_clip("--estimator", how.estimator, "dr")
     log, joined = open_clicks(data, rows, how)
     names = [str(path) for path in models]
     with working("evaluating"):

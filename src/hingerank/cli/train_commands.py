@@ -133,14 +133,12 @@ def fit(
     _report_fit(name, ranker, saved, json)
 
 
-def _fit_clicks(ranker: object, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
+def _fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
     from hingerank.rankers.blend import Blend
-    from hingerank.rankers.winners import WinnersRanker
+    from hingerank.rankers.winners import check_winners
 
-    if not isinstance(ranker, WinnersRanker | Blend):
-        raise ValueError(
-            f"{type(ranker).__name__} does not learn from clicks: use --model rank-svm or another ranker of pairs"
-        )
+    if not isinstance(ranker, Blend):
+        check_winners(ranker)
     log, joined = open_clicks(data, rows, how)
     with working("fitting"):
         ranker.fit_clicks(joined, **how.settings(log))

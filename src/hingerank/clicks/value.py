@@ -245,7 +245,8 @@ def check_estimate(
             + did_you_mean(str(estimator), ESTIMATORS)
         )
     if clip is not None and estimator not in clipping:
-        raise ValueError(f'estimator={estimator!r} clips nothing: leave out clip, or use estimator="clipped"')
+        able = " or ".join(f"estimator={name!r}" for name in clipping)
+        raise ValueError(f"clip={clip!r} is for {able}, not for estimator={estimator!r}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
     whole("resamples", resamples, 2)

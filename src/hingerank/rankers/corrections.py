@@ -237,7 +237,8 @@ def click_weights(
         hint = did_you_mean(str(correction), CORRECTIONS)
         raise ValueError(f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}{hint}")
     if clip is not None and correction not in ("clipped", "doubly-robust"):
-        raise ValueError(f'correction={correction!r} clips nothing: leave out clip, or use correction="clipped"')
+        clipping = "correction='clipped' or correction='doubly-robust'"
+        raise ValueError(f"clip={clip!r} is for {clipping}, not for correction={correction!r}")
     if not isinstance(data, ClickData):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
     row, n, c, rows = data.row, data.showings, data.clicks, data.data.n_rows
