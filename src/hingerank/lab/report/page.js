@@ -116,14 +116,19 @@ function startTraces(run) {
   byId("convergence").hidden = !methods.length && !rows.length;
 }
 
-function startWeights(run) {
-  const { weights } = run.data, methods = Object.keys(weights).filter(name => weights[name] && weights[name].features.length);
-  byId("weights").hidden = !methods.length;
+// A section about one method at a time; hidden if there is nothing to show of any.
+function startChoice(section, select, found, show) {
+  const methods = Object.keys(found).filter(name => found[name] && (found[name].features || found[name].functions).length);
+  byId(section).hidden = !methods.length;
   if (!methods.length) return;
-  const select = byId("weight-method");
-  options(select, methods, methods[0]);
-  const show = () => {
-    const table = weights[select.value], folds = run.data.folds.length, most = Math.max(...table.features.map(f => Math.abs(f.mean) + f.spread));
+  options(byId(select), methods, methods[0]);
+  byId(select).onchange = () => show(found[byId(select).value]);
+  show(found[methods[0]]);
+}
+
+function startWeights(run) {
+  startChoice("weights", "weight-method", run.data.weights, table => {
+    const folds = run.data.folds.length, most = Math.max(...table.features.map(f => Math.abs(f.mean) + f.spread));
     const [few, many] = extent(table.used);
     byId("weights-note").textContent = `${few === many ? few : `${few} to ${many}`} of ${table.total} features have a weight in a fold. Weights belong to the features as the ranker scales them.`;
     const columns = [
@@ -132,47 +137,30 @@ function startWeights(run) {
       { name: "used in folds", value: f => f.folds, show: f => `${f.folds} of ${folds}` }];
     const made = sortable({ columns, rows: table.features, sort: [2, true], filter: f => f.name });
     document.querySelector("#weights .body").replaceChildren(made);
+    byId("find-feature").value = "";
     byId("find-feature").oninput = event => made.search(event.target.value);
-  };
-  select.onchange = () => { byId("find-feature").value = ""; show(); };
-  show();
+  });
 }
 
 function startBasis(run) {
-  const { basis } = run.data, methods = Object.keys(basis).filter(name => basis[name]);
-  byId("basis").hidden = !methods.length;
-  if (!methods.length) return;
-  const select = byId("basis-method");
-  options(select, methods, methods[0]);
   const words = (list, most) => make("td", { class: "text wrap words" }, list.flatMap(([name, weight]) =>
     [make("span", { style: `font-size:${(0.7 + 0.8 * Math.sqrt(Math.abs(weight) / most)).toFixed(2)}em`, "data-tip": short(weight) }, name), " "]));
-  const show = () => {
-    const { fold, total, functions } = basis[select.value];
+  startChoice("basis", "basis-method", run.data.basis, ({ fold, total, functions }) => {
     byId("basis-note").textContent = `Every user's ranking function is a mixture of ${total} such functions (${fold}; strongest first${functions.length < total ? `, ${functions.length} shown` : ""}). Larger words weigh more.`;
     const most = Math.max(...functions.flatMap(f => [...f.likes, ...f.dislikes].map(([, w]) => Math.abs(w))));
     const rows = functions.map((f, i) => make("tr", {}, make("td", {}, String(i + 1)), words(f.likes, most), words(f.dislikes, most)));
     const head = make("tr", {}, ["", "likes", "dislikes"].map(name => make("th", { class: name ? "text" : null, scope: "col" }, name)));
     document.querySelector("#basis .body").replaceChildren(scrolling(make("table", {}, make("thead", {}, head), make("tbody", {}, rows))));
-  };
-  select.onchange = show;
-  show();
+  });
 }
 
 function startShapes(run) {
-  const { shapes } = run.data, methods = Object.keys(shapes).filter(name => shapes[name] && shapes[name].features.length);
-  byId("shapes").hidden = !methods.length;
-  if (!methods.length) return;
-  const select = byId("shapes-method");
-  options(select, methods, methods[0]);
-  const show = () => {
-    const { total, features } = shapes[select.value];
+  startChoice("shapes", "shapes-method", run.data.shapes, ({ total, features }) => {
     byId("shapes-note").textContent = `What a feature's value adds to the score, one line for each fold; ${features.length} of ${total} features, those that move scores within queries most first (the number is that standard deviation). Lines that agree are sure.`;
     const panel = f => make("figure", { class: "shape" }, make("figcaption", {}, `${f.name}  ${short(f.weight)}`), chart({ width: 250, height: 170, xLabel: "value", yLabel: "score",
       series: f.folds.map(([fold, x, y], i) => ({ name: fold, x, y, colour: colour(i), thin: true, dots: false })) }));
     document.querySelector("#shapes .body").replaceChildren(make("div", { class: "shapes" }, features.map(panel)));
-  };
-  select.onchange = show;
-  show();
+  });
 }
 
 function weightBar(f, most) {

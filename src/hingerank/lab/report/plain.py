@@ -22,7 +22,8 @@ table { border-collapse: collapse; }
 td, th { padding: .15rem .7rem .15rem 0; text-align: left; vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 table.bars { width: 100%; } td.bar { width: 45%; border-left: 1px solid var(--line); padding-right: 0; }
-td.bar svg { display: block; width: 100%; height: 1em; } tr.sum td { border-top: 1px solid var(--line); }
+td.bar svg { display: block; width: 100%; height: 1em; }
+table.bars tr:last-child td { border-top: 1px solid var(--line); }
 svg text { font-size: 11px; fill: currentColor; } svg.wide { display: block; max-width: 40rem; }
 .mark { fill: var(--mark); stroke: var(--mark); } .for { color: var(--for); }
 .against { fill: var(--against); color: var(--against); } .line { stroke: var(--line); }
@@ -61,13 +62,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return html_table(header, kinds, [[escape(shown(cell)) for cell in row] for row in rows])
 
 
-def html_table(header: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def html_table(header: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> str:
     """A table of cells that are HTML already; kinds: the class of each column's cells."""
     head = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header))
     body = "".join(
         "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row)) + "</tr>" for row in rows
     )
-    return f'<div class="wide-table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    start = f'<div class="wide-table"><table class="{style}"><thead><tr>{head}</tr></thead>'
+    return f"{start}<tbody>{body}</tbody></table></div>"
 
 
 def drawing(label: str, width: float, height: float, marks: Sequence[str], kind: str = "wide") -> str:
@@ -79,27 +81,20 @@ def drawing(label: str, width: float, height: float, marks: Sequence[str], kind:
 def bars(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table whose last column is drawn as bars from a middle line; its last row is the sum."""
     widest = max((abs(float(row[-1])) for row in rows[:-1]), default=1.0) or 1.0
-    head = "".join(
-        f'<th class="number">{escape(name)}</th>' if place else f"<th>{escape(name)}</th>"
-        for place, name in enumerate(header)
+    drawn = [*(_bar(float(row[-1]) / widest) for row in rows[:-1]), ""]
+    cells = [[escape(str(row[0])), *(escape(shown(item)) for item in row[1:]), bar] for row, bar in zip(rows, drawn)]
+    return html_table([*header, ""], ["", *["number"] * (len(header) - 1), "bar"], cells, "bars")
+
+
+def _bar(size: float) -> str:
+    """A bar from the middle of its cell, to the right for numbers above 0; size: from -1 to 1."""
+    width = 50.0 * min(abs(size), 1.0)
+    left, side = (50.0, "mark") if size >= 0 else (50.0 - width, "against")
+    return (
+        '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="{side}" x="{left:.2f}" y="1" width="{width:.2f}" height="8" stroke="none"/>'
+        '<line class="line" x1="50" y1="0" x2="50" y2="10" vector-effect="non-scaling-stroke"/></svg>'
     )
-    body = []
-    for place, row in enumerate(rows):
-        last = place == len(rows) - 1
-        cells = "".join(f'<td class="number">{escape(shown(item))}</td>' for item in row[1:])
-        drawn = ""
-        if not last:
-            size = float(row[-1]) / widest
-            width = 50.0 * min(abs(size), 1.0)
-            left, side = (50.0, "mark") if size >= 0 else (50.0 - width, "against")
-            drawn = (
-                '<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-                f'<rect class="{side}" x="{left:.2f}" y="1" width="{width:.2f}" height="8" stroke="none"/>'
-                '<line class="line" x1="50" y1="0" x2="50" y2="10" vector-effect="non-scaling-stroke"/></svg>'
-            )
-        start = '<tr class="sum">' if last else "<tr>"
-        body.append(f'{start}<td>{escape(str(row[0]))}</td>{cells}<td class="bar">{drawn}</td></tr>')
-    return f'<table class="bars"><thead><tr>{head}<th></th></tr></thead><tbody>{"".join(body)}</tbody></table>'
 
 
 def curve_panels(curves: Sequence[Curve], rugs: Sequence[np.ndarray]) -> str:
