@@ -31,7 +31,7 @@ ORDER = [
     ["cli"],
 ]
 FREE = ["", "__main__"]  # the package itself names everything, and imports it when it is asked for
-REGISTRIES = ["hingerank", "hingerank.lab.report.page", "hingerank.lab.warmup", "hingerank.registry"]
+REGISTRIES = ["hingerank", "hingerank.lab.report.page", "hingerank.registry"]
 LONGEST = 480
 TYPED = ["preferences", "losses", "structures", "features", "problem", "solvers"]  # parts know each other by Protocols
 

@@ -1,7 +1,7 @@
 """Compile every kernel once, so that later processes load them from numba's cache on disk.
 
-`FILE_STEPS` and `ARRAY_STEPS` list what the rooms offer for it; the registered rankers are added by fitting each of
-them to a few rows (or ratings, or documents), dense in both precisions and sparse.
+The rooms have functions for it, which call each of their kernels on tiny arrays. The registered rankers are fitted to
+a few rows (or ratings, or documents), dense in both precisions and sparse.
 """
 
 import gc
@@ -11,31 +11,26 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from multiprocessing import get_context
 
 import numpy as np
 
 from hingerank.arrays import Facts, Matrix, Ranker
+from hingerank.clicks.estimation import warm_clicks
+from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.generate import GeneratedData, make_letor
+from hingerank.data.letor import warm_reader
+from hingerank.data.letor_writer import warm_writer
+from hingerank.data.rows_view import RowsView
+from hingerank.data.scaling import SCALERS, make_scaler
+from hingerank.export.forest import warm_trees
 from hingerank.kernels.threads import thread_count
+from hingerank.metrics import warm_metrics
+from hingerank.problem.streamed import StreamedDesign
+from hingerank.registry import RANKERS, ranker_class
 
 KINDS = ("float32", "float64", "sparse float32", "sparse float64")
-
-# label -> "module:function", a function without arguments that calls each of the room's kernels on tiny arrays
-FILE_STEPS = {
-    "reader": "hingerank.data.letor:warm_reader",
-    "writer": "hingerank.data.letor_writer:warm_writer",
-}
-ARRAY_STEPS = {
-    "generated and scaled data": "hingerank.lab.warmup:_warm_data",
-    "measures": "hingerank.metrics:warm_metrics",
-    "trees": "hingerank.export.forest:warm_trees",
-    "clicks": "hingerank.clicks.estimation:warm_clicks",
-}
-
-
 Named = tuple[str, Callable[[], object]]  # what a step compiles, and how
 
 
@@ -88,26 +83,23 @@ def _run(label: str, action: Callable[[], object]) -> Step:
 
 def _batches() -> list[list[Named]]:
     """A batch for each ranker of rows, one for all personal rankers, whose passes are the same, and so on."""
-    from hingerank.registry import RANKERS
 
     def fits(wing: str, fit: Callable[[str, str], None]) -> list[list[Named]]:
         names = [name for name, place in RANKERS.items() if place.split(".")[1] == wing]
         return [[(f"{name}, {kind}", partial(fit, name, kind)) for kind in KINDS] for name in names]
 
-    rooms: list[list[Named]] = [
-        [(label, partial(_call, place)) for label, place in steps.items()] for steps in (FILE_STEPS, ARRAY_STEPS)
-    ]
+    files: list[Named] = [("reader", warm_reader), ("writer", warm_writer)]
+    arrays: list[Named] = [("generated and scaled data", _warm_data), ("measures", warm_metrics)]
+    arrays += [("trees", warm_trees), ("clicks", warm_clicks)]
     diverse: list[Named] = [
         (name, partial(_fit_diverse, name)) for name, place in RANKERS.items() if ".diversity." in place
     ]
     graded, personal = fits("rankers", _fit_graded), list(chain.from_iterable(fits("personal", _fit_personal)))
-    return [*graded[:1], personal, *rooms, *graded[1:], diverse]
+    return [*graded[:1], personal, files, arrays, *graded[1:], diverse]
 
 
 def _fit_graded(name: str, kind: str) -> None:
     """Fit the ranker to a few rows; one whose optional library is not installed has nothing to compile."""
-    from hingerank.registry import ranker_class
-
     try:
         ranker, data = ranker_class(name), _tiny(kind)
         for parameters in _variants(name, ranker, len(np.unique(data.y))):
@@ -123,7 +115,6 @@ def _fit_personal(name: str, kind: str) -> None:
     """Fit the ranker to a few ratings and to a few comparisons of items with features of this kind."""
     from hingerank.personal.factorized import PersonalRankSVM
     from hingerank.personal.item_item import EASE
-    from hingerank.registry import ranker_class
 
     X = _tiny(kind).X[:10]
     users, items = np.repeat(np.arange(4), 5), np.tile(np.arange(10), 2)
@@ -140,7 +131,6 @@ def _fit_personal(name: str, kind: str) -> None:
 def _fit_diverse(name: str) -> None:
     """Fit the ranker to a query, order its documents and measure the order."""
     from hingerank.diversity.queries import DiverseQuery
-    from hingerank.registry import ranker_class
 
     rng = np.random.default_rng(0)
     query = DiverseQuery(
@@ -185,11 +175,6 @@ def _tiny(kind: str) -> GeneratedData:
 
 def _warm_data() -> None:
     """The kernels of generated data, of scalers and of queries whose rows do not stand together."""
-    from hingerank.data.blocks import blocks_from_qid
-    from hingerank.data.rows_view import RowsView
-    from hingerank.data.scaling import SCALERS, make_scaler
-    from hingerank.problem.streamed import StreamedDesign
-
     blocks_from_qid(np.array([0, 1, 0]), 3)
     for kind in KINDS:
         data = _tiny(kind)
@@ -201,8 +186,3 @@ def _warm_data() -> None:
         for name in SCALERS:
             if name not in ("minmax", "quantile") or not kind.startswith("sparse"):
                 make_scaler(name).fit(data.X, data.qid).transform(data.X, data.qid)
-
-
-def _call(place: str) -> None:
-    module, _, name = place.partition(":")
-    getattr(import_module(module), name)()
