@@ -15,16 +15,14 @@ from hingerank.arrays import Facts, Given, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, fingerprint, kept_rows
 from hingerank.data.checks import GIVE_IDS, warn, warn_one_query, whole
 from hingerank.data.files import DataError
-from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import BYTES_A_ROW, RowsView
+from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import Scaler
 from hingerank.export.attributes import Array, Attribute, Filling, Ids, Number, Of, Size
 from hingerank.export.model_file import SavedModel, derived, saved_attributes
 from hingerank.rankers.explanation import SUMS, Contributions, Explained
 from hingerank.rankers.inputs import (
     GivenRows,
-    PreparedRows,
     block_scores,
     check_features,
     check_grades,
@@ -86,7 +84,7 @@ class TrainingRows(NamedTuple):
     weight: np.ndarray | None
 
 
-class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
+class BaseRanker(Explained, SavedModel, BaseEstimator):
     """score(x) for ordering the rows of a query: higher comes first.
 
     A ranker defines ``_fit(X, y, blocks, sample_weight)`` and ``_scores(X)``; everything else is here. Rows reach
@@ -116,18 +114,7 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     fit_clicks: Any = Absent(NO_CLICKS)  # as long as a ranker does not define them
     fit_winners: Any = Absent(NO_CLICKS)
 
-    # parameters, in rankers without them
-    scale: str | None = None
-    missing: str = "error"
-    context: str | None = None
-    features: object = None
-    # what fits learn of the rows, if anything
-    scaler_: Scaler | None = None
-    missing_: MissingValues | None = None
-    # what classes differ in
     _farthest = MEMORY  # where rows may lie that a fit learns from: MEMORY, MAPPED or PARTS (rankers/sources.py)
-    _scaled_type: type | None = None  # of scaled rows; None: that of the rows
-    _sees_spreads: bool = False  # whether a column with a wide spread dominates the others, unless a map changes them
 
     @classmethod
     @cache
@@ -142,10 +129,6 @@ class BaseRanker(Explained, PreparedRows, SavedModel, BaseEstimator):
     def _scores(self, X: Matrix) -> np.ndarray:
         """One score per row of checked, scaled features."""
         raise NotImplementedError
-
-    def _bytes_a_row(self) -> int:
-        """Most memory that a fit takes for each mapped row, beside the file."""
-        return BYTES_A_ROW
 
     def fit(
         self,

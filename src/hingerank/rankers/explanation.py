@@ -20,11 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, single_id
 from hingerank.data.files import DataError
-from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView
 from hingerank.notebook import html_table
-from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
+from hingerank.rankers.inputs import PreparedRows, check_features, grades_and_ids, names_of_features
 
 STEPS = 8
 ROWS_AT_ONCE = 1 << 14
@@ -208,12 +207,9 @@ def along_a_line(scores: Callable[[np.ndarray], np.ndarray], X: np.ndarray, star
     return parts
 
 
-class Explained:
+class Explained(PreparedRows):
     """`explain` for every ranker; one that has an exact method overrides `_contributions`."""
 
-    n_features_in_: int
-    missing_: MissingValues | None
-    _scaled: Callable[[Matrix, PerRow], Matrix]
     _scores: Callable[[Matrix], np.ndarray]
 
     def explain(self, X: RowsLike, qid: PerRow = None) -> Explanation:

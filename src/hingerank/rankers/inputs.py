@@ -15,7 +15,7 @@ from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, check_memory, is_mapped, look_through, read_ahead
+from hingerank.data.rows_view import BYTES_A_ROW, RowsView, check_memory, is_mapped, look_through, read_ahead
 from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
 from hingerank.data.sparse import plain_csr
 from hingerank.features.maps import beside_context
@@ -374,15 +374,21 @@ class PreparedRows:
     """Preparation in every ranker: `missing_` and `scaler_` are learnt in training and applied to all rows."""
 
     n_features_in_: int
-    missing_: MissingValues | None
-    scaler_: Scaler | None
-    scale: str | None
-    missing: str
-    context: str | None
-    features: object
-    _sees_spreads: bool
-    _scaled_type: type | None
-    _bytes_a_row: Callable[[], int]
+    # what fits learn of the rows, if anything
+    scaler_: Scaler | None = None
+    missing_: MissingValues | None = None
+    # parameters, in rankers without them
+    scale: str | None = None
+    missing: str = "error"
+    context: str | None = None
+    features: object = None
+    # what classes differ in
+    _scaled_type: type | None = None  # of scaled rows; None: that of the rows
+    _sees_spreads: bool = False  # whether a column with a wide spread dominates the others, unless a map changes them
+
+    def _bytes_a_row(self) -> int:
+        """Most memory that a fit takes for each mapped row, beside the file."""
+        return BYTES_A_ROW
 
     def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Matrix:
         """Training rows without missing values and scaled; how that is done is learnt from them.
