@@ -71,8 +71,8 @@ def _verify(path: Path, rows: Rows) -> str:
     if kind == "table" and TABLES[endings(path)[0]] in ("parquet", "feather"):
         carried = has_checksums(path)
     elif path.is_file():  # all compressed text has a checksum
-        with TextSource(path).open() as stream:
-            carried = stream.kind != "plain"
+        with (source := TextSource(path)).open():
+            carried = source.kind != "plain"
     return f"{data.n_rows:,} rows read without an error" + (
         ", all checksums are right" if carried else "; this kind of file carries no checksum"
     )

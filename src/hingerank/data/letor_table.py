@@ -24,7 +24,7 @@ from hingerank.data.streams import TextSource
 from hingerank.kernels import text as parse
 from hingerank.kernels.threads import run_shards, thread_count
 
-FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 18, 1 << 19, 1 << 25
+FIRST_WINDOW, SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 17, 1 << 19, 1 << 25
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 18, 1 << 20
 LONGEST_LINE = 1 << 30
 SPARE = 16  # bytes after the last newline, so that a kernel may read a few bytes ahead
@@ -57,20 +57,16 @@ class Window:
             borders.append(self.buffer.find(b"\n", min(borders[-1] + size, self.length - 1)) + 1)
         return list(pairwise(borders))
 
-    def token_at(self, place: int) -> str:
-        """The text from position `place` to the next blank, shortened."""
-        line = bytes(self.buffer[place : place + 200]).split(b"\n")[0].rstrip(b"\r")
-        words = line.split(None, 1)
-        word = words[0] if words and not line[:1].isspace() else line[:1]
-        text = word.decode("utf-8", "replace")
-        return text if len(text) <= 40 else text[:37] + "..."
-
     def error(self, place: int, expected: str, remedy: str = "", option: str | None = None) -> DataError:
-        """A DataError with the file, line and column of `place`, the text there, and what was expected."""
-        start, found = self.buffer.rfind(b"\n", 0, place) + 1, self.token_at(place)
+        """A DataError with the file, line and column of `place`, the text up to a blank, and what was expected."""
+        start = self.buffer.rfind(b"\n", 0, place) + 1
         line = self.lines_before + self.buffer.count(b"\n", 0, place) + 1
         column = len(self.buffer[start:place].decode("utf-8", "replace")) + 1
-        where, what = f"{self.path}, line {line}, column {column}", repr(found) if found else "the line end"
+        rest = bytes(self.buffer[place : place + 200]).split(b"\n")[0].rstrip(b"\r")
+        words = rest.split(None, 1)
+        found = (words[0] if words and not rest[:1].isspace() else rest[:1]).decode("utf-8", "replace")
+        what = repr(found if len(found) <= 40 else found[:37] + "...") if found else "the line end"
+        where = f"{self.path}, line {line}, column {column}"
         return DataError(f"{where}: found {what}, expected {expected}", remedy, option)
 
 
@@ -102,34 +98,29 @@ def _windows(sources: Sequence[TextSource]) -> Generator[Window, None, None]:
     want, before = FIRST_WINDOW, 0
     buffers = [bytearray(), bytearray()]
     for number, source in enumerate(sources):
-        rest = memoryview(b"")
-        with source.open() as stream:
-            started = ended = False
-            while not ended:
-                buffer, length, wanted = buffers[0], len(rest), len(rest) + want
-                if len(buffer) < wanted + SPARE:
-                    buffer = buffers[0] = bytearray(wanted + SPARE)
-                buffer[:length] = rest
+        with source.open() as file:
+            started = False
+            while True:
+                if len(buffers[0]) < want:
+                    buffers[0] = bytearray(want)
+                buffer = buffers[0]
                 with memoryview(buffer) as view:
-                    got = stream.fill(view[length:wanted])
-                ended = got < wanted - length
+                    got = file.readinto(view[:want])  # type: ignore[attr-defined]
                 if not started:
                     _check_start(buffer, got, source.path)
-                    started = True
-                length += got
-                end = buffer.rfind(b"\n", 0, length) + 1
-                if ended and end < length:  # the last line has no newline
-                    buffer[length] = NEWLINE
-                    end = length = length + 1
-                rest = memoryview(buffer)[end:length]
+                if got == 0:
+                    break
+                rest = file.readline(LONGEST_LINE + 1)
                 if len(rest) > LONGEST_LINE:
                     raise DataError(f"{source.path}: a line has more than {LONGEST_LINE} bytes, expected text lines")
-                if end == 0:
-                    want = max(want, len(rest))  # a line longer than the window
-                    continue
+                buffer[got:] = rest
+                if not buffer.endswith(b"\n"):  # the last line has no newline
+                    buffer += b"\n"
+                length = len(buffer)
+                buffer += bytes(SPARE)
                 buffers.reverse()
-                yield Window(number, source.path, buffer, end, min(1.0, (before + stream.position()) / total))
-                want = size
+                yield Window(number, source.path, buffer, length, min(1.0, (before + source.position()) / total))
+                want, started = size, True
         before += source.size
 
 

@@ -35,70 +35,72 @@ _WORD = re.compile(r"[^ \t\n\r\f\v]+")
 
 
 class TextSource:
-    """A file that can be read from the start more than once. The content of a pipe is kept in memory."""
+    """A file that can be read from the start more than once. The content of a pipe is kept in memory.
+
+    `kind` is "plain" or the name of its compression. It is known when the file was opened.
+    """
 
     def __init__(self, path: PathLike) -> None:
-        self.path = os.fspath(path)
+        self.path, self.kind = os.fspath(path), ""
         status = os.stat(self.path)
         self._kept = None if stat.S_ISREG(status.st_mode) else Path(self.path).read_bytes()
         self.size = status.st_size if self._kept is None else len(self._kept)
+        self._file: BinaryIO
 
     @contextmanager
-    def open(self) -> Iterator["ByteStream"]:
-        raw: BinaryIO = open(self.path, "rb", buffering=0) if self._kept is None else io.BytesIO(self._kept)  # noqa: SIM115
-        with raw:
-            yield ByteStream(self.path, raw, self.size)
-
-
-class ByteStream:
-    """The decompressed bytes of a file. `kind` is "plain" or the name of its compression.
-
-    A damaged file is a DataError. So is one that unpacks to far more than ranking text does, before it can fill the
-    memory.
-    """
-
-    def __init__(self, path: str, raw: BinaryIO, size: int) -> None:
-        start = raw.read(8)
-        raw.seek(0)
-        self.path, self._raw = path, raw
-        self.kind = next((kind for kind, magic in PACKED.values() if start.startswith(magic)), "plain")
-        other = next((what for magic, what in _OTHER.items() if start.startswith(magic)), None)
-        if other:
-            names = ", ".join(kind for kind, _ in PACKED.values())
-            raise DataError(f"{path}: this is {other}; expected text lines, plain or compressed ({names})")
-        self._pieces, self._ahead = _unpacked(self.kind, raw), memoryview(b"")
-        self._room = MOST_TIMES * size + MOST_BYTES
-
-    def fill(self, view: memoryview) -> int:
-        """Read until `view` is full or the file ends. Returns the number of bytes read."""
-        done = 0
-        try:
-            while done < len(view):
-                if self.kind == "plain":
-                    got = self._raw.readinto(view[done:])  # type: ignore[attr-defined]
-                else:
-                    self._ahead = self._ahead or memoryview(next(self._pieces, b""))
-                    got = min(len(view) - done, len(self._ahead))
-                    view[done : done + got], self._ahead = self._ahead[:got], self._ahead[got:]
-                if not got:
-                    break
-                done += got
-        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
-            if self.kind == "plain" or isinstance(error, DataError):
-                raise
-            what = f"a damaged or truncated {self.kind} file ({error})"
-            raise DataError(f"{self.path} is damaged or not what its name says: {what}") from error
-        self._room -= done
-        if self._room < 0 and self.kind != "plain":
-            raise DataError(
-                f"{self.path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; "
-                "if you trust it, unpack it yourself"
-            )
-        return done
+    def open(self, by_name: bool = False) -> Iterator[BinaryIO]:
+        """The decompressed bytes. by_name=True: plain text is an error if the name says that it is compressed."""
+        with open(self.path, "rb") if self._kept is None else io.BytesIO(self._kept) as self._file:
+            start = self._file.read(8)
+            self._file.seek(0)
+            self.kind = next((kind for kind, magic in PACKED.values() if start.startswith(magic)), "plain")
+            other = next((what for magic, what in _OTHER.items() if start.startswith(magic)), None)
+            if other:
+                names = ", ".join(kind for kind, _ in PACKED.values())
+                raise DataError(f"{self.path}: this is {other}; expected text lines, plain or compressed ({names})")
+            if self.kind != "plain":
+                unpacked = _Unpacked(self.path, self.kind, self._file, MOST_TIMES * self.size + MOST_BYTES)
+                yield io.BufferedReader(unpacked)
+            elif by_name and endings(self.path)[1]:
+                raise DataError(f"{self.path} is damaged or not what its name says: it is not compressed")
+            else:
+                yield self._file
 
     def position(self) -> int:
-        """The number of bytes of the file itself (compressed, if it is) that were read so far."""
-        return self._raw.tell()
+        """The number of bytes of the open file itself (compressed, if it is) that were read so far."""
+        return self._file.tell()
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file.
+
+    A damaged file is a DataError. So is one that unpacks to more than `room` bytes, before it can fill the memory.
+    """
+
+    def __init__(self, path: str, kind: str, packed: BinaryIO, room: int) -> None:
+        self._path, self._kind, self._room = path, kind, room
+        self._pieces, self._ahead = _unpacked(kind, packed), memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        try:
+            self._ahead = self._ahead or memoryview(next(self._pieces, b""))
+        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
+            if isinstance(error, DataError):
+                raise
+            what = f"a damaged or truncated {self._kind} file ({error})"
+            raise DataError(f"{self._path} is damaged or not what its name says: {what}") from error
+        got = min(len(view), len(self._ahead))
+        view[:got], self._ahead = self._ahead[:got], self._ahead[got:]
+        self._room -= got
+        if self._room < 0:
+            raise DataError(
+                f"{self._path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; "
+                "if you trust it, unpack it yourself"
+            )
+        return got
 
 
 def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
@@ -139,60 +141,38 @@ def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
 # Lines and fields.
 
 
-def _pieces(path: PathLike, size: int, by_name: bool = False) -> Iterator[memoryview]:
-    """The content of a file, `size` bytes at a time. A piece is valid until the next one is requested.
-
-    by_name=True: plain text in a file whose name says that it is compressed is an error.
-    """
-    view = memoryview(bytearray(size))
-    with TextSource(path).open() as stream:
-        if by_name and stream.kind == "plain" and endings(path)[1]:
-            raise DataError(f"{os.fspath(path)} is damaged or not what its name says: it is not compressed")
-        while got := stream.fill(view):
-            yield view[:got]
-
-
 def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
-    """The content of a file, decompressed if necessary; `by_name` as in `_pieces`."""
+    """The content of a file, decompressed if necessary; `by_name` as in `TextSource.open`."""
     content = bytearray()
-    for piece in _pieces(path, 1 << 20, by_name):
-        content += piece
+    with TextSource(path).open(by_name) as file:
+        while piece := file.read(1 << 20):
+            content += piece
     return content
 
 
-def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytearray]]:
+def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
     """The file in pieces: each has the first line of the file and then about `size` bytes of whole lines.
 
     With each piece comes the number of lines of the file that are left out between the two.
     """
-    first, rest, before = b"", bytearray(), 0
-    for piece in _pieces(path, size, by_name=True):
-        rest += piece
-        if not first:
-            first = bytes(rest[: rest.find(b"\n") + 1])
-            rest = rest[len(first) :]
-        end = rest.rfind(b"\n") + 1
-        if first and end > 0:
-            yield before, bytearray(first) + rest[:end]
-            before += rest.count(b"\n", 0, end)
-            rest = rest[end:]
-    if rest or not before:
-        yield before, bytearray(first) + rest
+    with TextSource(path).open(by_name=True) as file:
+        first, before = file.readline(), 0
+        while True:
+            lines = file.read(size) + file.readline()
+            if lines or not before:
+                yield before, first + lines
+            if not lines:
+                return
+            before += lines.count(b"\n")
 
 
 def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
     """The number and bytes of every line of a file, without the newline. The file is decompressed piece by piece."""
-    kept, number = b"", 0
-    for piece in _pieces(path, 1 << 20):
-        *whole, kept = (kept + piece.tobytes()).split(b"\n")
-        for line in whole:
-            number += 1
-            yield number, line
-    if kept:
-        yield number + 1, kept
+    with TextSource(path).open() as file:
+        yield from ((number, line.removesuffix(b"\n")) for number, line in enumerate(file, 1))
 
 
-def refuse_zeros(path: PathLike, content: bytearray, left_out: int = 0) -> None:
+def refuse_zeros(path: PathLike, content: bytes | bytearray, left_out: int = 0) -> None:
     """Raise a DataError with the line of the first zero byte. `left_out` lines of the file are not in `content`."""
     zero = content.find(b"\0")
     if zero >= 0:

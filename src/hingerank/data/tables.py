@@ -203,7 +203,9 @@ def _column_checksum(column: Frame) -> int:
 # CSV.
 
 
-def _read_csv(path: Path, content: bytearray, kind: str, ids: Collection[str], before: int | None = None) -> Frame:
+def _read_csv(
+    path: Path, content: bytes | bytearray, kind: str, ids: Collection[str], before: int | None = None
+) -> Frame:
     """The table from a text, after checks.
 
     before: the text is a piece of the file, in which that many lines are left out after the first; all ids are text.
@@ -257,7 +259,7 @@ def _ids(read: Frame, written: Frame) -> Frame:
     return texts if changed else read
 
 
-def _check_quotes(path: Path, content: bytearray, left_out: int = 0) -> None:
+def _check_quotes(path: Path, content: bytes | bytearray, left_out: int = 0) -> None:
     """Raise an error for a quote that does not close on its line. pyarrow would add the next lines to its field."""
     if b'"' not in content:
         return

@@ -24,9 +24,8 @@ def first_words(path: Path) -> list[str]:
     """The words of the first line of a text file that is not blank; none for folders, tables and pipes."""
     if not path.is_file() or kind_to_read(path) != "text":
         return []
-    with TextSource(path).open() as stream:
-        view = memoryview(bytearray(1 << 12))
-        text = bytes(view[: stream.fill(view)]).decode("utf-8", "replace")
+    with TextSource(path).open() as file:
+        text = file.read(1 << 12).decode("utf-8", "replace")
     return next((line.split() for line in text.replace("\r", "\n").split("\n") if line.strip()), [])
 
 
