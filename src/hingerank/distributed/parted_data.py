@@ -50,11 +50,12 @@ from hingerank.distributed.questions import (
     top_grade,
 )
 from hingerank.features.curves import SAMPLED_ROWS
+from hingerank.kernels.threads import add_up
 from hingerank.losses import Loss, WindowLoss
 from hingerank.metrics.measure import Measure, parse_measure
 from hingerank.preferences import QueryPreferences
 from hingerank.problem.least_squares import Sums
-from hingerank.problem.problem import Design, Pass, Point, add_up
+from hingerank.problem.problem import Design, Pass, Point
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import PARTS, ROWS_FOR_A_MAP, RowsInParts, SeenRows, Source
 

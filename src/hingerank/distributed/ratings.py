@@ -17,6 +17,7 @@ from hingerank.data.files import DataError, PathLike
 from hingerank.distributed.parted_data import unfitted
 from hingerank.distributed.parts import Lease, LoadedPart, OnParts, Part, Runner
 from hingerank.distributed.reading import listed, runner_of, spanning_ids
+from hingerank.kernels.threads import add_up
 from hingerank.personal.alternating import (
     LocalUsers,
     Matrix,
@@ -30,7 +31,6 @@ from hingerank.personal.alternating import (
 )
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
-from hingerank.problem.problem import add_up
 
 ROWS_FOR_PRIOR = 300_000  # number of ratings, by evenly spaced users, from which the prior of new users is learned
 

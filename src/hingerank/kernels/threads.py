@@ -121,6 +121,14 @@ def run_shards(function: Callable[..., Any], shards: Sequence[Any], threads: int
     return list(_executor(threads).map(function, shards))
 
 
+def add_up(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of the parts, always in shard order, in the memory of the first."""
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    return total
+
+
 def cut_shards(offsets: np.ndarray, work_per_shard: int, most: int = 64) -> list[tuple[int, int]]:
     """Ranges (first, last) of blocks holding about `work_per_shard` rows each, at most `most` of them."""
     n_blocks, total = len(offsets) - 1, int(offsets[-1])

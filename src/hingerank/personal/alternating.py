@@ -27,10 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.personal.passes import CURVATURE, LOSS, RIGHT, users_pass, users_step
 from hingerank.personal.preferences import UserPreferences
-from hingerank.problem.problem import add_up
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16

@@ -12,10 +12,10 @@ from hingerank.data.checks import positive
 from hingerank.features.kernels import Kernel
 from hingerank.features.maps import factorise, storage_type
 from hingerank.kernels.rows import triangle_product
-from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
+from hingerank.kernels.threads import add_up, cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.preferences import Preferences
-from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, RowsDesign, add_up
+from hingerank.problem.problem import PRODUCTS_REMEMBERED, Objective, Point, Problem, RowsDesign
 
 ENTRIES_PER_SHARD = 1 << 18
 TILE = (256, 1024)  # 1 MiB in float32

@@ -13,13 +13,13 @@ from hingerank.arrays import Facts, Matrix
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, cut_blocks
 from hingerank.kernels.rows import group_sums
-from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
+from hingerank.kernels.threads import add_up, cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.mapped import ScaledDesign
-from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
+from hingerank.problem.problem import Design, Point, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision

@@ -20,7 +20,7 @@ from hingerank.data.checks import positive, vector
 from hingerank.kernels.hessian import hessian_pass, scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.losses import Loss, PairLoss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
@@ -304,14 +304,6 @@ class PlainPass(Pass):
 
     def degrees(self, w: np.ndarray) -> np.ndarray | None:
         return self.loss.at(self.design.scores(w), self.preferences).diagonal
-
-
-def add_up(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum of the shards' parts, always in shard order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return total
 
 
 # Rows in memory, and passes of hinge-type losses over them

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from hingerank.data.checks import positive
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.sweeps import curvature_pass, score_pass
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.mapped import MappedRows
-from hingerank.problem.problem import Design, Point, Problem, RowsDesign, add_up
+from hingerank.problem.problem import Design, Point, Problem, RowsDesign
 from hingerank.structures import GroupedSquare, SparseStructure
 
 ROWS_OF_A_HESSIAN = 10_000  # more full rows than this, or 100 per column, hardly change the Hessian of a working set

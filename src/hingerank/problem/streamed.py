@@ -15,7 +15,7 @@ from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.scaling import query_back, query_scores
 from hingerank.kernels.sweeps import curvature_pass, score_pass
-from hingerank.kernels.threads import cut_shards, run_shards, serial_blas
+from hingerank.kernels.threads import add_up, cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
@@ -26,7 +26,6 @@ from hingerank.problem.problem import (
     Point,
     RowsDesign,
     WindowPass,
-    add_up,
 )
 
 MATRICES = 4  # of d² numbers each, in which a Hessian is summed

@@ -19,12 +19,11 @@ from hingerank.data.checks import whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
 from hingerank.features.curves import column_of
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.kernels.trees import add_potentials, count_below
 from hingerank.losses import Exponential
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.preferences import GradedPreferences
-from hingerank.problem.problem import add_up
 from hingerank.rankers.base import BaseRanker, LinearRanker, path_counts, take_over
 from hingerank.rankers.explanation import SUMS, Contributions
 from hingerank.renaming import renamed
