@@ -43,7 +43,6 @@ ARMIJO, HALVINGS = 1e-4, 20
 FLOOR = 1e-10  # directions below this fraction of the largest one are treated as lost
 FIRST, GROW, SHRINK, LEAST = 0.5, 1.3, 0.5, 0.1  # multiples of the last change of U for extrapolation
 WIDEST, NARROWEST = 0.5, 1e-7  # widths of the rounded kink of the hinge
-SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
 
 
 def item_vectors(X: Matrix, U: np.ndarray, threads: int | None = None) -> np.ndarray:
@@ -431,45 +430,3 @@ def balance(U: np.ndarray, spread: np.ndarray, other: np.ndarray) -> tuple[np.nd
     M = np.linalg.solve(L.T, Q * np.sqrt(S))
     moved, same = (np.hstack([B[:, :free] @ M, B[:, free:]]) for B in (U, other))
     return moved, same, (L @ Q) / np.sqrt(S)
-
-
-def nuclear_gap(
-    X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, shared: np.ndarray | None, C: float, width: float = 0.0
-) -> float:
-    """Return (primal - dual) / primal of  min over W of  C · loss(W) + ‖W‖_* (+ ½‖w‖²)  at W = U Vᵀ.
-
-    Every loss here is quadratic where it is not 0. Let l be its value, z its gradient in the scores s of the rows, and
-    a = l - ½ s·z. Its conjugate at θ z is  θ² l - 2 θ a.  So the dual at θ z is
-
-        2 θ C a - θ² (C l + ½ C² ‖g_w‖²)    for    θ C ‖G‖₂ ≤ 1,
-
-    with G the gradient of the loss in W (‖G‖₂, its largest singular value, is the dual of the nuclear norm) and g_w
-    the gradient in the weights w that all users share. The best θ has a closed form. The multipliers -ℓ'(t) of the
-    hinge may not exceed 1. Its dual is  2 θ C a - ½ θ² C² ‖g_w‖²  with 2 a the sum of the multipliers, and θ ≤ 1.
-
-    V has a row for each user of `p`, shared is w. width: 0 for the squared hinge; for the hinge, the width of its
-    rounded kink, which gives the dual point.
-    """
-    everyone = item_vectors(X, U if shared is None else np.column_stack([U, shared]))
-    mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
-    users, z, kept = len(p.users), np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
-    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(users), np.diff(p.start))])
-    rows = p.with_items()
-    rows = replace(rows, known=rows.known._replace(width=width))
-    loss, hinge, kink = users_pass(LOSS, s[:, None], np.ones((users, 1)), 0, users, rows, kept, z)
-    Z = sp.csr_matrix((z[:, 0], p.item, p.start), shape=(users, X.shape[0]))
-    G = Z @ X
-    G = G.toarray() if sp.issparse(G) else np.asarray(G)
-    norm = SAFE * float(np.linalg.norm(G, 2))
-    most = 1.0 / (C * norm) if norm > 0 else np.inf
-    own, bend = 0.0, 0.0
-    if shared is not None:
-        own, bend = 0.5 * float(shared @ shared), 0.5 * C * C * float(np.square(G.sum(axis=0)).sum())
-    if width > 0:
-        loss, most, a = hinge, min(1.0, most), 0.5 * (hinge - kink - float(s @ z[:, 0]))
-    else:
-        bend, a = bend + C * loss, loss - 0.5 * float(s @ z[:, 0])
-    theta = min(C * a / bend if bend > 0 else np.inf, most) if a > 0 else 0.0
-    nuclear = float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
-    primal, dual = C * loss + nuclear + own, 2.0 * theta * C * a - theta * theta * bend
-    return (primal - max(dual, 0.0)) / primal if primal > 0 else 0.0

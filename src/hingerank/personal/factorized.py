@@ -21,7 +21,6 @@ from hingerank.personal.alternating import (
     first_powers,
     in_use,
     item_vectors,
-    nuclear_gap,
     start_of_users,
 )
 from hingerank.personal.catalogue import History, UserIndex
@@ -39,6 +38,7 @@ from hingerank.personal.fold_in import (
     spread_of_users,
 )
 from hingerank.personal.losses import PAIRS
+from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
 from hingerank.personal.rankers import accuracies
 from hingerank.rankers.rank_parameter import RankParameter
