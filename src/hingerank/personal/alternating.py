@@ -194,8 +194,9 @@ class LocalUsers:
 
 def first_gradient(p: UserPreferences) -> np.ndarray:
     """Return the gradient of the loss in the scores of all rows, at scores of 0."""
-    users, z = len(p.users), np.zeros((len(p.item), 1))
-    users_pass(LOSS, np.zeros_like(z), np.ones((users, 1)), 0, users, p.with_items(), np.zeros(len(z), np.float32), z)
+    z, kept = np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
+    S, ones, rows = p.at_scores(np.zeros(len(p.item)))
+    users_pass(LOSS, S, ones, 0, len(p.users), rows, kept, z)
     return z[:, 0]
 
 

@@ -176,8 +176,8 @@ def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: U
     """Return the number of correctly ordered pairs of each user."""
     numbers = np.repeat(np.arange(len(p.users)), np.diff(p.start))
     scores = np.einsum("rc,rc->r", P[p.item], V[numbers]) + (0.0 if shared is None else shared[p.item])
-    given, rows = (scores[:, None], np.ones((len(p.users), 1))), p.with_items()
-    return np.array([users_pass(RIGHT, *given, u, u + 1, rows)[0] for u in range(len(p.users))])
+    S, ones, rows = p.at_scores(scores)
+    return np.array([users_pass(RIGHT, S, ones, u, u + 1, rows)[0] for u in range(len(p.users))])
 
 
 def _parts(

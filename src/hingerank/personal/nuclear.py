@@ -34,9 +34,9 @@ def nuclear_gap(
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
     users, z, kept = len(p.users), np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
     s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(users), np.diff(p.start))])
-    rows = p.with_items()
+    S, ones, rows = p.at_scores(s)
     rows = replace(rows, known=rows.known._replace(width=width))
-    loss, hinge, kink = users_pass(LOSS, s[:, None], np.ones((users, 1)), 0, users, rows, kept, z)
+    loss, hinge, kink = users_pass(LOSS, S, ones, 0, users, rows, kept, z)
     Z = sp.csr_matrix((z[:, 0], p.item, p.start), shape=(users, X.shape[0]))
     G = Z @ X
     G = G.toarray() if sp.issparse(G) else np.asarray(G)

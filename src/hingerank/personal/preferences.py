@@ -69,14 +69,20 @@ class UserPreferences:
             judged=None if self.judged is None else self.judged.take(users),
         )  # fmt: skip
 
-    def with_items(self, number: np.ndarray | None = None) -> "UserPreferences":
-        """Return the preferences with item j renumbered as number[j]; without, each row is about an item of its own."""
-        known, judged = self.known, self.judged
-        if known.kind == GRADES:  # passes reorder these, as they do items
+    def with_items(self, number: np.ndarray) -> "UserPreferences":
+        """Return the preferences with item j renumbered as number[j]."""
+        return replace(self._about(number[self.item]), judged=self.judged and self.judged.with_items(number))
+
+    def at_scores(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, "UserPreferences"]:
+        """Return (P, V, preferences) for passes over rows with these scores: each row is about an item of its own."""
+        return s[:, None], np.ones((len(self.users), 1)), self._about(np.arange(len(s), dtype=np.int32))
+
+    def _about(self, item: np.ndarray) -> "UserPreferences":
+        """Return the preferences with other items of the rows, to be reordered by passes as the grades are."""
+        known = self.known
+        if known.kind == GRADES:
             known = known._replace(grade=known.grade.copy(), weight=known.weight.copy())
-        if number is None:
-            return replace(self, item=np.arange(len(self.item), dtype=np.int32), known=known)
-        return replace(self, item=number[self.item], known=known, judged=judged and judged.with_items(number))
+        return replace(self, item=item, known=known)
 
     @property
     def mass(self) -> tuple[np.ndarray, np.ndarray]:

@@ -344,7 +344,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
         """Return the numbers of correctly ordered pairs and of all pairs."""
         scores = self._scores(X, np.repeat(self._numbers(p.users), np.diff(p.start)), p.item)
-        return count_right(scores[:, None], np.ones((len(p.users), 1)), p.with_items())
+        return count_right(*p.at_scores(scores))
 
     def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
