@@ -100,7 +100,7 @@ def expanded(lists: LogLists) -> tuple[np.ndarray, ...]:
 def rate_perplexity(train: hr.ClickLog, test: hr.ClickLog, by_document: bool) -> float:
     """That of click rates by place, or by document of a query with one showing of the mean before."""
     columns = [np.r_[train.query, test.query], np.r_[train.document, test.document]]
-    key = group_by(columns)[1] if by_document else np.r_[train.place, test.place]
+    key = group_by(columns).number if by_document else np.r_[train.place, test.place]
     n, mean = len(train), train.clicks.mean()
     shown, hits = np.bincount(key[:n], minlength=key.max() + 1), np.bincount(key[:n], train.clicks, key.max() + 1)
     chance = np.clip(((hits + mean) / (shown + 1))[key[n:]], FLOOR, 1 - FLOOR)
@@ -119,7 +119,7 @@ def beside(python: str, train: hr.ClickLog, test: hr.ClickLog, epochs: int) -> l
     parts = {"train": expanded(lists_of(train)), "test": expanded(lists_of(test))}
     query, document, _ = (np.concatenate(both) for both in zip(*parts.values()))
     wide = np.broadcast_to(query[:, None], document.shape)
-    pair = group_by([wide.ravel(), document.ravel()])[1].reshape(document.shape)
+    pair = group_by([wide.ravel(), document.ravel()]).number.reshape(document.shape)
     n = len(parts["train"][0])
     arrays = {"train_pair": pair[:n], "test_pair": pair[n:], "n_pairs": pair.max() + 1}
     arrays |= {f"{part}_clicks": columns[2] for part, columns in parts.items()}

@@ -25,7 +25,7 @@ DATA = Path(os.environ.get("HINGERANK_DATA", Path(__file__).resolve().parents[2]
 def stopped(log: hr.ClickLog, steps: int) -> np.ndarray:
     """Propensities after so many plain steps of EM."""
     cells = log.cells()
-    pair, size = group_by([cells.query, cells.document])[1], log.n_places
+    pair, size = group_by([cells.query, cells.document]).number, log.n_places
     slot = np.asarray(cells.place, np.int64) - 1
     n, c = np.asarray(cells.showings, np.float64), np.asarray(cells.clicks, np.float64)
     shown = np.concatenate([np.bincount(slot, n, size), np.bincount(pair, n)])

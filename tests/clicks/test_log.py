@@ -56,10 +56,14 @@ def test_weights_are_repeated_showings():
 def test_groups_are_those_of_unique_rows(sizes):
     rng = np.random.default_rng(3)
     columns = [rng.integers(0, 3, 50) * (size // 3) for size in sizes]
-    distinct, group = group_by(columns)
-    rows, inverse = np.unique(np.stack(columns, 1), axis=0, return_inverse=True)
-    np.testing.assert_array_equal(np.stack(distinct, 1), rows)
-    np.testing.assert_array_equal(group, inverse.ravel())
+    groups = group_by(columns)
+    rows, first, inverse, counts = np.unique(
+        np.stack(columns, 1), axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    np.testing.assert_array_equal(np.stack(groups.columns, 1), rows)
+    np.testing.assert_array_equal(groups.number, inverse.ravel())
+    np.testing.assert_array_equal(groups.first, first)
+    np.testing.assert_array_equal(groups.sums(), counts)
 
 
 def test_take_keeps_names_and_codes():

@@ -134,7 +134,7 @@ def test_published_figures_of_yandex(yandex):
     draws = np.array([hr.propensities(yandex, method).resampled(10) for method in ("em", "all-pairs")])
     assert np.corrcoef(draws[0, :, 1], draws[1, :, 1])[0, 1] > 0.5  # the same logs are drawn for both
     cells = yandex.cells()
-    slot, pair = np.asarray(cells.place, np.int64) - 1, group_by([cells.query, cells.document])[1]
+    slot, pair = np.asarray(cells.place, np.int64) - 1, group_by([cells.query, cells.document]).number
     n, c = (np.asarray(part, np.float64) for part in (cells.showings, cells.clicks))
     published = plain_steps(slot, pair, n, c, yandex.n_places, 500)[0][: yandex.n_places]
     published = published / published[0]  # the figures in print are of EM that is stopped after 500 steps

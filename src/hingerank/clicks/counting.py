@@ -49,9 +49,9 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
     """
     sizes = _sizes(columns)
     if weights is not None or prod(sizes) > _MOST:
-        distinct, group = group_by(columns)
-        return distinct, np.bincount(group, weights, len(distinct[0])).astype(np.float64)
-    key = _keys(columns, sizes)
+        groups = group_by(columns)
+        return groups.columns, groups.sums(weights)
+    key, _ = _keys(columns, sizes)
     key = key.astype(np.uint32) if prod(sizes) <= 1 << 32 else key  # half as wide, sorted twice as fast
     key.sort()  # of keys alone, which is several times as fast as to find their order
     first = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
@@ -69,7 +69,7 @@ def merge_rows(one: Counted, two: Counted) -> Counted:
     if prod(sizes) > _MOST:
         columns = [np.concatenate(pair) for pair in zip(one[0], two[0])]
         return count_rows(columns, np.concatenate([one[1], two[1]]))
-    known, more = _keys(one[0], sizes), _keys(two[0], sizes)
+    (known, _), (more, _) = _keys(one[0], sizes), _keys(two[0], sizes)
     at = np.searchsorted(known, more)
     found = at < len(known)
     found[found] = known[at[found]] == more[found]
@@ -86,13 +86,17 @@ def _sizes(columns: Sequence[np.ndarray]) -> list[int]:
     return [int(column.max(initial=0)) + 1 for column in columns]
 
 
-def _keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> np.ndarray:
-    """A number for each row, in the order of rows."""
-    key = np.zeros(len(columns[0]), np.int64)
+def _keys(columns: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, int]:
+    """A number for each row, in the order of rows, and a number that is above all of them."""
+    key, span = np.zeros(len(columns[0]), np.int64), 1
     for column, size in zip(columns, sizes):
+        if span * size > _MOST:  # as many as there are rows, at most
+            distinct, key = np.unique(key, return_inverse=True)
+            key, span = key.ravel(), len(distinct)
         key *= size
         key += column
-    return key
+        span *= size
+    return key, span
 
 
 def codes_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,28 +107,47 @@ def codes_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return distinct, np.searchsorted(distinct, values)
 
 
-def group_by(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The distinct rows of columns of numbers from 0 up, in order, and the group of each row. O(n log n).
+@dataclass(frozen=True)
+class Groups:
+    """Equal rows of columns of numbers.
 
-    >>> distinct, group = group_by([np.array([1, 0, 1]), np.array([2, 5, 2])])
-    >>> [column.tolist() for column in distinct], group.tolist()
-    ([[0, 1], [5, 2]], [1, 0, 1])
+    Parameters
+    ----------
+    columns : list of int arrays, an entry a group
+        The distinct rows, in order.
+    number : int array
+        The number of each row's group.
+    first : int array
+        The first row of each group.
     """
-    sizes = _sizes(columns)
-    key, span = np.zeros(len(columns[0]), np.int64), 1
-    for column, size in zip(columns, sizes):
-        if span * size > _MOST:  # as many as there are rows, at most
-            distinct, key = np.unique(key, return_inverse=True)
-            key, span = key.ravel(), len(distinct)
-        key = key * size + column
-        span *= size
+
+    columns: list[np.ndarray]
+    number: np.ndarray
+    first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def sums(self, values: np.ndarray | None = None) -> np.ndarray:
+        """The sum of the values of each group's rows; without values how many rows it has."""
+        return np.bincount(self.number, values, len(self)).astype(np.float64)
+
+
+def group_by(columns: Sequence[np.ndarray]) -> Groups:
+    """The groups of equal rows of columns of numbers from 0 up. O(n log n).
+
+    >>> groups = group_by([np.array([1, 0, 1]), np.array([2, 5, 2])])
+    >>> [column.tolist() for column in groups.columns], groups.number.tolist(), groups.first.tolist()
+    ([[0, 1], [5, 2]], [1, 0, 1], [1, 0])
+    """
+    key, span = _keys(columns, _sizes(columns))
     if span <= 4 * len(key) + 1024:  # few enough to count
         seen = np.zeros(span, bool)
         seen[key] = True
         first = np.empty(span, np.int64)
         first[key[::-1]] = np.arange(len(key) - 1, -1, -1)
         number = np.cumsum(seen) - 1
-        group, first = number[key], first[seen]
+        number, first = number[key], first[seen]
     else:
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return [column[first] for column in columns], group.ravel()
+        _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    return Groups([column[first] for column in columns], number.ravel(), first)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.clicks.counting import Cells, group_by
+from hingerank.clicks.counting import Cells, Groups, group_by
 from hingerank.clicks.estimation import SharedCells
 from hingerank.notebook import html_table
 
@@ -35,6 +35,8 @@ class DescribedLog(Protocol):
     def __len__(self) -> int: ...
 
     def cells(self, contexts: bool = True) -> Cells: ...
+
+    def by_list(self) -> tuple[Groups, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ def describe(log: DescribedLog) -> LogDescription:
     """See `ClickLog.describe`."""
     cells = log.cells(contexts=False)
     place, at = np.unique(cells.place, return_inverse=True)
-    columns, group = group_by([cells.query, cells.document, at.ravel()])  # whatever their propensities
-    n, c = (np.bincount(group, column, len(columns[0])) for column in (cells.showings, cells.clicks))
+    groups = group_by([cells.query, cells.document, at.ravel()])  # whatever their propensities
+    columns, n, c = groups.columns, groups.sums(cells.showings), groups.sums(cells.clicks)
     shown, clicked = (np.bincount(columns[2], column, len(place)) for column in (n, c))
     queries, query = np.unique(columns[0], return_inverse=True)
     silent = int((np.bincount(query.ravel(), c, len(queries)) == 0).sum())
@@ -138,7 +140,7 @@ def describe(log: DescribedLog) -> LogDescription:
 def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.ndarray) -> list[Finding]:
     """What joins the places: documents of a query that were shown at several of them."""
     graph = SharedCells(columns[0], columns[1], columns[2], len(place)).graph(n, c)
-    several, thinnest = int((np.bincount(group_by(columns[:2])[1]) > 1).sum()), graph.thinnest()
+    several, thinnest = int((group_by(columns[:2]).sums() > 1).sum()), graph.thinnest()
     apart = place[graph.part != graph.part[0]].tolist() if len(place) else []
     some = ", ".join(map(str, apart[:8])) + (", …" if len(apart) > 8 else "")
     joined = "no two places share a document: propensities cannot be estimated from this log"
@@ -164,15 +166,15 @@ def _lists(log: DescribedLog) -> tuple[int | None, list[Hashable], list[Finding]
     ]  # fmt: skip
     if log.session is None or log.session_names is None:
         return None, [], [Finding(question, None, NO_LISTS) for question, _ in questions]
-    (session, _), number = group_by([log.session, log.query])
-    size, first = len(session), np.full(len(session), np.iinfo(np.int64).max)
-    np.minimum.at(first, number, log.place)
-    shown, clicked = np.bincount(number, minlength=size), np.bincount(number, log.clicks > 0, size)
-    all_clicked = (shown >= LEAST_SHOWN) & (clicked == shown)
-    twice, shared = (len(log) - len(group_by([number, column])[0][0]) for column in (log.document, log.place))
+    lists, _ = log.by_list()
+    first = np.full(len(lists), np.iinfo(np.int64).max)
+    np.minimum.at(first, lists.number, log.place)
+    shown = lists.sums()
+    all_clicked = (shown >= LEAST_SHOWN) & (lists.sums(log.clicks > 0) == shown)
+    twice, shared = (len(log) - len(group_by([lists.number, column])) for column in (log.document, log.place))
     counts = [int(all_clicked.sum()), twice, shared, int((first > 1).sum())]
-    suspects = log.session_names[np.unique(session[all_clicked])].tolist()
-    return size, suspects, [Finding(question, n, done) for (question, done), n in zip(questions, counts)]
+    suspects = log.session_names[np.unique(lists.columns[0][all_clicked])].tolist()
+    return len(lists), suspects, [Finding(question, n, done) for (question, done), n in zip(questions, counts)]
 
 
 def _times(log: DescribedLog) -> list[Finding]:

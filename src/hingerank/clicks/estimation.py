@@ -95,14 +95,19 @@ class SharedCells:
             second.append(same + lag)
             lag += 1
         self.size, self.cells = size, (np.concatenate(first), np.concatenate(second))
-        self.ends, self.edge = group_by([slot[cells] for cells in self.cells])
+        self.edges = group_by([slot[cells] for cells in self.cells])
+
+    @property
+    def ends(self) -> list[np.ndarray]:
+        """The two slots of each edge."""
+        return self.edges.columns
 
     def graph(self, n: np.ndarray, c: np.ndarray) -> PlaceGraph:
         """The graph for these showings and clicks of the cells."""
         i, j = self.cells
-        least, rate, size = np.minimum(n[i], n[j]), c / np.where(n > 0, n, 1.0), len(self.ends[0])
-        clicks = [np.bincount(self.edge, least * rate[cells], size) for cells in (i, j)]
-        return PlaceGraph(self.size, self.ends[0], self.ends[1], np.bincount(self.edge, least, size), np.array(clicks))
+        least, rate = np.minimum(n[i], n[j]), c / np.where(n > 0, n, 1.0)
+        (first, second), clicks = self.ends, [self.edges.sums(least * rate[cells]) for cells in (i, j)]
+        return PlaceGraph(self.size, first, second, self.edges.sums(least), np.array(clicks))
 
 
 MAX_ITER, TOL = 5000, 1e-8

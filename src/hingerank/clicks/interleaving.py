@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.arrays import PerRow
-from hingerank.clicks.counting import group_by
 from hingerank.clicks.log import ClickLog, per_showing
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
@@ -246,9 +245,9 @@ def interleaving_test(
     >>> interleaving_test(log).wins
     (2, 0)
     """
-    if log.session is None or log.team is None or log.team_names is None:
-        missing = "sessions" if log.session is None else "teams"
-        raise DataError(f"the log has no {missing}: an interleaving test needs the list and the team of each showing")
+    lists, weight = log.by_list()
+    if log.team is None or log.team_names is None:
+        raise DataError("the log has no teams: an interleaving test needs the team of each showing")
     if not len(log):
         raise DataError("the log has no showings")
     known = {str(log.team_names[team]): team for team in np.unique(log.team[log.team >= 0])}
@@ -256,15 +255,10 @@ def interleaving_test(
     if len(wanted) != 2 or len(set(wanted)) != 2 or not set(wanted) <= set(known):
         found = ", ".join(map(repr, sorted(known)[:6])) or "none"
         raise DataError(f"a test is between two teams, and the log has {found}: name two with teams=")
-    columns, number = group_by([log.session, log.query])
-    size = len(columns[0])
     clicks = log.clicks
     if credits is not None:
         clicks = clicks * per_showing(credits, len(log), "credits", "numbers that are not negative")
-    credit = [np.bincount(number, clicks * (log.team == known[team]), size) for team in wanted]
-    weight = np.ones(size)
-    if log.weights is not None:
-        weight[number[::-1]] = log.weights[::-1]
+    credit = [lists.sums(clicks * (log.team == known[team])) for team in wanted]
     sign = np.sign(credit[0] - credit[1])
     any_click = credit[0] + credit[1] > 0
     wins = tuple(round(float(weight[sign == side].sum())) for side in (1, -1))

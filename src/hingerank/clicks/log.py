@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hingerank.arrays import PerRow
-from hingerank.clicks.counting import Cells, codes_of, group_by
+from hingerank.clicks.counting import Cells, Groups, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError
@@ -135,21 +135,32 @@ class ClickLog:
         if self.propensities is not None:
             values, codes = codes_of(self.propensities)
             by.append(codes)
-        columns, inverse = group_by(by)
-        showings = np.bincount(inverse, self.weights, len(columns[0])).astype(np.float64)
-        clicks = np.bincount(inverse, self._clicked, len(columns[0]))
+        groups = group_by(by)
+        columns = groups.columns
         return Cells(
-            columns[0], columns[1], columns[2], showings, clicks,
+            columns[0], columns[1], columns[2], groups.sums(self.weights), groups.sums(self._clicked),
             None if context is None else columns[3],
             None if self.propensities is None else values[columns[-1]],
         )  # fmt: skip
 
     def lists_by_query(self) -> np.ndarray:
         """How often a list was shown for each query: the showings at its most shown place, mostly the first."""
-        (query, _), group = group_by([self.query, self.place])
+        groups = group_by([self.query, self.place])
         lists = np.zeros(len(self.query_names))
-        np.maximum.at(lists, query, np.bincount(group, self.weights, len(query)))
+        np.maximum.at(lists, groups.columns[0], groups.sums(self.weights))
         return lists
+
+    def by_list(self) -> tuple[Groups, np.ndarray]:
+        """The showings of each list, by session and query, and how often the list was shown."""
+        lists = group_by([self._sessions().codes, self.query])
+        return lists, np.ones(len(lists)) if self.weights is None else self.weights[lists.first]
+
+    def _sessions(self) -> Coded:
+        """The sessions; an error where the log has none."""
+        if self.session is None or self.session_names is None:
+            problem = "the log has no sessions: models, tests and splits need to know which showings stood in one list"
+            raise DataError(problem, "give sessions=, or read the log with keep='showings'", "sessions")
+        return Coded(self.session, self.session_names)
 
     def take(self, entries: np.ndarray) -> "ClickLog":
         """The showings at these positions, or where a boolean mask is true; names and codes stay as they are."""
@@ -162,25 +173,23 @@ class ClickLog:
 
     def without(self, sessions: Iterable[Hashable]) -> "ClickLog":
         """The log without some sessions: a list of their ids, in which numbers match their spelling."""
-        if self.session is None or self.session_names is None:
-            raise DataError("the log has no sessions to leave out: read it with keep='showings', or give sessions=")
+        session, names = self._sessions()
         unwanted = set(as_text(np.asarray([sessions] if isinstance(sessions, str) else list(sessions))))
-        gone = np.array([name in unwanted for name in as_text(self.session_names)], bool)
-        return self.take(~gone[self.session])
+        gone = np.array([name in unwanted for name in as_text(names)], bool)
+        return self.take(~gone[session])
 
     def split(self, test_size: float = 0.25, seed: int = 0) -> tuple["ClickLog", "ClickLog"]:
         """(train, test): a random fraction `test_size` of the sessions goes to test."""
-        if self.session is None or self.session_names is None:
-            raise DataError("the log has no sessions to split by: read it with keep='showings', or give sessions=")
-        there = np.bincount(self.session, minlength=len(self.session_names)) > 0  # `take` keeps names that are gone
+        session, names = self._sessions()
+        there = np.bincount(session, minlength=len(names)) > 0  # `take` keeps names that are gone
         n = int(there.sum())
         count = round(test_size * n) if 0 < test_size < 1 else 0
         if not 0 < count < n:
             raise DataError(f"test_size {test_size} of {n} sessions leaves one side without a session")
-        test = np.zeros(len(self.session_names), bool)
+        test = np.zeros(len(names), bool)
         order = np.random.default_rng(seed).permutation(len(test))
         test[order[there[order]][:count]] = True
-        return self.take(~test[self.session]), self.take(test[self.session])
+        return self.take(~test[session]), self.take(test[session])
 
     def describe(self) -> "LogDescription":
         """What to know of a log before it is used: clicks by place, what joins the places, bots, gaps, and more.

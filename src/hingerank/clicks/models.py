@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.clicks.counting import count_rows, group_by
+from hingerank.clicks.counting import Groups, count_rows, group_by
 from hingerank.clicks.estimation import fit_product
 from hingerank.clicks.log import ClickLog, as_text
 from hingerank.data.checks import positive, whole
@@ -41,6 +41,17 @@ class LogLists:
         """Where there is a document."""
         return self.document >= 0
 
+    def pairs(self) -> Groups:
+        """The shown entries by query and document."""
+        shown = self.shown
+        return group_by([np.broadcast_to(self.query[:, None], shown.shape)[shown], self.document[shown]])
+
+    def spread(self, values: np.ndarray, nothing: int) -> np.ndarray:
+        """A value for each shown entry as lists × places, `nothing` where a list has nothing."""
+        out = np.full(self.shown.shape, nothing)
+        out[self.shown] = values
+        return out
+
     @property
     def last(self) -> np.ndarray:
         """The number (from 0) of the last clicked place, −1 where nothing was clicked."""
@@ -56,26 +67,19 @@ def lists_of(log: ClickLog) -> LogLists:
 
     Of two documents at one place the first counts. One that is shown there twice is clicked if either showing is.
     """
-    if log.session is None:
-        problem = "models of whole lists need to know which showings stood in one list"
-        raise DataError(problem, "give sessions=, or read the log with keep='showings'", "sessions")
+    lists, weight = log.by_list()
     if not len(log):
         raise DataError("the log has no showings")
-    columns, number = group_by([log.session, log.query])
-    size, width = len(columns[0]), log.n_places
+    number, size, width = lists.number, len(lists), log.n_places
     check_room(64 * size * width, f"{size:,} lists of up to {width:,} places", FAR)
     document, clicks = np.full((size, width), -1, np.int64), np.zeros((size, width), bool)
     at = log.place - 1
     document[number[::-1], at[::-1]] = log.document[::-1]
     clicked = (log.clicks > 0) & (log.document == document[number, at])
     clicks[number[clicked], at[clicked]] = True
-    weight = np.ones(size)
-    if log.weights is not None:
-        weight[number[::-1]] = log.weights[::-1]
-    distinct, group = group_by([columns[1], *(document + 1).T, *clicks.T.astype(np.int64)])
-    first = np.full(len(distinct[0]), size)
-    np.minimum.at(first, group, np.arange(size))
-    return LogLists(columns[1][first], document[first], clicks[first], np.bincount(group, weight))
+    query = lists.columns[1]
+    alike = group_by([query, *(document + 1).T, *clicks.T.astype(np.int64)])
+    return LogLists(query[alike.first], document[alike.first], clicks[alike.first], alike.sums(weight))
 
 
 FLOOR = 1e-6  # no click is taken to be less likely, or more certain, than this
@@ -116,18 +120,15 @@ class ClickModel:
             raise DataError("the log has no clicks: there is nothing to learn")
         self._number = {}
         self.query_names_, self.document_names_ = log.query_names, log.document_names
-        shown = lists.shown
-        query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]
-        (self.query_, self.document_), group = group_by([query, lists.document[shown]])
-        pair = np.full(shown.shape, len(self.query_))  # the last one is for documents that are not known
-        pair[shown] = group
+        pairs, shown = lists.pairs(), lists.shown
+        self.query_, self.document_ = pairs.columns
         weight = np.broadcast_to(lists.weight[:, None], shown.shape)
-        self.showings_ = np.bincount(pair[shown], weight[shown], len(self.query_))
+        self.showings_ = pairs.sums(weight[shown])
         rate = float((weight * lists.clicks).sum() / max(1e-12, self.showings_.sum()))
         self.mean_ = min(max(rate, 1e-3), 0.999)
         self.n_places_ = shown.shape[1]
         self.parameters_: dict[str, np.ndarray] = {}
-        self._fit(lists, pair)
+        self._fit(lists, lists.spread(pairs.number, len(pairs)))  # the last one is for documents that are not known
         return self
 
     # What a model defines.
@@ -207,15 +208,13 @@ class ClickModel:
     def _known(self, log: ClickLog) -> tuple[LogLists, np.ndarray]:
         """The lists of a log, and the number of each of their documents."""
         lists = lists_of(log)
-        shown = lists.shown
-        if shown.shape[1] > self.n_places_:
-            raise DataError(f"the log has place {shown.shape[1]}, but the model has seen places up to {self.n_places_}")
-        query = np.broadcast_to(lists.query[:, None], shown.shape)[shown]
-        (queries, documents), group = group_by([query, lists.document[shown]])
+        width = lists.clicks.shape[1]
+        if width > self.n_places_:
+            raise DataError(f"the log has place {width}, but the model has seen places up to {self.n_places_}")
+        pairs = lists.pairs()
+        queries, documents = pairs.columns
         known = self._pairs(log.query_names[queries], log.document_names[documents])
-        pair = np.full(shown.shape, len(self.query_))
-        pair[shown] = known[group]
-        return lists, pair
+        return lists, lists.spread(known[pairs.number], len(self.query_))
 
 
 def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:

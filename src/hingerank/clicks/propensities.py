@@ -327,8 +327,8 @@ class _Counted:
         self.log, self.n_places = log, log.n_places
         self.context_names = log.context_names if by_context else None
         contexts = 0 if self.context_names is None or log.context is None else log.context
-        columns, self.group = group_by([log.query, log.document, contexts * self.n_places + log.place - 1])
-        self.query, self.document, self.slot = columns
+        self.cells = group_by([log.query, log.document, contexts * self.n_places + log.place - 1])
+        self.query, self.document, self.slot = self.cells.columns
         self.n_slots = self.n_places * (1 if self.context_names is None else len(self.context_names))
         self.clicked = (log.clicks > 0).astype(np.float64)
         self.n, self.c = self._counts(log.weights)
@@ -337,15 +337,14 @@ class _Counted:
     def _counts(self, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Showings and clicks of each cell, with these weights of entries."""
         clicks = self.clicked if weights is None else self.clicked * weights
-        size = len(self.query)
-        return np.bincount(self.group, weights, size).astype(np.float64), np.bincount(self.group, clicks, size)
+        return self.cells.sums(weights), self.cells.sums(clicks)
 
     def estimated(self, method: str, data: RankingData | None, max_iter: int, tol: float) -> Propensities:
         """By one of the methods, NaN where a slot is not joined with the first place of its context."""
         shared = SharedCells(self.query, self.document, self.slot, self.n_slots)
         graph = shared.graph(self.n, self.c)
         about: Facts = {}
-        X, row, pair = np.zeros((0, 0)), self.slot, group_by([self.query, self.document])[1]
+        X, row, pair = np.zeros((0, 0)), self.slot, group_by([self.query, self.document]).number
         if method == "regression-em":
             X, row = self._features(data)
             about["showings without features"] = float(self.n[row < 0].sum())

@@ -141,17 +141,15 @@ class Showings:
 
     def _merged(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Entries for a document of a list at one place as one showing, clicked if one of them is."""
-        distinct, group = group_by([columns[name] for name in ("session", "query", "document", "place")])
-        n, kept = len(group), len(distinct[0])
-        if kept == n:
+        groups = group_by([columns[name] for name in ("session", "query", "document", "place")])
+        repeated = len(groups.number) - len(groups)
+        if not repeated:
             return columns
-        self.note("repeated showings of a document at its place in a list: one is counted", n - kept)
-        first = np.full(kept, n, np.int64)
-        np.minimum.at(first, group, np.arange(n))
-        order = np.argsort(first)  # as they came
-        clicks = np.zeros(kept)
-        np.maximum.at(clicks, group, columns["clicks"])
-        return {name: column[first[order]] for name, column in columns.items()} | {"clicks": clicks[order]}
+        self.note("repeated showings of a document at its place in a list: one is counted", repeated)
+        order = np.argsort(groups.first)  # as they came
+        clicks = np.zeros(len(groups))
+        np.maximum.at(clicks, groups.number, columns["clicks"])
+        return {name: column[groups.first[order]] for name, column in columns.items()} | {"clicks": clicks[order]}
 
 
 ClickedPairs: TypeAlias = PathLike | Iterable[tuple[Hashable, Hashable]]  # a file of (query, document), or such pairs

@@ -215,8 +215,8 @@ class _Events:
         self, events: Mapping[str, np.ndarray], place: np.ndarray, weight: np.ndarray, s: int, text: np.ndarray
     ) -> None:
         """Put clicks on the first s, the showings; a clicked document that its list does not have was shown, too."""
-        _, group = group_by([events["list"], events["document"]])
-        n = int(group.max()) + 1
+        groups = group_by([events["list"], events["document"]])
+        group, n = groups.number, len(groups)
         order = np.where(place >= 1, np.arange(len(group)), len(group))  # one without a place names none
         first = np.full(n, len(group), np.int64)
         np.minimum.at(first, group, order)
