@@ -308,8 +308,8 @@ def test_features_join_places_that_documents_do_not():
         hr.propensities(log, "regression-em")
     with pytest.raises(hr.DataError, match="no document of the log has a row"):
         hr.propensities(log, "regression-em", data=hr.RankingData(X, data.y, data.qid, data.docid + n))
-    with pytest.raises(hr.DataError, match="data has a document several times in a query"):
-        hr.propensities(log, "regression-em", data=hr.RankingData(X, data.y, data.qid, np.full(n, "x")))
+    with pytest.raises(hr.DataError, match="document 0 has several rows in query 0: leave one row of each document"):
+        hr.propensities(log, "regression-em", data=hr.RankingData(X, data.y, data.qid, np.full(n, 0)))
     some = hr.propensities(log, "regression-em", data=data.take(np.flatnonzero(place != 2)))
     assert np.isnan(some.values[1]) and some.reasons == {"2": "nothing with features was shown there"}
     with pytest.raises(hr.DataError, match="no place can be compared"):  # once NaN everywhere, without a word

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.arrays import Frame
-from hingerank.clicks.log import as_text
+from hingerank.clicks.log import Documents, as_text, coded, documents_of, find_documents
 from hingerank.clicks.models import ClickModel
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError, write_whole
@@ -45,14 +45,12 @@ class Judgments:
 
     def grades_of(self, data: RankingData, unjudged: float = 0.0) -> np.ndarray:
         """A grade for each row of `data`, for `hr.evaluate` or a fit; `unjudged` for documents never shown."""
-        if data.docid is None:
-            problem = "the rows have no document ids to find the judgments by"
-            raise DataError(problem, "read them with docid=", "docid")
-        known = dict(zip(zip(as_text(self.query), as_text(self.document)), self.grade.tolist()))
-        keys = list(zip(as_text(data.qid), as_text(data.docid)))
-        if not any(key in known for key in keys):
+        n = len(self)
+        judged = Documents(coded(self.query, n, "query"), coded(self.document, n, "document"))
+        at = find_documents(documents_of(data), judged)
+        if not (at >= 0).any():
             raise DataError("no row has a judgment: are query and document ids the same in both?")
-        return np.array([known.get(key, unjudged) for key in keys], np.float64)
+        return np.where(at >= 0, self.grade[at], float(unjudged))
 
     def to_frame(self, backend: str = "pandas") -> Frame:
         """A table with the columns query, document, relevance, grade and showings."""

@@ -143,6 +143,10 @@ class ClickLog:
             None if self.propensities is None else values[columns[-1]],
         )  # fmt: skip
 
+    def named(self, query: np.ndarray, document: np.ndarray) -> "Documents":
+        """Documents of queries, by codes of this log."""
+        return Documents(Coded(query, self.query_names), Coded(document, self.document_names))
+
     def lists_by_query(self) -> np.ndarray:
         """How often a list was shown for each query: the showings at its most shown place, mostly the first."""
         groups = group_by([self.query, self.place])
@@ -226,28 +230,11 @@ class ClickLog:
         """
         if isinstance(data, RowsInParts):
             return replace(self.join(data.without_features()), parts=data)
-        if data.docid is None:
-            problem = "the rows have no document ids to find the log's documents by"
-            raise DataError(problem, "read them with docid=", "docid")
         cells, blocks = self.cells(), data.blocks
+        row = find_documents(self.named(cells.query, cells.document), documents_of(data))
+        found = row >= 0
+        row = row[found]
         query = places_of(as_text(self.query_names).tolist(), as_text(blocks.ids).tolist())  # its number in the data
-        documents, document_of_row = np.unique(as_text(data.docid), return_inverse=True)
-        document = places_of(as_text(self.document_names).tolist(), documents.tolist())
-        n = len(documents)
-        row_key = blocks.scatter(blocks.numbers).astype(np.int64) * n + document_of_row.ravel()
-        order = np.argsort(row_key, kind="stable")
-        sorted_key = row_key[order]
-        q, d = query[cells.query], document[cells.document]
-        key = np.where((q < 0) | (d < 0), -1, q * n + d)
-        at, end = np.searchsorted(sorted_key, key), np.searchsorted(sorted_key, key, "right")
-        found, twin = end > at, end > at + 1
-        if twin.any():
-            row = order[at[np.argmax(twin)]]
-            raise DataError(
-                f"document {data.docid[row]!r} has several rows in query {data.qid[row]!r}: leave one row of each "
-                "document"
-            )
-        row = order[at[found]]
         lists = np.zeros(len(blocks))
         np.add.at(lists, query[query >= 0], self.lists_by_query()[query >= 0])
         dropped = {
@@ -296,6 +283,48 @@ def as_text(ids: np.ndarray) -> np.ndarray:
     """
     whole = (int(value) if isinstance(value, float) and value % 1 == 0 else value for value in ids.tolist())
     return np.array([str(value) for value in whole], object)
+
+
+class Documents(NamedTuple):
+    """Documents of queries."""
+
+    query: Coded
+    document: Coded
+
+
+def documents_of(data: RankingData, what: str = "the rows") -> Documents:
+    """The document of each row."""
+    if data.docid is None:
+        raise DataError(f"{what} have no document ids to find the log's documents by", "read them with docid=", "docid")
+    blocks, (document, first) = data.blocks, number(data.docid)
+    return Documents(Coded(blocks.scatter(blocks.numbers), blocks.ids), Coded(document, data.docid[first]))
+
+
+def find_documents(wanted: Documents, among: Documents) -> np.ndarray:
+    """The row of each wanted document of a query, −1 where it has none. Ids are compared as text. O(n log n).
+
+    >>> wanted, among = (Documents(coded(["q"] * 2, 2, ""), coded(ids, 2, "")) for ids in (["7", "8"], [9, 7]))
+    >>> find_documents(wanted, among).tolist()
+    [1, -1]
+    """
+    key, row_key = np.zeros(len(wanted.query.codes), np.int64), np.zeros(len(among.query.codes), np.int64)
+    known = np.ones(len(key), bool)
+    for own, rows in zip(wanted, among):
+        texts = as_text(rows.names).tolist()
+        codes = places_of(as_text(own.names).tolist(), texts)[own.codes]
+        known &= codes >= 0
+        key, row_key = key * len(texts) + codes, row_key * len(texts) + places_of(texts, texts)[rows.codes]
+    order = np.argsort(row_key, kind="stable")
+    at, end = (np.searchsorted(row_key[order], key, side) for side in ("left", "right"))
+    known &= end > at
+    twin = known & (end > at + 1)
+    if twin.any():
+        row = order[at[np.argmax(twin)]]
+        query, document = (ids.names.tolist()[ids.codes[row]] for ids in among)
+        raise DataError(f"document {document!r} has several rows in query {query!r}: leave one row of each document")
+    found = np.full(len(key), -1)
+    found[known] = order[at[known]]
+    return found
 
 
 def coded(ids: ArrayLike | Coded, n: int, name: str) -> Coded:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -22,8 +22,8 @@ from hingerank.clicks.estimation import (
     fit_product,
     fit_regression,
 )
-from hingerank.clicks.log import ClickLog, as_text
-from hingerank.data.blocks import places_of, real_numbers
+from hingerank.clicks.log import ClickLog, Documents, as_text, coded, documents_of, find_documents
+from hingerank.data.blocks import real_numbers
 from hingerank.data.checks import warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
@@ -310,16 +310,6 @@ def _read(path: Path) -> Propensities:
     return Propensities("given", places, alpha, beta, contexts, dict(stored.get("reasons", {})))
 
 
-def _keys(data: RankingData, what: str) -> list[tuple[str, str]]:
-    """The query and the document of each row, as text."""
-    if data.docid is None:
-        raise DataError(f"{what} has no document ids to find the log's documents by", "read it with docid=", "docid")
-    keys = list(zip(as_text(data.qid), as_text(data.docid)))
-    if len(set(keys)) < len(keys):
-        raise DataError(f"{what} has a document several times in a query: leave one row of each document")
-    return keys
-
-
 class _Counted:
     """Cells of a log by slot (place, or place and context) and document of a query; clicks count once."""
 
@@ -329,6 +319,7 @@ class _Counted:
         contexts = 0 if self.context_names is None or log.context is None else log.context
         self.cells = group_by([log.query, log.document, contexts * self.n_places + log.place - 1])
         self.query, self.document, self.slot = self.cells.columns
+        self.pairs = log.named(self.query, self.document)
         self.n_slots = self.n_places * (1 if self.context_names is None else len(self.context_names))
         self.clicked = (log.clicks > 0).astype(np.float64)
         self.n, self.c = self._counts(log.weights)
@@ -383,7 +374,7 @@ class _Counted:
         if data is None:
             problem = "regression-em takes the attraction of a document from its features"
             raise DataError(problem, "give data=", "features of documents")
-        row = self._found(_keys(data, "data"))
+        row = find_documents(self.pairs, documents_of(data))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
@@ -415,11 +406,6 @@ class _Counted:
             )
         return known, reasons
 
-    def _found(self, keys: Sequence[tuple[str, str]]) -> np.ndarray:
-        """The position of each cell's query and document among the keys, −1 where they are not."""
-        queries, documents = as_text(self.log.query_names), as_text(self.log.document_names)
-        return places_of(list(zip(queries[self.query], documents[self.document])), keys)
-
     def _name(self, slot: int | np.integer) -> str:
         context, place = divmod(int(slot), self.n_places)
         return place_name(place + 1, None if self.context_names is None else self.context_names[context])
@@ -430,20 +416,24 @@ class _Counted:
     def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
         if isinstance(judgments, RankingData):
-            keys, grades = _keys(judgments, "judgments"), judgments.y
+            grades = judgments.y
         else:
-            keys = [(str(query), str(document)) for query, document in judgments]
             grades = np.array(list(judgments.values()), np.float64)
         if not grades.any() or not (grades >= 0).all():
             raise DataError("judgments must be grades from 0 up, one of them above 0")
-        row = self._found(keys)
-        judged = row >= 0
-        if not judged.any():
+        if isinstance(judgments, RankingData):
+            judged = documents_of(judgments, "the judgments")
+        else:
+            ids = [as_text(np.array(column, object)) for column in zip(*judgments)]
+            judged = Documents(*(coded(column, len(grades), "judgments") for column in ids))
+        row = find_documents(self.pairs, judged)
+        known = row >= 0
+        if not known.any():
             raise DataError("no showing is of a judged document: are query and document ids the same in both?")
-        r, slot = grades[row[judged]] / grades.max(), self.slot[judged]
+        r, slot = grades[row[known]] / grades.max(), self.slot[known]
 
         def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            n, c = n[judged], c[judged]
+            n, c = n[known], c[known]
             columns = (n, n * r, n * r * r, c, c * r)
             s, sr, srr, sc, scr = (np.bincount(slot, column, self.n_slots) for column in columns)
             spread = s * srr - sr * sr
@@ -452,7 +442,7 @@ class _Counted:
 
         unknown = np.flatnonzero(np.isnan(fit(self.n, self.c)[0]))
         reasons = {self._name(k): "judged documents shown there do not differ in relevance" for k in unknown}
-        about = {"judged showings": float(self.n[judged].sum()), "showings": float(self.n.sum())}
+        about = {"judged showings": float(self.n[known].sum()), "showings": float(self.n.sum())}
         found = self._answer("trust", fit, reasons, about)
         if not np.atleast_2d(found.alpha)[:, 0].min() > 0:
             raise DataError("clicks at place 1 do not rise with relevance: the judgments do not explain the clicks")
