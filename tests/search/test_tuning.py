@@ -291,16 +291,16 @@ def test_scores_for_a_blend_are_those_of_the_held_out_rows(data):
     from hingerank.search.tuning import Plan, Study
 
     parts = QueryFolds(data, "ndcg@10", folds=3, keep_scores=True)
-    study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts))
+    study = Study("rank-svm", hr.RankSVM(scale="standard"), Plan(parts, blend=True))
     study.attempt([{"C": 0.1}, {"C": 1e-6}, {"C": 1.0}])
     best = study.best()
-    assert len(study.scores) == 1
-    found = parts.out_of_fold([study.held_out_scores(best.setting)])
+    assert [t is best for t in study.trials.values()] == [o[0].scores is not None for o in study.outcomes.values()]
+    found = parts.out_of_fold([study.held_out_scores(best)])
     by_query = found.measured(found.scores[:, 0], "ndcg@10")
     for k, value in enumerate(best.scores):
         assert np.nanmean(by_query[found.part == k]) == pytest.approx(value)
     again = next(t for t in study.trials.values() if t is not best)  # whose scores are made again
-    found = parts.out_of_fold([study.held_out_scores(again.setting)])
+    found = parts.out_of_fold([study.held_out_scores(again)])
     assert np.nanmean(found.measured(found.scores[:, 0], "ndcg@10")[found.part == 0]) == pytest.approx(again.scores[0])
 
 

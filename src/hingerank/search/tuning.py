@@ -54,10 +54,9 @@ class Study:
     plan: Plan
     search: Staged = field(default_factory=lambda: Staged([{}]))
     trials: dict[str, Trial] = field(default_factory=dict)
+    outcomes: dict[str, list[FoldOutcome]] = field(default_factory=dict)  # of each trial, by fold
     widened: dict[str, Values] = field(default_factory=dict)
     problem: str | None = None
-    scores: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    by_query: dict[str, list[np.ndarray]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
 
     def runs(self, setting: Setting) -> bool:
@@ -68,8 +67,7 @@ class Study:
     def run(self) -> None:
         """Try what the search proposes: first what the target can run, then the rest, to know what the target costs."""
         self.began = time.perf_counter()  # studies of other rankers may have run since this one was made
-        limited = self.search if self.plan.target is None else replace(self.search, allowed=self.runs)
-        follow(limited.propose(0, self.widened), self.attempt)
+        follow(replace(self.search, allowed=self.runs).propose(0, self.widened), self.attempt)
         if self.plan.target is not None and not self.plan.target_only and not self.plan.blend:
             follow(self.search.propose(0), self.attempt)
 
@@ -90,15 +88,13 @@ class Study:
                 if self.plan.progress is not None or is_watched():
                     self._tell(found)
         for key, outcomes in found.items():
-            self.trials[key] = trial = self._trial(todo[key], outcomes)
-            values = [outcome.by_query for outcome in outcomes if outcome.by_query is not None]
-            if len(values) == len(folds):
-                self.by_query[key] = values
-            scores = [outcome.scores for outcome in outcomes if outcome.scores is not None]
-            if len(scores) == len(folds):
-                self.scores[canonical(trial.setting)] = scores
-        best = canonical(self.best().setting) if self.scores and self.fitted() else ""
-        self.scores = {key: scores for key, scores in self.scores.items() if key == best}  # a blend needs no others
+            self.trials[key] = self._trial(todo[key], outcomes)
+        self.outcomes |= found
+        if self.plan.blend and self.fitted():
+            best = self.best()
+            for key, outcomes in self.outcomes.items():  # the scores of others take memory, and a blend needs few
+                if self.trials[key] is not best:
+                    self.outcomes[key] = [outcome._replace(scores=None) for outcome in outcomes]
         return [self._worth(self.trials[canonical(setting)]) for setting in settings]
 
     def _worth(self, trial: Trial) -> float | None:
@@ -148,13 +144,14 @@ class Study:
         with their error added; and, if a simpler setting may win, also if it is behind by two of its own errors.
         """
         behind = {key for key, outcomes in found.items() if len(outcomes) < k}
-        each = {key: [o.by_query for o in outcomes if o.by_query is not None] for key, outcomes in found.items()}
-        here = {key: values for key, values in each.items() if len(values) == k}
-        whole = self.by_query or here
+        known = {**self.outcomes, **found}
+        each = {key: [o.by_query for o in outcomes if o.by_query is not None] for key, outcomes in known.items()}
+        here = [key for key in found if len(each[key]) == k]
+        whole = [key for key in self.outcomes if len(each[key]) == len(self.plan.folds)] or here
         if not whole:
             return behind
-        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in whole[key]]))
-        values = {key: np.concatenate(by_fold[:k]) for key, by_fold in {**self.by_query, **here}.items()}
+        best = max(whole, key=lambda key: np.mean([np.nanmean(v) for v in each[key]]))
+        values = {key: np.concatenate(each[key][:k]) for key in {best, *here}}
         for key in here:
             if key == best:
                 continue
@@ -168,13 +165,12 @@ class Study:
                 behind.add(key)
         return behind
 
-    def held_out_scores(self, setting: Setting) -> list[np.ndarray]:
-        """The scores of every fold's held-out rows; fits that are no longer stored are repeated."""
-        if canonical(setting) not in self.scores:
-            folds = self.plan.folds
-            outcomes = [next(iter(folds.outcomes(k, self.ranker, [setting]))) for k in range(len(folds))]
-            return [outcome.scores for outcome in outcomes if outcome.scores is not None]
-        return self.scores[canonical(setting)]
+    def held_out_scores(self, trial: Trial) -> list[np.ndarray]:
+        """The scores of every fold's held-out rows; only those of the best setting are stored, others are fitted again."""
+        folds, outcomes = self.plan.folds, next(self.outcomes[key] for key, t in self.trials.items() if t is trial)
+        if outcomes[0].scores is None:
+            outcomes = [next(iter(folds.outcomes(k, self.ranker, [trial.setting]))) for k in range(len(folds))]
+        return [outcome.scores for outcome in outcomes if outcome.scores is not None]
 
     def _tell(self, found: dict[str, list[FoldOutcome]]) -> None:
         """Say how far the search is."""
@@ -407,7 +403,7 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     if target is not None:
         chosen = run_together(target, tried, chosen)
     members = [clone(study.ranker).set_params(**trial.setting) for study, trial in zip(studies, chosen)]
-    found = parts.out_of_fold([study.held_out_scores(trial.setting) for study, trial in zip(studies, chosen)])
+    found = parts.out_of_fold([study.held_out_scores(trial) for study, trial in zip(studies, chosen)])
     tell_task("tuning a blend, the last fits")
     blend = Blend(members, "auto", folds=max(2, len(parts)), measure=parts.measure, random_state=seed)
     blending = blend.fit_members(parts.everything, found, around=parts.around)
