@@ -243,7 +243,7 @@ def test_a_blend_that_no_export_carries_is_told(sized):
     pair = ["rank-svm", hr.RankSVM(loss="logistic")]
     blend = hr.tune(pair, sized, folds=2, params=given, blend=True)
     assert blend.members_[0].context == "rank"
-    words = "no export carries this blend: to run it elsewhere, tune with serve= one of "
+    words = "no export supports this blend: to run it elsewhere, tune with serve= one of "
     assert words + ", ".join(FORMATS)[:6] in str(blend.tuning_)
     with pytest.raises(ExportError):
         blend.export("nowhere/", to="python")

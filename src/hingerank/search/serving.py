@@ -1,13 +1,16 @@
-"""Settings for a target: which ones another program can run, by the rules of `export` itself."""
+"""Settings for a target: which ones another program can run, by the rules of `export` itself.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+What is chosen is a sum: the settings of the members of a blend, or of one ranker alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import Ranker
-from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, refusal
+from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, carries, refusal
 from hingerank.export.forms import Outline
 from hingerank.export.sums import joined_parts
 from hingerank.rankers.base import BaseRanker
@@ -28,13 +31,21 @@ def why_not(ranker: Ranker, setting: Setting, to: str, blended: bool = False) ->
     >>> why_not(RankSVM(), {"scale": "log"}, "solr").partition(";")[0]
     "solr cannot carry a linear model on features that are scaled by 'log'"
     """
-    parts = _parts(ranker, setting)
-    name = "Blend" if blended else type(ranker).__name__
-    return refusal(to, joined_parts(parts * 2) if blended else parts, name)
+    return _refused(to, [ranker] * (1 + blended), [setting] * (1 + blended))
+
+
+def _refused(to: str, rankers: Sequence[Ranker], settings: Sequence[Setting]) -> str:
+    """Why a format cannot express a ranker with a setting, or the sum of several; empty if it can."""
+    return refusal(to, _outlines(rankers, settings), "Blend" if len(rankers) > 1 else type(rankers[0]).__name__)
+
+
+def _outlines(rankers: Sequence[Ranker], settings: Sequence[Setting]) -> list[Outline]:
+    """The parts whose sum a ranker with a setting will be, or several together."""
+    parts = [part for ranker, setting in zip(rankers, settings) for part in _parts(ranker, setting)]
+    return joined_parts(parts) if len(rankers) > 1 else parts
 
 
 def _parts(ranker: Ranker, setting: Setting) -> list[Outline]:
-    """The parts whose sum a ranker with a setting will be."""
     own = isinstance(ranker, BaseRanker)
     return list(clone(ranker).set_params(**setting)._form_parts()) if own else [Outline(None)]
 
@@ -52,10 +63,10 @@ def check_target(to: str, tried: Mapping[str, tuple[Ranker, list[Setting]]], onl
     if len(nowhere) == len(reasons) or (only and nowhere):
         raise ValueError(f"serve={to!r} leaves nothing to try for {nowhere[0]}: {reasons[nowhere[0]][0]}")
     if blended:
-        able = {name: [s for s, why in zip(tried[name][1], reasons[name]) if not why] for name in tried}
-        outlines = [dict.fromkeys(tuple(_parts(tried[name][0], s)) for s in able[name]) for name in tried]
-        sums = [joined_parts([part for parts in each for part in parts]) for each in product(*outlines)]
-        whys = [refusal(to, parts, "Blend") for parts in sums]
+        rankers = [ranker for ranker, _ in tried.values()]
+        able = [[s for s, why in zip(tried[name][1], reasons[name]) if not why] for name in tried]
+        kinds = [{tuple(_parts(ranker, s)): s for s in each}.values() for ranker, each in zip(rankers, able)]
+        whys = [_refused(to, rankers, settings) for settings in product(*kinds)]
         if all(whys):
             raise ValueError(f"serve={to!r} leaves no blend of {', '.join(tried)} to try: {whys[0]}")
 
@@ -72,54 +83,47 @@ def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
     return f"formats that run it: {', '.join(where)}" if where else ""
 
 
-def stays_here(ranker: Ranker, chosen: Trial, tried: Iterable[Trial]) -> str:
-    """A hint that no format supports the chosen setting, if one supports another that was tried; else empty."""
-    able = max((t for t in tried if carriers(_parts(ranker, t.setting))), key=lambda t: t.mean, default=None)
-    if able is None or carriers(_parts(ranker, chosen.setting)):
-        return ""
-    targets = ", ".join(carriers(_parts(ranker, able.setting)))
-    return (
-        f"no export supports this setting: to run it elsewhere, tune with serve= one of {targets} "
-        f"(the best setting that one of them can run has {able.mean:.4f})"
-    )
-
-
 def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[Trial]:
     """The chosen settings if the target can run the sum of these rankers, else the best that it can.
 
     Members may each run there and not together: linear models that fill missing values differently are not one.
     """
-    if not (why := _refused_sum(to, tried, chosen)):
+    rankers = [ranker for ranker, _ in tried]
+    if not (why := _refused(to, rankers, _settings(chosen))):
         return chosen
-    able = [each for each in _kinds_of_sums(tried) if not _refused_sum(to, tried, each)]
+    able = [trials for trials in _kinds_of_sums(tried) if not _refused(to, rankers, _settings(trials))]
     if not able:
         raise ValueError(f"serve={to!r}: no settings of these rankers that could be fitted run there together: {why}")
     return max(able, key=lambda trials: sum(trial.mean for trial in trials))
 
 
-def blend_stays_here(tried: Sequence[Tried], chosen: list[Trial]) -> str:
-    """A hint that no format supports a blend, if one supports it with other settings that were tried; else empty."""
-    if all(trial.setting.get("context") is None for trial in chosen) or _carriers_of_sums(tried, [chosen]):
+def stays_here(tried: Sequence[Tried], chosen: Sequence[Trial]) -> str:
+    """A hint that no format supports what was chosen because of its context, if one supports other settings that were
+    tried; else empty."""
+    rankers = [ranker for ranker, _ in tried]
+    if all(t.setting.get("context") is None for t in chosen) or carriers(_outlines(rankers, _settings(chosen))):
         return ""
-    targets = ", ".join(_carriers_of_sums(tried, list(_kinds_of_sums(tried))))
-    return f"no export carries this blend: to run it elsewhere, tune with serve= one of {targets}" if targets else ""
+    sums = {tuple(_outlines(rankers, _settings(trials))): trials for trials in _kinds_of_sums(tried)}
+    targets = [to for to in FORMATS if any(carries(to, parts) for parts in sums)]
+    if not targets:
+        return ""
+    alone = len(rankers) == 1
+    words = f"no export supports this {'setting' if alone else 'blend'}: to run it elsewhere, tune with serve= one of "
+    words += ", ".join(targets)
+    if alone:
+        best = max(trial.mean for parts, [trial] in sums.items() if carriers(parts))
+        words += f" (the best setting that one of them can run has {best:.4f})"
+    return words
 
 
-def _carriers_of_sums(tried: Sequence[Tried], sums: Sequence[list[Trial]]) -> list[str]:
-    """The formats that support at least one of these sums."""
-    return [to for to in FORMATS if not all(_refused_sum(to, tried, each) for each in sums)]
+def _settings(trials: Iterable[Trial]) -> list[Setting]:
+    return [trial.setting for trial in trials]
 
 
-def _refused_sum(to: str, tried: Sequence[Tried], trials: Sequence[Trial]) -> str:
-    """Why a format cannot run the sum of rankers with these settings; empty if it can."""
-    parts = [part for (ranker, _), trial in zip(tried, trials) for part in _parts(ranker, trial.setting)]
-    return refusal(to, joined_parts(parts), "Blend")
-
-
-def _kinds_of_sums(tried: Sequence[Tried]) -> Iterator[list[Trial]]:
+def _kinds_of_sums(tried: Sequence[Tried]) -> list[list[Trial]]:
     """One setting of each ranker, the best of those that are the same kind of model, in all combinations."""
     best = []
     for ranker, trials in tried:
         rising = sorted(trials, key=lambda trial: trial.mean)
         best.append(list({tuple(_parts(ranker, trial.setting)): trial for trial in rising}.values()))
-    return (list(each) for each in product(*best))
+    return [list(each) for each in product(*best)]

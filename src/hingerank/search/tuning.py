@@ -23,7 +23,7 @@ from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.folds import ClickFolds, FoldOutcome, Folds, QueryFolds
-from hingerank.search.serving import advice, blend_stays_here, check_target, run_together, stays_here, why_not
+from hingerank.search.serving import advice, check_target, run_together, stays_here, why_not
 from hingerank.search.settings import Setting, Staged, Values, best_setting, complexity, follow, listed
 from hingerank.watching import describe_time, is_watched, tell_outlook, tell_task
 
@@ -326,9 +326,9 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
         return _blended(worked, plan, trials, seed)
     winner, chosen = _winner(worked)
     more: Facts = {}
-    if plan.target is None and chosen.setting.get("context") is not None:  # which no export carries
-        more = {"advice": stays_here(winner.ranker, chosen, winner.fitted())}
-    if plan.target is not None and not plan.target_only:
+    if plan.target is None:
+        more = {"advice": stays_here([(winner.ranker, winner.fitted())], [chosen])}
+    elif not plan.target_only:
         other, free = _winner([study for study in studies if study.fitted(free=True)], free=True)
         more = {"free": {"ranker": free.ranker, "setting": free.setting}}
         more |= {"advice": advice(other.ranker, free, chosen)}
@@ -413,7 +413,7 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     error = float(each.std(ddof=1) / np.sqrt(len(each)))
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
-    advice = blend_stays_here(tried, chosen) if target is None else ""
+    advice = stays_here(tried, chosen) if target is None else ""
     blend.tuning_ = Tuning(
         parts.measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, advice=advice, members=settings
     )
