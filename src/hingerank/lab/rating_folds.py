@@ -20,7 +20,7 @@ from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
 from hingerank.personal.item_features import Features
-from hingerank.personal.ratings import Ratings, dealt
+from hingerank.personal.ratings import Ratings, are_known, part_of_each
 
 
 def rating_folds(
@@ -122,7 +122,6 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
     one_of("held_out", held_out, "items", "ratings", "time")
     if k < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
-    rng = np.random.default_rng(seed)
     _, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
         if ratings.times is None:
@@ -130,23 +129,13 @@ def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str
         latest = np.argsort(ratings.times, kind="stable")
         cuts = [len(latest) - 2 * len(latest) // k, len(latest) - len(latest) // k]
         folds = [("the latest", np.split(latest, cuts))]
-    elif held_out == "items":
-        rated = np.unique(ratings.items)
-        if len(rated) < k:
-            raise DataError(f"{k} folds need at least {k} rated items, there are {len(rated)}")
-        part_of_item = np.zeros(ratings.n_items, np.int64)
-        part_of_item[rng.permutation(rated)] = np.arange(len(rated)) * k // len(rated)
-        part = part_of_item[ratings.items]
     else:
-        part = dealt(user, k, rng)
-    if held_out != "time":
+        part = part_of_each(user, ratings.items, k, held_out, seed, in_runs=True)
         turns = rotate([np.flatnonzero(part == p) for p in range(k)])
         folds = [(f"fold {i}", turn) for i, turn in enumerate(turns, 1)]
     found = []
     for name, (train, *others) in folds:
-        known = np.zeros(user.max() + 1, bool)
-        known[user[train]] = True
-        judged = [rows[known[user[rows]]] for rows in others]
+        judged = [rows[are_known(user[rows], user[train])] for rows in others]
         for purpose, rows in zip(("validate", "test"), judged):
             if not len(rows):
                 raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")

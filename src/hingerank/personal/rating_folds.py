@@ -9,14 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from hingerank.data.blocks import number_ids
-from hingerank.data.checks import one_of
+from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.preferences import counting
-from hingerank.personal.ratings import are_known, dealt
+from hingerank.personal.ratings import are_known, part_of_each
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
-from hingerank.search.folds import FoldOutcome, check_count
+from hingerank.search.folds import FoldOutcome
 from hingerank.search.settings import Setting, Stage, Staged, resolved
 
 Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sample_weight if there are weights
@@ -135,16 +134,8 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
     If a user has no ratings to learn from in a fold, the ratings to judge by are left out.
     """
     one_of("hold_out", hold_out, "ratings", "items")
-    check_count(folds)
-    items, rng = rated["items"], np.random.default_rng(seed)
-    _, code = number_ids(rated["users"], len(items), "users")
-    if hold_out == "items":
-        order = rng.permutation(np.unique(items))
-        part_of = np.zeros(int(items.max()) + 1, np.int64)
-        part_of[order] = np.arange(len(order)) % folds
-        part = part_of[items]
-    else:
-        part = dealt(code, folds, rng)
+    folds = whole("folds", folds, 2)
+    part = part_of_each(rated["users"], rated["items"], folds, hold_out, seed)
     found = []
     for k in range(folds):
         learn, judge = ({name: column[rows] for name, column in rated.items()} for rows in (part != k, part == k))

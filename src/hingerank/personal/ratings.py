@@ -212,10 +212,32 @@ def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, n
     return ids, numbers
 
 
-def dealt(codes: np.ndarray, parts: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the part of each row: those of a code, shuffled, are dealt to all parts in turn, from a random one on."""
-    places = places_within(codes, np.argsort(rng.permutation(len(codes))))
-    return (places + rng.integers(parts, size=int(codes.max()) + 1)[codes]) % parts
+def part_of_each(
+    users: np.ndarray, items: np.ndarray, parts: int, hold_out: str, seed: int, in_runs: bool = False
+) -> np.ndarray:
+    """Return the part of each rating, for folds that hold out one part after the other.
+
+    Parameters
+    ----------
+    users, items : of the ratings; items are row numbers
+    parts : number of parts
+    hold_out : "ratings" or "items"
+        With "ratings" those of a user are shuffled and dealt to all parts in turn, from a random one on. With "items"
+        the ratings of an item are in the same part.
+    seed : of the parts
+    in_runs : cut the shuffled items into runs, as stored comparisons have them, instead of dealing them in turn
+    """
+    rng = np.random.default_rng(seed)
+    if hold_out == "ratings":
+        _, code = number_ids(users, len(users), "users")
+        places = places_within(code, np.argsort(rng.permutation(len(code))))
+        return (places + rng.integers(parts, size=int(code.max()) + 1)[code]) % parts
+    rated = np.unique(items)
+    if len(rated) < parts:
+        raise DataError(f"{parts} folds need at least {parts} rated items, there are {len(rated)}")
+    number, part_of = np.arange(len(rated)), np.zeros(int(rated[-1]) + 1, np.int64)
+    part_of[rng.permutation(rated)] = number * parts // len(rated) if in_runs else number % parts
+    return part_of[items]
 
 
 def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tuple[Ratings, Ratings]:
@@ -272,8 +294,11 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
 
 def are_known(users: Any, known: Any) -> np.ndarray:
     """Return which users are among the known ones."""
-    listed = set(np.asarray(known).tolist())
-    return np.fromiter((user in listed for user in np.asarray(users).tolist()), bool, len(users))
+    users, known = np.asarray(users), np.asarray(known)
+    if users.dtype.kind in "iu" and known.dtype.kind in "iu":
+        return np.isin(users, known)
+    listed = set(known.tolist())
+    return np.fromiter((user in listed for user in users.tolist()), bool, len(users))
 
 
 def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:

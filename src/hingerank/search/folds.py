@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from numbers import Integral
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -20,7 +19,7 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import PerRow, Ranker, RowsLike
-from hingerank.data.checks import WeakFitWarning
+from hingerank.data.checks import WeakFitWarning, whole
 from hingerank.data.files import DataError, canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import is_mapped
@@ -346,7 +345,7 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
         return parts, RankingData.concatenate(renamed)
-    check_count(folds)
+    folds = whole("folds", folds, 2)
     if data.n_queries < 2:
         raise DataError("tuning holds out whole queries, but the data have only one: give query ids or validation=")
     folds = min(folds, data.n_queries)
@@ -354,12 +353,6 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
         return [(partial(data.fold, k, folds, False), partial(data.fold, k, folds, True)) for k in range(folds)], data
     rows = [(np.delete(np.arange(data.n_rows), held), held) for held in data.part_rows(folds, seed)]
     return [(partial(data.take, learnt), partial(data.take, held)) for learnt, held in rows], data
-
-
-def check_count(folds: object) -> None:
-    """Raise a ValueError unless the number of folds is a whole number of at least 2."""
-    if isinstance(folds, bool) or not isinstance(folds, Integral) or folds < 2:
-        raise ValueError(f"folds must be a whole number of at least 2, not {folds!r}")
 
 
 def predicted(ranker: Ranker, X: RowsLike, qid: PerRow) -> np.ndarray:

@@ -98,10 +98,9 @@ def run_together(to: str, tried: Sequence[Tried], chosen: list[Trial]) -> list[T
 
 
 def stays_here(tried: Sequence[Tried], chosen: Sequence[Trial]) -> str:
-    """A hint that no format supports what was chosen because of its context, if one supports other settings that were
-    tried; else empty."""
+    """A hint that no format supports what was chosen, if one supports other settings that were tried; else empty."""
     rankers = [ranker for ranker, _ in tried]
-    if all(t.setting.get("context") is None for t in chosen) or carriers(_outlines(rankers, _settings(chosen))):
+    if carriers(_outlines(rankers, _settings(chosen))):
         return ""
     sums = {tuple(_outlines(rankers, _settings(trials))): trials for trials in _kinds_of_sums(tried)}
     targets = [to for to in FORMATS if any(carries(to, parts) for parts in sums)]

@@ -166,7 +166,7 @@ class Study:
         return behind
 
     def held_out_scores(self, trial: Trial) -> list[np.ndarray]:
-        """The scores of every fold's held-out rows; only those of the best setting are stored, others are fitted again."""
+        """The scores of every fold's held-out rows; only the best setting's are stored, and others are fitted again."""
         folds, outcomes = self.plan.folds, next(self.outcomes[key] for key, t in self.trials.items() if t is trial)
         if outcomes[0].scores is None:
             outcomes = [next(iter(folds.outcomes(k, self.ranker, [trial.setting]))) for k in range(len(folds))]
@@ -326,9 +326,9 @@ def _fitted(studies: Sequence[Study], plan: Plan, seed: int) -> Ranker:
         return _blended(worked, plan, trials, seed)
     winner, chosen = _winner(worked)
     more: Facts = {}
-    if plan.target is None:
+    if plan.target is None and chosen.setting.get("context") is not None:  # which no export carries
         more = {"advice": stays_here([(winner.ranker, winner.fitted())], [chosen])}
-    elif not plan.target_only:
+    if plan.target is not None and not plan.target_only:
         other, free = _winner([study for study in studies if study.fitted(free=True)], free=True)
         more = {"free": {"ranker": free.ranker, "setting": free.setting}}
         more |= {"advice": advice(other.ranker, free, chosen)}
@@ -413,7 +413,8 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     error = float(each.std(ddof=1) / np.sqrt(len(each)))
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
-    advice = stays_here(tried, chosen) if target is None else ""
+    in_context = any(trial.setting.get("context") is not None for trial in chosen)
+    advice = stays_here(tried, chosen) if target is None and in_context else ""
     blend.tuning_ = Tuning(
         parts.measure, len(parts), "blend", own.setting, [*trials, own], 0.0, {}, advice=advice, members=settings
     )
