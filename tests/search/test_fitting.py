@@ -17,7 +17,7 @@ CS = [0.01, 1.0]
 
 
 def turned(parent, by="fit"):
-    """A class whose `fit` learns the opposite of its parent, by `fit` or by its hook, or whose `predict` answers the opposite."""
+    """A class that learns the opposite of its parent, or whose `predict` answers the opposite."""
 
     class Turned(parent):
         if by == "fit":
