@@ -54,7 +54,8 @@ class TestObjective:
         coded = np.array([number[user] for user in u])
         rng = np.random.default_rng(1)
         U, V = rng.standard_normal((6, 3)), rng.standard_normal((len(preferences.users), 3))
-        local = LocalUsers(X, preferences, 0.7, V)
+        local = LocalUsers(X, preferences, V)
+        local.begin(0.7, rank=3)
 
         def value(U):
             return plain_value(X, U, V, 0.7, coded, i, j)
@@ -85,7 +86,8 @@ class TestObjective:
     def test_pair_weight_user_divides_by_the_pairs(self):
         X, users, items, y = ratings()
         preferences = from_ratings(users, items, y, 30, pair_weight="user")
-        local = LocalUsers(X, preferences, 2.0, np.zeros((len(preferences.users), 2)))
+        local = LocalUsers(X, preferences)
+        local.begin(2.0, rank=2)
         assert local.value(np.zeros((6, 2))) == pytest.approx(2.0 * (preferences.pairs > 0).sum())
 
 
@@ -120,7 +122,8 @@ class TestSolver:
         assert fitted.certificate_.converged and fitted.certificate_.value <= 1e-5
         train = low_rank[0]
         preferences = from_comparisons(train.users, train.winners, train.losers, 200)
-        U, local = fitted.basis_, LocalUsers(train.item_features, preferences, 1.0, fitted.user_weights_.copy())
+        U, local = fitted.basis_, LocalUsers(train.item_features, preferences, fitted.user_weights_.copy())
+        local.begin(1.0, U.shape[1])
         here = local.step(U)
         assert here.value(U, 1.0, here.loss) == pytest.approx(fitted.objective_, rel=1e-10)
         first = fitted.trace_[0]["value"]
@@ -157,8 +160,9 @@ class TestSolver:
             warnings.simplefilter("ignore")
             one, *others = [fit.fit(*arguments) for fit in fits]
         preferences = from_ratings(*arguments[1:], 80)
-        shards = LocalUsers(data.item_features, preferences, 1.0, np.zeros((len(preferences.users), 4))).shards
-        assert len(shards) > 1
+        local = LocalUsers(data.item_features, preferences)
+        local.begin(1.0, rank=4)
+        assert len(local.shards) > 1
         for other in others:
             assert np.array_equal(one.basis_, other.basis_) and np.array_equal(one.user_weights_, other.user_weights_)
 
@@ -194,7 +198,8 @@ class TestSolver:
     def test_alternating_from_a_given_start(self):
         X, users, items, y = ratings()
         preferences = from_ratings(users, items, y, 30)
-        local = LocalUsers(X, preferences, 0.1, np.zeros((len(preferences.users), 2)))
+        local = LocalUsers(X, preferences)
+        local.begin(0.1, rank=2)
         start = np.random.default_rng(0).standard_normal((6, 2))
         solution = alternating(local, start, tol=1e-6, max_iter=500)
         assert solution.certificate.converged and solution.extra["V"] is local.V

@@ -43,8 +43,9 @@ class TestKernels:
         compared = from_comparisons(u, i, j, len(X), pair)
         number = {user: k for k, user in enumerate(given.users)}
         order = [number[user] for user in compared.users]
-        swept = LocalUsers(X, given, 0.3, np.zeros((len(number), 2)))
-        plain = LocalUsers(X, compared, 0.3, np.zeros((len(order), 2)))
+        swept, plain = LocalUsers(X, given), LocalUsers(X, compared)
+        for users_here in (swept, plain):
+            users_here.begin(0.3, rank=2)
         for _ in range(3):  # rows are put in the order of their scores in between
             U, V = rng.standard_normal((4, 2)), rng.standard_normal((len(number), 2))
             swept.V[:], plain.V[:] = V, V[order]
@@ -127,8 +128,9 @@ def test_targets_are_met_as_heavily_as_they_weigh():
         mine = users == user
         target = y[mine] - np.average(y[mine], weights=w[mine])
         value += float(w[mine] @ (X[items[mine]] @ U @ np.ones(2) - target) ** 2)
-    found = LocalUsers(X, p, 1.0, V).value(U) - 0.5 * (V**2).sum()
-    assert found == pytest.approx(value)
+    found = LocalUsers(X, p, V)
+    found.begin(1.0, V.shape[1])
+    assert found.value(U) - 0.5 * (V**2).sum() == pytest.approx(value)
 
 
 def test_a_weight_of_zero_is_no_rating():

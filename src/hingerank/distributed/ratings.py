@@ -4,9 +4,9 @@ The solver has the basis U. The users' weights V stay with the parts (`OnParts`)
 Each step returns sums over users, which are added in part order, so the bits do not depend on where the parts are.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,9 @@ from hingerank.personal.alternating import (
     LocalUsers,
     Matrix,
     StepSums,
+    Users,
     columns_in_use,
-    count_right,
-    first_powers,
-    item_vectors,
     items_in_use,
-    start_of_users,
 )
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.ratings import Ratings, number_items, read_ratings
@@ -69,10 +66,10 @@ class RatingParts:
     def __repr__(self) -> str:
         return f"RatingParts({len(self.parts)} parts, {self.n_rows} ratings by {len(self.users)} users)"
 
-    def preferences(self, ranker: Ranker, n_items: int) -> "PartedPreferences":
-        """The users' preferences in the form that the ranker needs."""
+    def preferences(self, ranker: Ranker, n_items: int) -> "UsersInParts":
+        """The users with their preferences in the form that the ranker needs."""
         make = partial(UsersOfPart, ranker=unfitted(ranker), n_items=n_items, item_ids=self.item_ids)
-        return PartedPreferences(self, OnParts(self.runner, self.parts, make))
+        return UsersInParts(self, OnParts(self.runner, self.parts, make))
 
 
 def read_rating_parts(
@@ -130,7 +127,7 @@ def _users_of(part: LoadedPart) -> tuple[np.ndarray, int, tuple[str, ...]]:
 class UsersOfPart(LocalUsers):
     """A part's users and their preferences, made from its ratings in the form that a ranker needs.
 
-    `features` and `begin` come before the steps of a fit.
+    `features` comes before a fit.
     """
 
     def __init__(self, part: LoadedPart, ranker: Ranker, n_items: int, item_ids: np.ndarray | None):
@@ -139,9 +136,10 @@ class UsersOfPart(LocalUsers):
             items = self.rated.item_ids[self.rated.items]
             self.items = items if item_ids is None else number_items(items, item_ids)[1]
             given = self.rated.users, self.items, self.rated.ratings
-            self.preferences: UserPreferences = ranker._from_ratings(*given, n_items)
+            preferences = ranker._from_ratings(*given, n_items)
         except DataError as error:
             raise error.at(part.part.path) from None
+        super().__init__(np.empty((n_items, 0)), preferences)
 
     def facts(self) -> tuple[np.ndarray, np.ndarray, dict[str, int], np.ndarray]:
         p = self.preferences
@@ -153,20 +151,8 @@ class UsersOfPart(LocalUsers):
         self.X, number = items_in_use(X, p.item)
         self.preferences = p if number is None else p.with_items(number)
 
-    @cached_property
-    def power(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-        return first_powers(self.X, self.preferences)
-
-    def begin(self, C: float, rank: int, fixed: int, width: float) -> None:
-        V = start_of_users(len(self.preferences.users), rank, fixed)
-        super().__init__(self.X, self.preferences, C, V, fixed=fixed, width=width)
-
     def weights(self) -> np.ndarray:
         return self.V
-
-    def right(self, U: np.ndarray) -> float:
-        judged = self.preferences.judged or self.preferences
-        return count_right(item_vectors(self.X, U), self.V, judged)[0]
 
     def sample(self, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(users, items, ratings) of every stride-th user."""
@@ -175,8 +161,8 @@ class UsersOfPart(LocalUsers):
         return ids[codes[rows]], self.items[rows], self.rated.ratings[rows]
 
 
-class PartedPreferences:
-    """The preferences of users in parts: what a fit needs of `UserPreferences`, and steps for all parts."""
+class UsersInParts(Users):
+    """Users whose preferences and weights are with the parts: what a fit asks of them is asked of every part."""
 
     def __init__(self, data: RatingParts, parts: OnParts):
         self.data, self.call = data, parts.call
@@ -201,17 +187,14 @@ class PartedPreferences:
         return X, columns
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """As in `first_powers`."""
         found = self.call("power", v)
         return sum(square for square, _ in found), add_up([moved.copy() for _, moved in found])
 
-    def begin(self, C: float, rank: int, fixed: int, width: float) -> "UsersInParts":
-        """The users at the start of a fit."""
+    def begin(self, C: float, rank: int, fixed: int = 0, width: float = 0.0) -> None:
+        self.C, self.free, self.width = C, rank - fixed, width
         self.call("begin", C, rank, fixed, width, changes=True)
-        return UsersInParts(self.call, C, rank - fixed, width)
 
     def right(self, U: np.ndarray) -> float:
-        """The number of pairs in the right order."""
         return float(sum(self.call("right", U)))
 
     def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
@@ -221,13 +204,6 @@ class PartedPreferences:
         some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
         firsts = np.cumsum([0, *self.counts[:-1]])
         return np.concatenate([first + np.arange(0, n, stride) for first, n in zip(firsts, self.counts)]), some
-
-
-class UsersInParts:
-    """The users' part of the objective if V is with the parts; see hingerank.personal.alternating."""
-
-    def __init__(self, call: Callable[..., Any], C: float, free: int, width: float):
-        self.call, self.C, self.free, self.width = call, C, free, width
 
     def narrow(self, width: float) -> None:
         self.width = width

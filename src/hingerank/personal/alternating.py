@@ -20,6 +20,7 @@ remaining error (see hingerank.solvers.hinge).
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
@@ -93,11 +94,25 @@ class StepSums(NamedTuple):
 
 
 class Users(Protocol):
-    """The users' part of f, with their weights V, in this process or elsewhere."""
+    """The users' part of f, with their weights V, in this process or elsewhere: `begin` comes before the steps."""
 
     C: float
     free: int
     width: float
+
+    @property
+    def n_pairs(self) -> int: ...
+
+    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return ‖G v‖² and GᵀG v, with G the gradient of the loss in W = U Vᵀ at 0."""
+        ...
+
+    def begin(self, C: float, rank: int, fixed: int = 0, width: float = 0.0) -> None:
+        """Set C, the first V, how many of its last columns are fixed, and the width of the rounded kink of the hinge.
+
+        V is 0, and 1 in its fixed columns.
+        """
+        ...
 
     def narrow(self, width: float) -> None:
         """Set the width over which the kink of the hinge is rounded."""
@@ -122,6 +137,10 @@ class Users(Protocol):
         """Return (Hessian of the loss in U at the last point) D."""
         ...
 
+    def right(self, U: np.ndarray) -> float:
+        """Return the number of pairs that <Uᵀx_i, v_u> orders correctly; equal scores count half."""
+        ...
+
     @property
     def V(self) -> np.ndarray: ...
 
@@ -130,19 +149,34 @@ class LocalUsers:
     """f(U, V) = C sum over users of loss_u(X_u U v_u) + ½(‖U‖² + ‖V‖²), with V, of users in this process.
 
     Passes run on `threads` threads; the result does not depend on their number. The last `fixed` columns of V stay as
-    they are, the others are changed in place. width: of the rounded kink of the hinge; 0 for the squared hinge.
+    they are, the others are changed in place. V: where a fit begins, if not at 0.
     """
 
     def __init__(
-        self, X: Matrix, preferences: UserPreferences, C: float, V: np.ndarray, threads: int | None = None,
-        fixed: int = 0, width: float = 0.0,
-    ):  # fmt: skip
-        self.X, self.preferences, self.C, self.V, self.threads = X, preferences, float(C), V, threads
-        self.before, self.free, n_rows = np.empty_like(V), V.shape[1] - fixed, len(preferences.item)
+        self, X: Matrix, preferences: UserPreferences, V: np.ndarray | None = None, threads: int | None = None
+    ):
+        self.X, self.preferences, self.threads = X, preferences, threads
+        self.V: Any = V  # made by `begin` if it is None
+
+    @property
+    def n_pairs(self) -> int:
+        return self.preferences.n_pairs
+
+    @cached_property
+    def power(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        return first_powers(self.X, self.preferences)
+
+    def begin(self, C: float, rank: int, fixed: int = 0, width: float = 0.0) -> None:
+        self.__dict__.pop("power", None)  # it holds a number for each row, and a fit needs it no more
+        if self.V is None:
+            self.V = np.zeros((len(self.preferences.users), rank))
+            self.V[:, rank - fixed :] = 1.0
+        self.C, self.before, self.free = float(C), np.empty_like(self.V), rank - fixed
+        n_rows, n_items = len(self.preferences.item), self.X.shape[0]
         self.scores = np.zeros(n_rows, np.float32)  # float32 is precise enough for a Hessian
-        room = max(ROOM_FOR_SUMS, 4 * n_rows) // (8 * V.shape[1] * X.shape[0])
-        most = int(np.clip(min(room, n_rows // (2 * X.shape[0])), 1, MOST_SHARDS))
-        self.shards = cut_shards(preferences.start, ROWS_PER_SHARD, most)
+        room = max(ROOM_FOR_SUMS, 4 * n_rows) // (8 * rank * n_items)
+        most = int(np.clip(min(room, n_rows // (2 * n_items)), 1, MOST_SHARDS))
+        self.shards = cut_shards(self.preferences.start, ROWS_PER_SHARD, most)
         self.narrow(width)
 
     def narrow(self, width: float) -> None:
@@ -171,6 +205,10 @@ class LocalUsers:
             float(hinge if self.width > 0 else loss), float(kink),
         )  # fmt: skip
 
+    def right(self, U: np.ndarray) -> float:
+        judged = self.preferences.judged or self.preferences
+        return count_right(item_vectors(self.X, U, self.threads), self.V, judged, self.threads)[0]
+
     def origin(self, nothing: np.ndarray) -> float:
         rounded = self.value(nothing) - half_square(self.V[:, : self.free])
         return rounded / (1.0 - 0.5 * self.width)  # the hinge at 0, from the rounded one
@@ -198,13 +236,6 @@ def first_gradient(p: UserPreferences) -> np.ndarray:
     S, ones, rows = p.at_scores(np.zeros(len(p.item)))
     users_pass(LOSS, S, ones, 0, len(p.users), rows, kept, z)
     return z[:, 0]
-
-
-def start_of_users(n_users: int, rank: int, fixed: int) -> np.ndarray:
-    """Return the initial V: 0, and 1 in its last `fixed` columns."""
-    V = np.zeros((n_users, rank))
-    V[:, rank - fixed :] = 1.0
-    return V
 
 
 def first_powers(X: Matrix, p: UserPreferences) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:

@@ -14,14 +14,13 @@ from hingerank.personal.alternating import (
     WIDEST,
     LocalUsers,
     Matrix,
+    Users,
     alternating,
     columns_in_use,
     count_right,
     first_gradient_norm,
-    first_powers,
     in_use,
     item_vectors,
-    start_of_users,
 )
 from hingerank.personal.catalogue import History, UserIndex
 from hingerank.personal.clicks import AllPairs, clicks_of, drawn_preferences, fit_all_pairs
@@ -197,7 +196,7 @@ class PersonalRankSVM(FactorRanker):
         data : from `hingerank.read_rating_parts`
         """
         X = self._rows(item_features, reset=True)
-        return self._fit(X, data.preferences(self, X.shape[0]), None, in_parts=True)
+        return self._fit(X, data.preferences(self, X.shape[0]), None)
 
     def update(
         self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
@@ -244,12 +243,12 @@ class PersonalRankSVM(FactorRanker):
     def _learn(
         self, X: Matrix, preferences: Any, watched: UserPreferences | None, *,
         draws: Sequence[Callable[[], UserPreferences]] = (), start: tuple[np.ndarray, np.ndarray, float] | None = None,
-        in_parts: bool = False, clicks: History | None = None,
+        clicks: History | None = None,
     ) -> Solution:  # fmt: skip
         """Fit U and V.
 
-        draws: functions that sample preferences for the epochs after the first; start: initial U, V and C; in_parts:
-        whether users are in parts with their ratings; clicks: clicks to compare with all items.
+        preferences: of users here, or of users in parts (hingerank.distributed.ratings); draws: functions that sample
+        preferences for the epochs after the first; start: initial U, V and C; clicks: clicks to compare with all items.
         """
         self._check_settings()
         if self.C is not None:
@@ -258,51 +257,41 @@ class PersonalRankSVM(FactorRanker):
             return self._learn_clicks(X, preferences, clicks)
         if self.loss == "squared":
             raise ValueError("loss='squared' is for fit_clicks: use 'squared_hinge' or 'hinge' for ratings and pairs")
-        if in_parts:
-            return self._learn_parts(X, preferences)
-        small, fitted, columns = (X, preferences, None) if draws else in_use(X, preferences)
+        threads, V, rows = asked_threads(self.n_jobs), None, slice(None)
+        users: Users
         with serial_blas():  # passes have their own threads, and one BLAS thread gives repeatable results
-            if start is None:
-                U = self._start(small, len(fitted.users))
-                if self.C is None:
-                    multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, fitted, U)
-                    self.C_ = multiple / self._gradient_norm(small, first_powers(small, fitted))
-                V = start_of_users(len(fitted.users), U.shape[1], int(self.shared))
+            if isinstance(preferences, UserPreferences):
+                small, some, columns = (X, preferences, None) if draws else in_use(X, preferences)
+                if start is not None:
+                    V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
+                users = LocalUsers(small, some, V, threads)
             else:
+                small, columns = preferences.features(X)
+                rows, some = preferences.sample(self, small.shape[0])
+                users = preferences
+            if start is not None:
                 U, self.C_ = start[0] if columns is None else start[0][columns], start[2]
-                V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
+            else:
+                U = self._start(small, len(preferences.users))
+                if self.C is None:
+                    multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, some, U)
+                    self.C_ = multiple / self._gradient_norm(small, users.power)
             for draw in draws:
-                epoch = self._alternate(small, fitted, U, V, self.C_, tol=0.0, max_iter=PER_DRAW)
-                U, fitted = epoch.w, draw()
-            judged, threads, wide = fitted.judged or fitted, asked_threads(self.n_jobs), X
+                U, some = self._alternate(users, U, self.C_, tol=0.0, max_iter=PER_DRAW).w, draw()
+                users = LocalUsers(small, some, users.V, threads)
             if watched is not None:
-                order = UserIndex(fitted.users).known(watched.users)
+                order = UserIndex(preferences.users).known(watched.users)
                 wide = X if columns is None else X[:, columns]
 
             def watch(U: np.ndarray) -> dict[str, float]:
                 found = None
                 if watched is not None:
-                    found = count_right(item_vectors(wide, U), V[order], watched, threads)
-                return accuracies(count_right(item_vectors(small, U), V, judged, threads), watched, found)
+                    found = count_right(item_vectors(wide, U), users.V[order], watched, threads)
+                return accuracies((users.right(U), users.n_pairs), watched, found)
 
-            solution = self._alternate(small, fitted, U, V, self.C_, watch=watch, **self._limits())
-            self._learn_prior(small, solution.w, V, fitted)
-        return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
-
-    def _learn_parts(self, X: Matrix, packed: Any) -> Solution:
-        small, columns = packed.features(X)
-        with serial_blas():
-            rows, some = packed.sample(self, small.shape[0])
-            U = self._start(small, len(packed.users))
-            if self.C is None:
-                multiple, U = self._multiple(small, some, U)
-                self.C_ = multiple / self._gradient_norm(small, packed.power)
-            users = packed.begin(self.C_, U.shape[1], int(self.shared), WIDEST if self.loss == "hinge" else 0.0)
-            solution = alternating(
-                users, U, watch=lambda U: accuracies((packed.right(U), packed.n_pairs), None, None), **self._limits()
-            )
+            solution = self._alternate(users, U, self.C_, watch=watch, **self._limits())
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some)
-        return self._keep(X.shape[1], columns, solution, packed.pairs > 0)
+        return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
     def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: History) -> Solution:
         """Compare every click with every item; drawn: some of these pairs, which judge the prior of new users."""
@@ -331,11 +320,9 @@ class PersonalRankSVM(FactorRanker):
         typical = np.sqrt(np.mean(item_vectors(X, U) ** 2))
         return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared))))
 
-    def _alternate(self, X: Matrix, p: UserPreferences, U: np.ndarray, V: np.ndarray, C: float, **how: Any) -> Solution:
-        """Improve U and V for these preferences; V is changed in place."""
-        users = LocalUsers(
-            X, p, C, V, asked_threads(self.n_jobs), int(self.shared), WIDEST if self.loss == "hinge" else 0.0
-        )
+    def _alternate(self, users: Users, U: np.ndarray, C: float, **how: Any) -> Solution:
+        """Improve U, and the users' V in place."""
+        users.begin(C, U.shape[1], int(self.shared), WIDEST if self.loss == "hinge" else 0.0)
         return alternating(users, U, **how)
 
     def _limits(self) -> dict[str, Any]:
@@ -358,7 +345,7 @@ class PersonalRankSVM(FactorRanker):
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
         multiple, _ = self._multiple(X, preferences, self._start(X, len(preferences.users)))
-        return multiple / self._gradient_norm(X, first_powers(X, preferences))
+        return multiple / self._gradient_norm(X, LocalUsers(X, preferences).power)
 
     def _gradient_norm(self, X: Matrix, power: Callable[[np.ndarray], Any]) -> float:
         """Return ‖∇loss‖₂ at 0, which for the squared hinge, whose power is given, is twice that of the hinge."""
@@ -375,13 +362,13 @@ class PersonalRankSVM(FactorRanker):
         if parts is None:
             return USUAL_MULTIPLE, U
         (learnt, whole), threads = parts, asked_threads(self.n_jobs)
-        norm, seen = self._gradient_norm(X, first_powers(X, learnt)), learnt.judged or learnt
-        V, n_pairs = start_of_users(len(learnt.users), U.shape[1], int(self.shared)), whole.n_pairs - seen.n_pairs
+        users, seen = LocalUsers(X, learnt, threads=threads), learnt.judged or learnt
+        norm, n_pairs = self._gradient_norm(X, users.power), whole.n_pairs - seen.n_pairs
         found = list[tuple[float, float, np.ndarray]]()  # the multiple, pairs in the right order, the basis
         for multiple in MULTIPLES:  # each fit starts from the one before
-            U = self._alternate(X, learnt, U, V, multiple / norm, tol=self.tol, max_iter=TRIED).w
+            U = self._alternate(users, U, multiple / norm, tol=self.tol, max_iter=TRIED).w
             P = item_vectors(X, U)
-            right = count_right(P, V, whole, threads)[0] - count_right(P, V, seen, threads)[0]
+            right = count_right(P, users.V, whole, threads)[0] - count_right(P, users.V, seen, threads)[0]
             found.append((multiple, right, U))
             best = max(right for _, right, _ in found)
             enough = best - np.sqrt(max(0.0, n_pairs - best))
@@ -408,7 +395,8 @@ class PersonalRankSVM(FactorRanker):
         if len(gone) < LEAST_USERS or not (fitted.pairs[stay] > 0).any():
             return
         left = fitted.take(stay)
-        without = self._alternate(X, left, U.copy(), V[stay], self.C_, tol=0.0, max_iter=FORGETTING)
+        others = LocalUsers(X, left, V[stay], asked_threads(self.n_jobs))
+        without = self._alternate(others, U.copy(), self.C_, tol=0.0, max_iter=FORGETTING)
         P, V = item_vectors(X, without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
         mean, root = spread_of_users(V, P, left.item)
