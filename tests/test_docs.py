@@ -86,6 +86,15 @@ def test_public_docstrings_describe_parameters():
     assert not silent, "describe the parameters of these names"
 
 
+def test_signatures_are_short():
+    """`help` shows them: types are named, not spelled out as NumPy's unions."""
+    for name in hr._HOME:
+        thing = getattr(hr, name)
+        for each in [thing, *(vars(thing).values() if inspect.isclass(thing) else [])]:
+            if inspect.isfunction(each) or each is thing:
+                assert len(str(inspect.signature(each))) <= 1000, f"{name}: {inspect.signature(each)}"
+
+
 def test_what_pages_name_exists():
     for page, text in PAGES.items():
         for script in re.findall(r"`((?:benchmarks|tests|docs|examples)/[\w/.]+\.\w+)`", text):

@@ -5,10 +5,15 @@ are.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NewType, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike as ArrayLike
+else:
+    ArrayLike = NewType("ArrayLike", object)  # short in signatures that `help` shows, where NumPy's fills lines
 
 Floats = NDArray[np.float64]  # vectors and matrices of double precision
 Integers = NDArray[np.int64]

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
+from hingerank.arrays import ArrayLike
 from hingerank.clicks.counting import group_by
 from hingerank.kernels.clicks import chain_step, product_step
 from hingerank.kernels.compiled import with_room

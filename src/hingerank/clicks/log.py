@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import PerRow
+from hingerank.arrays import ArrayLike, PerRow
 from hingerank.clicks.counting import Cells, Groups, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
 from hingerank.data.checks import warn

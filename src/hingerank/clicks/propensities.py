@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts, Given
+from hingerank.arrays import ArrayLike, Facts, Given
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.estimation import (
     MAX_ITER,

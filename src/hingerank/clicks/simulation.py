@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from hingerank.arrays import ArrayLike
 from hingerank.clicks.log import ClickLog
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError

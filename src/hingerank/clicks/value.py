@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from hingerank.arrays import ArrayLike
 from hingerank.clicks.simulation import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.blocks import real_numbers
 from hingerank.data.checks import positive, warn, whole

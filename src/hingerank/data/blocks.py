@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts, Matrix
+from hingerank.arrays import ArrayLike, Facts, Matrix
 from hingerank.data.checks import decimal
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr

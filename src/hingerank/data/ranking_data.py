@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
-from hingerank.arrays import Frame, Matrix
+from hingerank.arrays import ArrayLike, Frame, Matrix
 from hingerank.data import rows_view
 from hingerank.data.blocks import (
     QueryBlocks,

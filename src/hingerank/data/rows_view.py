@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import check_finite
 from hingerank.data.describe import BlockFigures, block_figures, merge_figures
 from hingerank.data.files import DataError

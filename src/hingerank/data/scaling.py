@@ -10,10 +10,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from hingerank.arrays import Facts, Matrix
+from hingerank.arrays import ArrayLike, Facts, Matrix
 from hingerank.data.blocks import blocks_from_qid, check_matrix, evenly
 from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError

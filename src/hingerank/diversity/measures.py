@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts
+from hingerank.arrays import ArrayLike, Facts
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Facts, Matrix
+from hingerank.arrays import ArrayLike, Facts, Matrix
 from hingerank.data.checks import decimal, whole
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData

@@ -13,10 +13,9 @@ from math import isfinite
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_values
 from hingerank.data.checks import positive, real, whole
 from hingerank.data.files import DataError

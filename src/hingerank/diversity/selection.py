@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import ArrayLike
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from hingerank.arrays import ArrayLike
 from hingerank.data.checks import decimal, whole_decimal
 from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.streams import split_lines, whole_text

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
-from hingerank.arrays import Facts
+from hingerank.arrays import ArrayLike, Facts
 from hingerank.data.missing import MissingValues
 from hingerank.data.scaling import ColumnScaler, LogScaler, QuantileScaler, Scaler
 from hingerank.export.forest import ZERO_IS_MISSING

@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix, Ranker
+from hingerank.arrays import ArrayLike, Matrix, Ranker
 
 if TYPE_CHECKING:
     from hingerank.export.forms import Form, Trees

@@ -8,10 +8,9 @@ constant beyond it.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Floats, Integers, Matrix
+from hingerank.arrays import ArrayLike, Floats, Integers, Matrix
 from hingerank.data.blocks import evenly
 from hingerank.data.files import DataError
 from hingerank.data.scaling import make_scaler

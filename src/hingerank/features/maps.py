@@ -11,13 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.linalg import lapack
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Floats, Matrix
+from hingerank.arrays import ArrayLike, Floats, Matrix
 from hingerank.data.blocks import blocks_from_qid, check_matrix
 from hingerank.data.scaling import make_scaler
 from hingerank.features.kernels import Kernel

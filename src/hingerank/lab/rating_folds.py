@@ -11,9 +11,8 @@ items are in the list that it makes of all items, without those that the user is
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import one_of
 from hingerank.data.files import DataError

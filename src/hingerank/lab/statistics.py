@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.special import gammaincinv, gammaln, nctdtrinc, ndtri, stdtr
+
+from hingerank.arrays import ArrayLike
 
 Pair = tuple[ArrayLike, ArrayLike]
 TIE = 1e-12  # differences this small are ties: measures are ratios of sums, equal rankings may differ in the last bit

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from hingerank.arrays import ArrayLike
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.measures import parse_diversity_measure

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from hingerank.arrays import Floats
+from hingerank.arrays import ArrayLike, Floats
 from hingerank.kernels.losses import FIDELITY, LOGISTIC, exponential_pass, smooth_curvature_pass, smooth_pass
 from hingerank.kernels.sweeps import WindowState, curvature_pass, score_pass
 from hingerank.kernels.threads import run_shards

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Facts
+from hingerank.arrays import ArrayLike, Facts
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, real_numbers
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError

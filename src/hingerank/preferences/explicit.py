@@ -1,9 +1,8 @@
 """Explicit preferences: a list of (winner, loser) rows, such as clicks or human comparisons."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Integers
+from hingerank.arrays import ArrayLike, Integers
 from hingerank.data.blocks import check_ids, number
 from hingerank.preferences.graded import PairList, check_weights
 from hingerank.renaming import renamed

@@ -5,9 +5,9 @@ from copy import copy
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hingerank.arrays import Floats, Integers
+from hingerank.arrays import ArrayLike, Floats, Integers
 from hingerank.data.blocks import check_grades, check_offsets, real_numbers
 from hingerank.kernels.sweeps import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards

@@ -1,9 +1,8 @@
 """Weighted winners: a row of weight u should beat every other row of its query, winners too, without listing pairs."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Floats
+from hingerank.arrays import ArrayLike, Floats
 from hingerank.kernels.sweeps import GradeTree, sort_by_grade
 from hingerank.kernels.threads import run_shards
 from hingerank.preferences.graded import QueryPreferences, check_weights

@@ -7,11 +7,10 @@ from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import ArrayLike, PerRow, RowsLike
 from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import places_of, real_numbers
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
+from hingerank.arrays import ArrayLike, Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_qid, single_id
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.export.forms import body_of_map, kernel_kind, map_kind

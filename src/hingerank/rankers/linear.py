@@ -6,9 +6,8 @@ from functools import partial
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hingerank.arrays import Matrix, PerRow, RowsLike
+from hingerank.arrays import ArrayLike, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import fingerprint
 from hingerank.data.rows_view import BYTES_A_ROW
 from hingerank.data.scaling import make_scaler

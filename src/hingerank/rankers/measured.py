@@ -4,8 +4,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from hingerank.arrays import ArrayLike
 from hingerank.data.checks import real, whole
 from hingerank.losses.rankings import AveragePrecision, ExpectedNdcg, LambdaLoss
 from hingerank.preferences import GradedPreferences

@@ -6,10 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import ArrayLike, PerRow, RowsLike
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 
-from hingerank.arrays import Facts, Matrix, PerRow, RowsLike
+from hingerank.arrays import ArrayLike, Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.checks import positive, warn, whole
 from hingerank.data.rows_view import RowsView

@@ -5,10 +5,9 @@ from functools import partial
 from typing import Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import PerRow, RowsLike
+from hingerank.arrays import ArrayLike, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
