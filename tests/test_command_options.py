@@ -50,16 +50,19 @@ def call(capsys, monkeypatch, tmp_path):
 
 # Help pages.
 
+OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)", re.MULTILINE)
+EXAMPLE = re.compile(r"^  (hingerank (?:.*\\\n)*.*[^\\\n])$", re.MULTILINE)
+
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_help_page_has_panels_and_breaks_no_word(call, name):
-    status, out, err = call(f"{name} --help")
+    status, out, err = call(f"{name} --help all")
     assert (status, err) == (0, "") and max(map(len, out.splitlines())) <= 80
     assert f"Examples:\n  hingerank {name}" in out and "\nOutput:\n" in out and "--json" in out and "\\[" not in out
     said = " ".join(re.sub(r" \\$", "", line, flags=re.MULTILINE).strip() for line in out.splitlines())
     for word in " ".join(inspect.getdoc(COMMANDS[name]).replace("Example: ", "").split()).split(" "):
         assert f" {word} " in f" {said} ", f"{word} is cut"
-    for line in re.findall(r"^  (hingerank (?:.*\\\n)*.*)$", out, re.MULTILINE):
+    for line in EXAMPLE.findall(out.partition("\nOther")[0]):
         assert shlex.split(line.replace("\\\n", " "))[1] == name
 
 
@@ -78,7 +81,36 @@ def test_options_of_kinds_of_data_are_in_panels_of_their_own(call):
         "compare": ["Arguments", "Train", "Experiment", "Data", "Ratings of users", "Topics", "Output"],
         "evaluate": ["Arguments", "Measures", "Data", "Clicks", "Lists for users", "Ratings of users", "Output"],
     }.items():
-        assert re.findall(r"^(\S[^:]*):$", call(f"{name} -h")[1], re.MULTILINE)[1:] == panels
+        assert re.findall(r"^(\S[^:]*):$", call(f"{name} -h all")[1], re.MULTILINE)[1:-1] == panels
+
+
+def test_pages_of_help_are_short_and_together_have_all_options_and_examples(call):
+    for name, function in COMMANDS.items():
+        usual, _, others = call(f"{name} --help")[1].partition("\nOther pages of help:\n")
+        assert usual.count("\n") <= 80, name
+        further = [call(line)[1].partition("\nOther")[0] for line in re.findall(r"hingerank (\S+ --help \w+) ", others)]
+        *pages, whole = [usual, *further] if further else [usual, usual]
+        assert set(OPTION.findall(whole)) == {flag for page in pages for flag in OPTION.findall(page)}, name
+        assert sorted(EXAMPLE.findall(whole)) == sorted(text for page in pages for text in EXAMPLE.findall(page)), name
+        assert all(EXAMPLE.search(page) for page in pages), name
+        grouped = {one.flag for group in function.groups.values() for one in group.options}
+        assert grouped - {"--table"} <= set(OPTION.findall(whole)), name  # --table is hidden
+    assert call("fit -h")[1] == call("fit --help rows")[1] == call("fit x.txt --help -o m/")[1]
+    assert call("clicks judgments --help")[1] == call("clicks --help judgments")[1]
+
+
+def test_a_page_of_help_has_the_options_of_its_kind_of_data(call):
+    clicks, ratings = call("fit --help clicks")[1], call("fit --help ratings")[1]
+    assert "--propensities" in clicks and "--features" in clicks and "--C " in clicks and "--validation" not in clicks
+    assert "--half-life" in ratings and "--C " in ratings and "--label" not in ratings and "--around" not in ratings
+    assert "fit ratings.csv" in ratings and "fit train.txt" not in ratings
+
+
+def test_an_unknown_page_of_help_is_an_error_that_names_the_pages(call):
+    status, out, err = call("fit --help rating")
+    pages = "choose one of rows, clicks, ratings, cluster, all; did you mean 'ratings'? (see hingerank fit --help)"
+    assert (status, out, err) == (2, "", f"hingerank: there is no help page 'rating': {pages}\n")
+    assert "choose one of all" in call("doctor --help me")[2]
 
 
 def test_every_option_of_version_0_2_is_still_there():
@@ -526,6 +558,8 @@ def test_an_option_that_does_not_fit_the_data_is_one_error_that_names_it(call, l
         status, out, err = call(f"{line} --{name} {value}" if equals else f"{line} --{name}")
         assert status == 1 and out == "" and err.count("\n") == 1
         assert err.startswith(f"hingerank: --{name} is for ") and ", not for " in err, err
+        page = re.search(r"\(see (--help \w+)\)", err)
+        assert name == "table" or f"--{name}" in call(f"{line.split()[0]} {page[1]}")[1]  # --table is hidden
     assert {path for path in Path().rglob("*") if path.is_file()} == before
 
 
@@ -536,12 +570,7 @@ def test_the_table_of_misfits_is_whole():
         tried.setdefault(line.split()[0], set()).update(word.partition("=")[0] for word in options.split())
     for name, options in tried.items():
         groups = COMMANDS[name].groups
-        bound = {
-            one.flag.removeprefix("--")
-            for group in groups.values()
-            for one in group.options
-            if group.fits.get(one.name, group.kinds)
-        }
+        bound = {one.flag.removeprefix("--") for group in groups.values() for one in group.options if one.kinds}
         decide = {"items", "dask", "qrels", "diversity", "top", "features"}  # options that make the data what they are
         decide |= {"user-column", "item-column", "rating-column", "separator"}
         assert bound - decide <= options, f"{name}: {bound - decide - options}"

@@ -15,15 +15,17 @@ def write(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     parts = [
         "Command line\n============\n\n",
+        "This page has every option. In a terminal ``--help`` shows those for the usual kind of data, and at its end "
+        "names the other pages, such as ``hingerank fit --help ratings``.\n\n"
         "Every command takes ``--json``, and ``--force`` where it writes. A mistake is one line and a status other "
         "than 0; ``--debug`` adds the traceback.\n\n",
-        _block(_help([])),
+        _block(_help(["--help"])),
     ]
     for panel, commands in PANELS.items():
         parts.append(f"{panel}\n{'-' * len(panel)}\n\n")
         for name in commands:
             title = f"hingerank {name}"
-            parts.append(f"{title}\n{'~' * len(title)}\n\n{_block(_help([name]))}")
+            parts.append(f"{title}\n{'~' * len(title)}\n\n{_block(_help([name, '--help', 'all']))}")
     path, text = folder / "command-line.rst", "".join(parts)
     if not path.exists() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
@@ -36,7 +38,7 @@ def _help(command: list[str]) -> str:
     os.environ["COLUMNS"] = WIDTH
     try:
         with contextlib.redirect_stdout(said):
-            main([*command, "--help"])
+            main(command)
     finally:
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
     return said.getvalue()

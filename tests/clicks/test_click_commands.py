@@ -93,7 +93,7 @@ def test_judgments_for_other_programs(call, tmp_path):
 
 def test_mistakes(call):
     for line, words in [
-        ("clicks info log.csv --query text -o x", "clicks info writes no file"),
+        ("clicks info log.csv --query text -o x", "--output is for clicks propensities, not for clicks info"),
         ("clicks judgments log.csv --query text -o q.txt", "has blanks"),
         ("clicks info log.csv --query text --action click=x", "--action click=x is not of the form NAME=WEIGHT"),
         ("clicks propensities log.csv --query text --method regression-em", "give --features"),

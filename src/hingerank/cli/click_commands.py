@@ -8,7 +8,7 @@ import typer
 
 from hingerank.cli.files import open_data
 from hingerank.cli.groups import JSON, Rows
-from hingerank.cli.options import Group, choice, command, option, switch, target
+from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import Table, answer, facts, working
 from hingerank.data.files import TABLES, TEXTS, DataError, endings, no_such_file
 from hingerank.registry import did_you_mean
@@ -45,7 +45,7 @@ class LogColumns(Group, kinds=("clicks",)):
             return read_clicks(paths, **{one.name: getattr(self, one.name) for one in LogColumns.options}, **more)
 
 
-class ClickLogOptions(LogColumns, panel="Log"):
+class ClickLogOptions(LogColumns, panel="Log", kinds=WHAT):
     """How to read a click log."""
 
     action: list[str] | None = option("NAME=WEIGHT", "Weight of an action; repeatable. Default: click=1.")
@@ -68,7 +68,7 @@ class ClickLogOptions(LogColumns, panel="Log"):
         return super().read(paths, actions=actions or None, clicks=self.clicks, first_place=self.first_place, keep=keep)
 
 
-class PropensityOptions(Group, panel="Propensities"):
+class PropensityOptions(Group, panel="Propensities", kinds=("propensities",)):
     """How to estimate propensities."""
 
     method: str = choice("all-pairs|em|regression-em", "How to estimate propensities.", "all-pairs")
@@ -81,7 +81,7 @@ class PropensityOptions(Group, panel="Propensities"):
     )
 
 
-class JudgmentOptions(Group, panel="Judgments"):
+class JudgmentOptions(Group, panel="Judgments", kinds=("judgments",)):
     """How to grade documents by their clicks."""
 
     model: str = choice("pbm|cascade|dcm|sdbn|dbn|ubm", "Click model that grades documents.", "pbm")
@@ -93,6 +93,12 @@ class JudgmentOptions(Group, panel="Judgments"):
     )
 
 
+class ClickOutput(Group, panel="Output", kinds=("propensities", "judgments")):
+    """What `clicks` writes."""
+
+    output: Path | None = target("FILE", "Where propensities (JSON) or judgments go.", short="-o")
+
+
 @command
 def clicks(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="info, propensities or judgments.")],
@@ -100,7 +106,7 @@ def clicks(
     reading: ClickLogOptions,
     estimating: PropensityOptions,
     judging: JudgmentOptions,
-    output: Path | None = target("FILE", "Where propensities (JSON) or judgments go.", short="-o"),
+    out: ClickOutput,
     json: bool = JSON,
 ) -> None:
     """Describe a click log, or learn propensities or judgments from it.
@@ -117,13 +123,8 @@ def clicks(
     """
     if what not in WHAT:
         raise ValueError(f"clicks {what}: choose one of {', '.join(WHAT)}{did_you_mean(what, WHAT)}")
-    for name, group in (("propensities", estimating), ("judgments", judging)):
-        given = list(group.given()) if what != name else []
-        if given:
-            raise ValueError(f"{given[0]} is for clicks {name}, not for clicks {what}")
-    if what == "info" and output is not None:
-        raise ValueError("clicks info writes no file: leave out --output")
-    if judging.topics is not None and (output is None or judging.to != "qrels"):
+    check_kind(what, estimating, judging, out)
+    if judging.topics is not None and (out.output is None or judging.to != "qrels"):
         raise ValueError("--topics numbers the queries of qrels: give --to qrels and --output")
     if estimating.features is not None and estimating.method != "regression-em":
         raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
@@ -131,9 +132,9 @@ def clicks(
     if what == "info":
         _info(log, opened, json)
     elif what == "propensities":
-        _propensities(opened, estimating, output, json)
+        _propensities(opened, estimating, out.output, json)
     else:
-        _judgments(opened, judging, output, json)
+        _judgments(opened, judging, out.output, json)
 
 
 def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:

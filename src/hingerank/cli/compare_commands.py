@@ -128,7 +128,7 @@ def compare(
 
     Example: hingerank compare ratings.csv --items items.csv --measure pair_accuracy -o run/
 
-    Example: hingerank compare ratings.csv --methods popularity,item-knn,ease,als --measure list_ndcg@10 -o run/
+    Example: hingerank compare ratings.csv --methods popularity,ease --measure list_ndcg@10 --relevant 4 -o run/
 
     Example: hingerank compare run.txt --qrels qrels.txt --features features.txt --methods mmr,pamm -o run/
     """

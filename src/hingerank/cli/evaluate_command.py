@@ -89,11 +89,11 @@ def evaluate(
 
     Example: hingerank evaluate test.txt scores.txt --measure ndcg@10 --measure map --preset letor4
 
-    Example: hingerank evaluate qrels.txt run.txt --measure ndcg@10 --preset trec
+    Example: hingerank evaluate qrels.txt run.txt --measure ndcg@10 --preset trec --complete
 
     Example: hingerank evaluate --diversity qrels.txt run.txt --measure alpha-ndcg@20
 
-    Example: hingerank evaluate test.csv model/ -m pair_accuracy
+    Example: hingerank evaluate test.csv model/ --user-column customer --item-column sku -m pair_accuracy
 
     Example: hingerank evaluate test.csv model/ --top 10 --relevant 4
 

@@ -39,6 +39,8 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking
     Example: hingerank rank model/ test.txt -o scores.txt
 
     Example: hingerank rank model/ test.txt --top 10 --trec-run -o run.txt
+
+    Example: hingerank rank model/ pairs.csv --user-column customer --item-column sku -o scores.txt
     """
     from hingerank.export.model_file import load
     from hingerank.rankers.base import BaseRanker

@@ -20,19 +20,23 @@ import typer
 from hingerank.data.files import DataError
 from hingerank.registry import did_you_mean
 
-KINDS = {  # kind of data -> its name in messages, and how to give such data
-    "rows": ("graded rows", ""),
-    "parts": ("rows on a Dask cluster", "name the cluster with --dask"),
-    "clicks": ("a click log", "name the file of its documents' features with --features"),
-    "ratings": ("ratings of users", "name their items with --items, or a personal ranker with --model"),
-    "topics": ("topics to diversify", "name their subtopic judgments with --qrels"),
-    "run": ("a TREC run", ""),
-    "subtopics": ("a TREC run judged by subtopics", "add --diversity"),
-    "lists": ("the lists of a personal model", "add --top N"),
-    "rated": ("items that users rated", ""),
-    "pairs": ("pairs of a user and an item", ""),
-    "comparison": ("a comparison", ""),
-    "personal model": ("a personal model", ""),
+ALL = "all"  # the help page with every option
+KINDS = {  # kind of data -> its name in messages, how to give such data, and its help page; the usual kinds come first
+    "rows": ("graded rows", "", "rows"),
+    "comparison": ("a comparison", "", "comparison"),
+    "info": ("clicks info", "", "info"),
+    "propensities": ("clicks propensities", "", "propensities"),
+    "judgments": ("clicks judgments", "", "judgments"),
+    "clicks": ("a click log", "name the file of its documents' features with --features", "clicks"),
+    "ratings": ("ratings of users", "name their items with --items, or a personal ranker with --model", "ratings"),
+    "rated": ("items that users rated", "", "ratings"),
+    "lists": ("the lists of a personal model", "add --top N", "ratings"),
+    "pairs": ("pairs of a user and an item", "", "ratings"),
+    "personal model": ("a personal model", "", "ratings"),
+    "topics": ("topics to diversify", "name their subtopic judgments with --qrels", "topics"),
+    "run": ("a TREC run", "", "trec"),
+    "subtopics": ("a TREC run judged by subtopics", "add --diversity", "trec"),
+    "parts": ("rows on a Dask cluster", "name the cluster with --dask", "cluster"),
 }
 IN_PYTHON = {
     "random_state": "--seed",
@@ -140,10 +144,10 @@ def target(
 
 
 class Option:
-    """An option: its name and type in Python, and its name on the command line."""
+    """An option: its name and type in Python, its name on the command line, and the kinds of data that it is for."""
 
-    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options") -> None:
-        self.name, self.default, about = name, made.default, made.metadata
+    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options", kinds: Sequence[str] = ()) -> None:
+        self.name, self.kinds, self.default, about = name, kinds, made.default, made.metadata
         self.flag = about["flag"] or f"--{name.replace('_', '-')}"
         self.choices, self.writes = about["choices"], about["writes"]
         names = [self.flag, *filter(None, [about["short"]])]
@@ -218,7 +222,9 @@ class Group:
         cls.panel, cls.kinds, cls.fits = panel or cls.panel, kinds or cls.kinds, {**cls.fits, **(fits or {})}
         dataclass(frozen=True, kw_only=True)(cls)
         hints = get_type_hints(cls)
-        cls.options = [Option(one.name, hints[one.name], one, cls.panel) for one in fields(cls)]
+        cls.options = [
+            Option(one.name, hints[one.name], one, cls.panel, cls.fits.get(one.name, cls.kinds)) for one in fields(cls)
+        ]
 
     def given(self) -> dict[str, object]:
         """Return a mapping from options to values, for the options that are not at their default."""
@@ -245,7 +251,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     targets = [one for one in options if one.writes]
     asks = bool(targets) and all(one.name != "force" for one in options)  # compare has its own
     if asks:
-        options.insert(options.index(targets[-1]) + 1, Option("force", bool, FORCE))
+        options.insert(options.index(targets[-1]) + 1, Option("force", bool, FORCE, kinds=targets[-1].kinds))
     options.sort(key=lambda one: one.name == "json")  # put --json last
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
@@ -282,7 +288,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
-    vars(run).update(__signature__=signature, groups=groups)
+    vars(run).update(__signature__=signature, groups=groups, kinds={one.name: one.kinds for one in options})
     return run
 
 
@@ -341,11 +347,26 @@ def check_kind(kind: str, *groups: Group) -> None:
     """Raise an error for an option that is given but does not fit data of this kind."""
     for group in groups:
         for one in group.options:
-            kinds = group.fits.get(one.name, group.kinds)
-            if kinds and kind not in kinds and getattr(group, one.name) != one.default:
-                words = f"{one.flag} is for {KINDS[kinds[0]][0]}, not for {KINDS[kind][0]}"  # the first kind is enough
-                remedy = KINDS[kinds[0]][1]
-                raise ValueError(f"{words}: {remedy}" if remedy else words)
+            if one.kinds and kind not in one.kinds and getattr(group, one.name) != one.default:
+                name, remedy, page = KINDS[one.kinds[0]]  # the first kind is enough
+                words = f"{one.flag} is for {name}, not for {KINDS[kind][0]}" + (f": {remedy}" if remedy else "")
+                raise ValueError(f"{words} (see --help {page})")
+
+
+def help_pages(options: Iterable[Sequence[str]]) -> dict[str, Sequence[str]]:
+    """Return the help pages of a command and the kinds of data that each is about, the usual page first.
+
+    options: the kinds of data of each option. A kind has a page if an option is for it and not for the usual kind. The
+    last page has everything.
+    """
+    fits = list(options)
+    usual = next((kind for kind in KINDS if any(kind in kinds for kinds in fits)), "")
+    own = {kind for kinds in fits if usual not in kinds for kind in kinds}
+    pages: dict[str, list[str]] = {}
+    for kind in KINDS:
+        if kind == usual or kind in own:
+            pages.setdefault(KINDS[kind][2], []).append(kind)
+    return {**(pages if len(pages) > 1 else {}), ALL: list(KINDS)}
 
 
 def typed(name: str, arguments: Iterable[object], *groups: Group, leave_out: Sequence[str] = ()) -> str:
