@@ -91,3 +91,12 @@ def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen(found
     monkeypatch.setattr("hingerank.personal.factorized.count_right", right)
     multiple, _ = hr.PersonalRankSVM(rank=2)._multiple(data.item_features, learnt, np.eye(4)[:, :2])
     assert multiple == MULTIPLES[chosen] and sum(tried) == most
+
+
+@pytest.mark.parametrize("ranker", [hr.PersonalRankSVM(rank=2, C=1.0), hr.JointRanker(C=1.0)])
+def test_asking_for_the_default_C_of_other_data_leaves_a_fitted_ranker_as_it_is(ranker):
+    data = hr.make_personal(30, 40, 5, rank=2, kind="ratings", per_user=10, seed=1)
+    X, known = data.item_features, (data.users, data.items, data.ratings)
+    before = ranker.fit(X, *known).predict(0, X)
+    assert ranker.natural_C(np.hstack([100 * X, X]), *known) > 0
+    np.testing.assert_array_equal(ranker.predict(0, X), before)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.data.checks import one_of, positive, whole
@@ -184,8 +184,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
         """Return the C that a fit to this data uses if C is None; arguments as in ``fit``."""
-        X = self._rows(item_features, reset=True)
-        return self._natural(X, self._from_ratings(users, items, ratings, X.shape[0]))
+        unfitted = clone(self)  # the features of this data shall not change what a fitted ranker predicts
+        X = unfitted._rows(item_features, reset=True)
+        return unfitted._natural(X, unfitted._from_ratings(users, items, ratings, X.shape[0]))
 
     def _natural(self, X: Any, preferences: UserPreferences) -> float:
         raise NotImplementedError
