@@ -224,6 +224,10 @@ class TestFeatures:
         assert names == ["War", "item 7", "item 8"]
         assert X.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
 
+    def test_genres_in_one_text_are_not_its_letters(self):
+        with pytest.raises(DataError, match=r"genres\[1\] is the text 'Drama\|War', expected a list"):
+            genre_features([("War",), "Drama|War"])
+
     def test_join(self):
         genres, dense = genre_features([("x",), ("y",)]), (np.ones((2, 1)), ["one"])
         X, names = join_features(genres, dense)
@@ -231,6 +235,18 @@ class TestFeatures:
         assert not sp.issparse(join_features(dense, dense)[0])
         with pytest.raises(DataError, match="different numbers of items"):
             join_features(genres, (np.ones((3, 1)), ["one"]))
+
+
+@pytest.mark.parametrize("name", ["items", "ratings", "times"])
+def test_masked_values_are_refused(name):
+    columns = {"users": [1, 2, 3], "items": [0, 1, 2], "ratings": [3, 4, 5], "times": [6, 7, 8]}
+    columns[name] = np.ma.masked_array(columns[name], [False, True, False])
+    with pytest.raises(DataError, match=f"{name} is a masked array with 1 masked values"):
+        ratings_from(**columns)
+    if name != "times":
+        del columns["times"]
+        with pytest.raises(DataError, match=f"{name} is a masked array with 1 masked values"):
+            PersonalRankSVM().fit(np.eye(3), **columns)
 
 
 class TestSplits:

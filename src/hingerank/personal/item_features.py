@@ -24,6 +24,9 @@ def genre_features(genres: Sequence[Sequence[str]]) -> Features:
     """
     from sklearn.preprocessing import MultiLabelBinarizer
 
+    text = next((row for row, labels in enumerate(genres) if isinstance(labels, str)), None)
+    if text is not None:
+        raise DataError(f"genres[{text}] is the text {genres[text]!r}, expected a list of labels: split it first")
     encoder = MultiLabelBinarizer(sparse_output=True)
     X = sp.csr_matrix(encoder.fit_transform(genres), dtype=np.float64)
     return X, [str(name) for name in encoder.classes_]

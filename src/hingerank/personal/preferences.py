@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids, number_ids, real_numbers
+from hingerank.data.blocks import check_ids, check_unmasked, number_ids, real_numbers
 from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import kernel
@@ -220,6 +220,7 @@ def from_comparisons(
 
 def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
     """Return row numbers of the item features as int32, after checking them."""
+    check_unmasked(items, name)
     rows = np.asarray(items)
     if rows.ndim != 1 or len(rows) > MOST_ROWS:
         raise DataError(f"{name} has shape {rows.shape}, expected a list of at most {MOST_ROWS} row numbers")
@@ -240,6 +241,7 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
 
 def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
     """Return ratings as finite numbers, one per row, in their own precision."""
+    check_unmasked(ratings, "ratings")
     values = np.asarray(ratings)
     if values.dtype.kind not in "biu" and values.dtype not in (np.dtype("f4"), np.dtype("f8")):
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hingerank.data.blocks import check_ids, number_ids, places_of
+from hingerank.data.blocks import check_ids, check_unmasked, number_ids, places_of
 from hingerank.data.checks import one_of, positive
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.preferences import check_ratings, places_within
@@ -128,6 +128,7 @@ def ratings_from(
 
 def check_times(times: Any, n_rows: int) -> np.ndarray:
     """Return one time for each row: finite numbers, or dates (also as ISO 8601 text)."""
+    check_unmasked(times, "times")
     when = np.asarray(times)
     if when.dtype.kind in "OUT" and when.ndim == 1:
         dates = [date_of(value) if isinstance(value, str) else value for value in when.tolist()]
