@@ -114,6 +114,7 @@ class RankDistanceLoss(PairLoss):
     """
 
     name = "rank_distance"
+    by_query = False  # as the ranks are stored for all rows
 
     def __init__(self, inner: Loss, preferences: GradedPreferences, scores: Floats):
         if not isinstance(inner, PairLoss) or inner.name not in KINDS:
