@@ -147,7 +147,9 @@ def test_the_command_line(made, tmp_path, monkeypatch):
         in json.loads((tmp_path / "run/run.json").read_text())["about"]["command"]
     )
     page = CliRunner().invoke(app, ["report", "run"])
-    assert page.exit_code == 0 and "title: blue" in (tmp_path / "run/report.html").read_text()
+    text = (tmp_path / "run/report.html").read_text()
+    assert page.exit_code == 0 and "title: blue" in text
+    assert "--keep model/" not in text  # which is for graded rows
 
 
 def test_items_from_a_table(tmp_path):

@@ -159,7 +159,7 @@ def compare(
     methods = for_topics(methods, turns, str(how.measure)) if kind == "topics" else methods
     left_out = ("--output", "--keep", "--force", "--json", "--retry-failed")
     line = f"{typed('compare', [data], what, how, rows, ratings, topics, leave_out=left_out)} -o "
-    about = {"title": data.name, "data": str(data), "command": line + shlex.quote(str(out.output))}
+    about = {"title": data.name, "data": str(data), "kind": kind, "command": line + shlex.quote(str(out.output))}
     results = _run(methods, turns, how, out, about, fractions)
     _show(results, how, out.output, kind, json)
     failures = results.failures()

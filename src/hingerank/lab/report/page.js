@@ -207,7 +207,7 @@ function drawKeep(run) {
   const setting = Object.entries(winner.setting).map(([k, v]) => `${k} = ${v === null ? "none" : v}`).join(", ");
   holder.append(make("p", {}, `${winner.method} won. Its setting with the best mean over the folds' validation queries is ${setting || "the default"}.`));
   if (winner.command) holder.append(make("p", {}, "This fits it on all data with that setting and saves it; what is already computed is not computed again:"), make("pre", {}, winner.command), make("p", {}, "Then score new rows, and see what made a score:"), make("pre", {}, winner.use));
-  else holder.append(make("p", {}, "From Python, hingerank.lab.winner.refit(results, methods, data) fits it on all data; ranker.save(\"model/\") keeps it."));
+  else holder.append(make("p", {}, "From Python, fit this ranker with that setting on all data; its save(\"model/\") keeps it."));
 }
 
 function start() {

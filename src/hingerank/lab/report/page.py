@@ -38,7 +38,8 @@ def make_payload(results: Results, baseline: str | None = None, test: str = "ran
     won: Facts | None = None
     if _tested(results):
         command, (method, setting) = about.get("command"), winner(results)
-        keep = None if command is None or is_diversity_measure(header["measure"]) else f"{command} --keep model/"
+        kind = about.get("kind", "topics" if is_diversity_measure(header["measure"]) else "rows")  # 0.3 notes it
+        keep = f"{command} --keep model/" if command is not None and kind == "rows" else None
         use = "hingerank rank model/ DATA\nhingerank explain model/ DATA --query ID"
         won = {"method": method, "setting": setting, "command": keep, "use": use}
     # measures that papers on diversity show, and the user's own: the leaderboard has them with their marks
