@@ -130,6 +130,20 @@ def test_validation_data_choose_and_take_part_in_the_last_fit(data):
     assert all(t.error > 0 for t in ranker.tuning_.trials)
 
 
+def test_sparse_validation_rows_leave_a_dense_ranker_dense(data):
+    train, held = data.split(0.3, seed=1)
+    sparse = replace(held, X=sp.csr_matrix(held.X))
+    same, found = (hr.tune("rank-svm", train, validation=rows, params={"scale": "standard"}) for rows in (held, sparse))
+    assert found.tuning_.best == same.tuning_.best and np.array_equal(found.coef_, same.coef_)
+
+
+def test_a_blend_chosen_on_one_query_has_no_error(data):
+    train, held = data.split(0.3, seed=1)
+    one = held.subset(held.blocks.ids[:1])
+    blend = hr.tune(["rank-svm", "listnet"], train, validation=one, params={"C": [0.1], "scale": "standard"}, blend=True)
+    assert [trial.error for trial in blend.tuning_.trials] == [0.0] * len(blend.tuning_.trials)
+
+
 def test_the_best_of_several_rankers_is_kept(data):
     params = {"scale": "standard", "tol": 1e-4}
     ranker = hr.tune(["listnet", hr.RankSVM(pair_weight="query")], data, folds=2, params=params)

@@ -21,6 +21,7 @@ from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.sparse import GroupedProblem
+from hingerank.rankers.tuned import standard_error
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution
@@ -186,6 +187,4 @@ def deal_queries(
 def _mean(values: np.ndarray) -> list[float]:
     """The mean over queries and its standard error."""
     known = values[~np.isnan(values)]
-    if not len(known):
-        return [0.0, 0.0]
-    return [float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0]
+    return [float(known.mean()), standard_error(known)] if len(known) else [0.0, 0.0]

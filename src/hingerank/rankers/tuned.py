@@ -146,7 +146,12 @@ class Tuning:
 def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
     """Mean of first - second over folds, and its standard error; nan for one fold."""
     each = np.subtract(first, second)
-    return float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else np.nan
+    return float(each.mean()), standard_error(each) if len(each) > 1 else np.nan
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean of values; 0 for one value or none."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _words(setting: Given) -> str:

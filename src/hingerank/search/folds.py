@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from hingerank.arrays import PerRow, Ranker, RowsLike
@@ -35,6 +36,7 @@ from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
+from hingerank.rankers.tuned import standard_error
 from hingerank.rankers.winners import Centre, check_winners
 from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, resolved, scales_for
 
@@ -284,10 +286,9 @@ class QueryFolds:
             by_query, scores = next(judged)
             known = by_query[~np.isnan(by_query)]
             value = float(known.mean()) if len(known) else np.nan
-            error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
             reached = {name: fit.ranker.n_iter_ for name in paths if stops and name in fit.setting}
             kept, values = scores if self.keep_scores else None, by_query if len(known) else None
-            yield FoldOutcome(fit.setting, value, error, seconds, None, kept, reached, values)
+            yield FoldOutcome(fit.setting, value, standard_error(known), seconds, None, kept, reached, values)
 
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """Every held-out query's value for each ranker, and the scores if the rows are in this process."""
@@ -341,6 +342,8 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
         parts: list[tuple[Take, Take]] = [(lambda: data, lambda: validation)]
         if isinstance(data, RowsInParts):
             return parts, data.joined(validation)
+        if sp.issparse(validation.X) and isinstance(data.X, np.ndarray):  # else all rows would be sparse in the last fit
+            validation = replace(validation, X=validation.X.toarray())
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]

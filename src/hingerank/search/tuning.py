@@ -18,7 +18,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
 from hingerank.rankers.corrections import ClickData
 from hingerank.rankers.sources import RowsInParts
-from hingerank.rankers.tuned import Trial, Tuning
+from hingerank.rankers.tuned import Trial, Tuning, standard_error
 from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
@@ -125,7 +125,7 @@ class Study:
     def _trial(self, setting: Setting, outcomes: list[FoldOutcome]) -> Trial:
         """What a setting reached on its folds; its mean is NaN if it was stopped."""
         values, count = np.array([outcome.value for outcome in outcomes]), len(self.plan.folds)
-        error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else outcomes[0].error
+        error = standard_error(values) if len(values) > 1 else outcomes[0].error
         seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
         mean, problem = float(values.mean()), problems[-1] if problems else None
         if len(values) < count and problem is None:
@@ -410,7 +410,7 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     by_query, folds = blending.per_query, [found.part == k for k in range(len(parts))] if len(parts) > 1 else [...]
     values = [found.average(by_query, fold) for fold in folds]
     each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
-    error = float(each.std(ddof=1) / np.sqrt(len(each)))
+    error = standard_error(each)
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
     in_context = any(trial.setting.get("context") is not None for trial in chosen)
