@@ -152,6 +152,8 @@ def test_refusals_name_formats_that_can(fitted, tmp_path):
         fitted("linear").export(tmp_path / "m", "onnx", colour=1)
     with pytest.raises(hr.ExportError, match="laplacian"):
         hr.KernelRankSVM(kernel="laplacian", gamma=1.0, C=0.1).fit(DATA).export(tmp_path / "m.py", "python")
+    with pytest.raises(hr.ExportError, match=r"PolynomialFeatures\(\)\): use features='nystroem' or 'fourier'"):
+        hr.RankSVM(C=0.1, features="polynomial").fit(DATA).export(tmp_path / "m.py", "python")
     with pytest.raises(hr.ExportError, match="has no form"):
         hr.MMR().fit(hr.make_diverse(n_queries=2, seed=0)).export(tmp_path / "m.py", "python")
     assert not list(tmp_path.iterdir())
@@ -322,6 +324,20 @@ def test_ranklib_models_for_the_plugins(fitted, tmp_path, name):
     model = json.loads(done.files[0].read_text())["model"]["model"]
     first = "## LambdaMART" if name in ("steps", "lightgbm", "bags") else "## Linear Regression"
     assert model["type"] == "model/ranklib" and model["definition"].startswith(first)
+
+
+def test_exports_of_columns_far_from_zero(tmp_path):
+    """RankLib has no normalizers, so weights carry the scaling; rows made up for logarithms fit single precision."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack((2.0**40 + 2.0**18 * rng.integers(0, 10, 200), rng.random(200)))  # singles
+    far = hr.RankingData(X, (X[:, 0] > np.median(X[:, 0])).astype(float), np.arange(200) % 10)
+    ranker = hr.RankSVM(C=0.1, scale="standard").fit(far)
+    assert ranker._form().folded().scaling is not None
+    done = ranker.export(tmp_path / "m", "opensearch", ranklib=True, define=True, shift="auto", check=far)
+    assert done.check["relative_to_largest_score"] < 1e-8
+    X = 1e12 + rng.integers(0, 1000, (200, 8))
+    trees = hr.LightGBMRanker(n_estimators=9, min_child_samples=3, scale="log").fit(X, far.y, far.qid)
+    assert trees.export(tmp_path / "trees", "solr").files
 
 
 def test_ranklib_refuses_trees_whose_missing_values_are_no_zeros(tmp_path):

@@ -27,6 +27,7 @@ from hingerank.features.kernels import Kernel
 from hingerank.features.nystroem import NystroemMap
 
 FAR = 1e6  # a column's centre over its width beyond which folding its scaling loses digits that matter
+LARGEST_LOG = 80.0  # logarithm of the largest value made up, which has to fit into single precision too
 GAPS = 0.2  # fraction of missing values in made-up rows, if a model handles them
 
 
@@ -307,7 +308,7 @@ def unscaled(scaler: Scaler, rows: np.ndarray) -> np.ndarray:
     if isinstance(scaler, ColumnScaler):
         return scaler.centre_ + scaler.width_ * rows
     if isinstance(scaler, LogScaler):
-        return np.copysign(np.expm1(np.minimum(np.abs(rows) * scaler.width_, 600.0)), rows)
+        return np.copysign(np.expm1(np.minimum(np.abs(rows) * scaler.width_, LARGEST_LOG)), rows)
     if not isinstance(scaler, QuantileScaler):
         return rows
     top, column = scaler.quantiles_.shape[1] - 1, np.arange(rows.shape[1])
@@ -427,9 +428,13 @@ def body_of_map(feature_map: object, weights: np.ndarray) -> Body:
     """score(x) = <weights, ψ(x)> for a map ψ to kernel values or cosines."""
     if isinstance(feature_map, FourierMap):
         return CosineSum(feature_map.frequencies_.T, feature_map.phases_, weights * np.sqrt(2 / feature_map.width_))
-    name = feature_map.kernel_.name if isinstance(feature_map, NystroemMap) else type(feature_map).__name__
-    if not isinstance(feature_map, NystroemMap) or kernel_kind(name) is None:
-        raise ExportError(f"no export supports the kernel or map {name!r}: use 'rbf', 'polynomial' or 'linear'")
+    if not isinstance(feature_map, NystroemMap):
+        hint = "use features='nystroem' or 'fourier', or transform the rows yourself and fit with features=None"
+        raise ExportError(f"no export supports {feature_map!r}: {hint}")
+    if kernel_kind(feature_map.kernel_.name) is None:
+        raise ExportError(
+            f"no export supports the kernel {feature_map.kernel_.name!r}: use 'rbf', 'polynomial' or 'linear'"
+        )
     kernel, rows = feature_map.kernel_, feature_map.landmarks_
     rows = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, np.float64)
     if type(kernel) is Kernel:

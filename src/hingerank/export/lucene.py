@@ -146,7 +146,7 @@ def write_plugin(
         features.append(plain | given)
     model: Facts = {"type": "model/linear"}
     if ranklib:
-        model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(), shift, about["set"])}
+        model = {"type": "model/ranklib", "definition": ranklib_text(form.folded(always=True), shift, about["set"])}
     elif isinstance(form.body, Trees):
         splits = plugin_trees(form, shift)
         model = {"type": "model/xgboost+json", "definition": json.dumps({"objective": "reg:linear", "splits": splits})}
