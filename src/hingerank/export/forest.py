@@ -69,9 +69,9 @@ class Forest:
             )
         self.arrays, self.n_features = dict(arrays), n_features
         self.start, self.average, self.single = start, average, single
-        starts, children = first_children(arrays["sizes"], arrays["feature"] >= 0)
-        about = (arrays["feature"], arrays["number"], children, arrays["missing"])
-        self._used, self._at_zero, self._tables = walk_tables(starts, *about)
+        roots, children = first_children(arrays["sizes"], arrays["feature"] >= 0)
+        about = arrays["feature"], arrays["number"], children, arrays["missing"]
+        self._walk = TreeWalk(*about, roots, start, 0.0 if single else SMALL, single)
 
     def to_state(self) -> Facts:
         """Arrays and plain values from which `from_state` makes the same forest."""
@@ -95,15 +95,7 @@ class Forest:
         """One score per row of X, C-ordered or CSR: in single precision if the forest is, else in double."""
         if X.shape[1] != self.n_features:  # kernels do not check bounds
             raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
-        scores = np.full(X.shape[0], self.start)
-        step = min(1024, max(1, SHARD // max(1, len(self._used))))
-        shards = [slice(lo, lo + step) for lo in range(0, len(scores), step)]
-
-        def add(shard: slice) -> None:
-            room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
-            add_trees(self._values(X[shard]), *self._tables, self.single, *room, scores[shard])
-
-        run_shards(add, shards, threads)
+        scores = self._walk(X, threads)
         if self.average:
             scores /= len(self.arrays["sizes"])
         return scores.astype(np.float32) if self.single else scores
@@ -121,7 +113,8 @@ class Forest:
         """
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
-        paths, found = self._paths(), np.zeros((X.shape[0], len(self._used) + 1))
+        walk, paths = self._walk, self._paths()
+        found = np.zeros((X.shape[0], len(walk.used) + 1))
         ratios = self._ratios(paths[3])
         deepest = int(np.diff(paths[0]).max())
         if deepest > DEEPEST:
@@ -129,18 +122,18 @@ class Forest:
 
         def some(shard: slice) -> None:
             room = np.empty((4, deepest + 2))
-            path_contributions(self._values(X[shard]), *paths, *self._tables[1:], ratios, room, found[shard])
+            path_contributions(walk.values(X[shard]), *paths, *walk.tables[1:], ratios, room, found[shard])
 
         run_shards(some, [slice(lo, lo + 64) for lo in range(0, len(found), 64)], threads)
         out = np.zeros((X.shape[0], self.n_features + 1))
-        out[:, self._used], out[:, -1] = found[:, :-1], found[:, -1]
+        out[:, walk.used], out[:, -1] = found[:, :-1], found[:, -1]
         out /= len(self.arrays["sizes"]) if self.average else 1
         out[:, -1] += self.start
         return out
 
     def _paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Where each leaf's path starts, the nodes of the paths, the leaves, and every node's parent."""
-        starts, child, sizes = self._tables[0], self._tables[3], self.arrays["sizes"]
+        starts, child, sizes = self._walk.tables[0], self._walk.tables[3], self.arrays["sizes"]
         leaf, parent = np.flatnonzero(child == 0), np.zeros(len(child), np.int64)
         ends = np.zeros(len(leaf) + 1, np.int64)
         list_paths(starts, sizes, child, parent, ends, np.empty(0, np.int64))
@@ -152,17 +145,55 @@ class Forest:
         """The fraction of the training rows at each node's parent that went to it; a half where none were counted."""
         cover = self.arrays["cover"].astype(np.float64)
         both = np.zeros(len(cover))
-        below = np.setdiff1d(np.arange(len(cover)), self._tables[0])  # all but the roots
+        below = np.setdiff1d(np.arange(len(cover)), self._walk.tables[0])  # all but the roots
         np.add.at(both, parent[below], cover[below])
         both = both[parent]
         return np.where(both > 0, cover / np.where(both > 0, both, 1.0), 0.5)
 
-    def _values(self, X: Matrix) -> np.ndarray:
+
+class TreeWalk:
+    """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py).
+
+    Parameters
+    ----------
+    feature, number, child, missing, roots, start : as in `hingerank.export.forms.Trees`; children of leaves are ignored
+    small : numbers within ±small are zeros
+    single : whether features and sums have single precision
+    """
+
+    def __init__(
+        self, feature: np.ndarray, number: np.ndarray, child: np.ndarray, missing: np.ndarray, roots: np.ndarray,
+        start: float, small: float, single: bool = False,
+    ) -> None:  # fmt: skip
+        inner = feature >= 0
+        self.used, column = np.unique(feature[inner], return_inverse=True)
+        self.at_zero = np.zeros(len(self.used))  # what 0 becomes in each of these columns
+        self.at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
+        columns = np.zeros(len(feature), np.uint32)
+        columns[inner] = column
+        number = np.array(number)  # a writable copy: numba would compile the kernel again for a read-only one
+        child = np.where(inner, child, 0).astype(np.uint32)
+        self.tables = roots.astype(np.uint32), columns, number, child, (missing & MISSING_LEFT) > 0
+        self.start, self.small, self.single = float(start), small, single
+
+    def __call__(self, X: Matrix, threads: int = 1) -> np.ndarray:
+        """One score per row, C-ordered or CSR, in double precision."""
+        scores = np.full(X.shape[0], self.start)
+        step = min(1024, max(1, SHARD // max(1, len(self.used))))
+
+        def add(shard: slice) -> None:
+            room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
+            add_trees(self.values(X[shard]), *self.tables, self.single, *room, scores[shard])
+
+        run_shards(add, [slice(lo, lo + step) for lo in range(0, len(scores), step)], threads)
+        return scores
+
+    def values(self, X: Matrix) -> np.ndarray:
         """The features that the trees use, for each row, in double precision."""
         X = _single(X) if self.single else X
         rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
-        values = np.empty((X.shape[0], len(self._used)))
-        used_values(rows, self._used, 0.0 if self.single else SMALL, self._at_zero, values)
+        values = np.empty((X.shape[0], len(self.used)))
+        used_values(rows, self.used, self.small, self.at_zero, values)
         return values
 
 
@@ -203,21 +234,6 @@ def first_children(sizes: np.ndarray, inner: np.ndarray) -> tuple[np.ndarray, np
     starts = np.cumsum(sizes) - sizes
     before = np.cumsum(inner) - inner
     return starts, np.repeat(starts - 2 * before[starts], sizes) + 2 * before + 1
-
-
-def walk_tables(
-    roots: np.ndarray, feature: np.ndarray, number: np.ndarray, child: np.ndarray, missing: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
-    """The columns that trees use, what 0 becomes in each, and the nodes as kernels take them."""
-    inner = feature >= 0
-    used, column = np.unique(feature[inner], return_inverse=True)
-    at_zero = np.zeros(len(used))
-    at_zero[column[(missing[inner] & ZERO_IS_MISSING) > 0]] = np.nan
-    columns = np.zeros(len(feature), np.uint32)
-    columns[inner] = column
-    number = np.array(number)  # a writable copy: numba would compile the kernel again for a read-only one
-    child = np.where(inner, child, 0).astype(np.uint32)
-    return used, at_zero, (roots.astype(np.uint32), columns, number, child, (missing & MISSING_LEFT) > 0)
 
 
 def level_order(counts: np.ndarray, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike, Matrix, Ranker
 
 if TYPE_CHECKING:
-    from hingerank.export.forms import Form, Trees
+    from hingerank.export.forms import Form
     from hingerank.features.curves import Curves
 
 ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
@@ -132,8 +132,10 @@ def _steps(form: "Form") -> list[ScoringStep]:
         curves, widths = CurveLookup(body.curves), body.ends - body.begins
         products = (body.columns, body.begins, widths, body.weights)
         return [*steps, _bound(with_ramps, curves, *products) if len(body.weights) else curves]
+    from hingerank.export.forest import SMALL, TreeWalk
+
     assert isinstance(body, Trees)
-    return [*steps, TreeWalk(body)]
+    return [*steps, TreeWalk(*body, small=SMALL if form.kind == "zero-trees" else 0.0)]
 
 
 def _bound(function: Callable[..., np.ndarray], *values: Any) -> ScoringStep:
@@ -271,26 +273,3 @@ def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:
     shards = [slice(first, first + ROWS_AT_ONCE) for first in range(0, len(X), ROWS_AT_ONCE)]
     found = run_shards(lambda rows: step(np.ascontiguousarray(X[rows], np.float64)), shards)
     return np.concatenate(found) if found else np.empty(0)
-
-
-class TreeWalk:
-    """start + Σ over trees of the value of the leaf that x reaches (see kernels/trees.py)."""
-
-    def __init__(self, body: "Trees") -> None:
-        from hingerank.export.forest import SMALL, walk_tables
-
-        about = (body.roots, body.feature, body.number, body.child, body.missing)
-        self.used, self.at_zero, self.tables = walk_tables(*about)
-        self.start, self.small = float(body.start), SMALL if np.isnan(self.at_zero).any() else 0.0
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        from hingerank.kernels.trees import ROWS, add_trees, used_values
-
-        scores = np.full(len(X), self.start)
-        room = np.empty(ROWS, np.uint32), np.empty(ROWS, np.uint32)
-        for first in range(0, len(X), ROWS_AT_ONCE):
-            rows = slice(first, first + ROWS_AT_ONCE)
-            values = np.empty((len(scores[rows]), len(self.used)))
-            used_values((X[rows],), self.used, self.small, self.at_zero, values)
-            add_trees(values, *self.tables, False, *room, scores[rows])
-        return scores
