@@ -140,7 +140,8 @@ def test_sparse_validation_rows_leave_a_dense_ranker_dense(data):
 def test_a_blend_chosen_on_one_query_has_no_error(data):
     train, held = data.split(0.3, seed=1)
     one = held.subset(held.blocks.ids[:1])
-    blend = hr.tune(["rank-svm", "listnet"], train, validation=one, params={"C": [0.1], "scale": "standard"}, blend=True)
+    grid = {"C": [0.1], "scale": "standard"}
+    blend = hr.tune(["rank-svm", "listnet"], train, validation=one, params=grid, blend=True)
     assert [trial.error for trial in blend.tuning_.trials] == [0.0] * len(blend.tuning_.trials)
 
 

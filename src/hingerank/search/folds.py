@@ -342,7 +342,7 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
         parts: list[tuple[Take, Take]] = [(lambda: data, lambda: validation)]
         if isinstance(data, RowsInParts):
             return parts, data.joined(validation)
-        if sp.issparse(validation.X) and isinstance(data.X, np.ndarray):  # else all rows would be sparse in the last fit
+        if sp.issparse(validation.X) and isinstance(data.X, np.ndarray):  # else the last fit's rows would be sparse
             validation = replace(validation, X=validation.X.toarray())
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
