@@ -424,6 +424,19 @@ def test_a_large_C_converges():
     assert best.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)
 
 
+def test_a_start_is_shrunk_without_rounding_beyond_the_formula_s():
+    """min(1, Σ / w·w) itself: epochs amplify the last bit of a start, and the model would be another one."""
+    for seed in range(10):
+        X, y, qid = problem(seed)
+        preferences = GradedPreferences(y, np.concatenate(([0], np.cumsum(np.bincount(qid)))))
+        dual = FactorizedDual(RowsDesign(X), preferences, 3, 50.0)
+        V = dual.start(np.random.default_rng(0))
+        w, total = dual.weights(V)
+        down = min(1.0, total / (w @ w))
+        found = factor_descent(dual, V, np.random.default_rng(0), max_iter=0)
+        assert found.value == 0.5 * float((down * w) @ (down * w)) - down * total
+
+
 # Other losses.
 
 

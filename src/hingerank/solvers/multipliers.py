@@ -57,7 +57,7 @@ def factor_descent(
     """
     run, patience = Run("gradient", **limits), whole("patience", patience, 0)
     w, total = problem.weights(V)
-    size = float(np.abs(w).max(initial=0.0)) or 1.0  # whose square may overflow
+    size = float(np.ldexp(0.5, np.frexp(np.abs(w).max(initial=0.0))[1]))  # a power of 2, since w @ w may overflow
     unit = w / size
     down = min(1.0, total / size / max(size * float(unit @ unit), 1e-300))  # best multiple of a start that is far off
     V, w, total = np.sqrt(down) * V, down * w, down * total
