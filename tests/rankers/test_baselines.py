@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import scipy.optimize
 from scipy import sparse
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import hingerank as hr
+from hingerank.export.forms import Outline
+from hingerank.features.fourier import FourierMap
+from hingerank.features.nystroem import NystroemMap
 from hingerank.losses import make_loss
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences
@@ -190,6 +194,28 @@ def test_any_feature_map(cls, data):
     np.testing.assert_allclose(inside.predict(X), pipeline.predict(X), atol=1e-4)
 
 
+def test_weights_of_a_feature_map_are_named_after_its_outputs(data):
+    X, y, qid = data
+    squares = PolynomialFeatures(2, include_bias=False)
+    ranker = hr.RankSVM(features=squares).fit(X[:, :2], y, qid)
+    assert {name for name, _ in ranker.feature_table(["a", "b"])} == {"a", "b", "a^2", "a b", "b^2"}
+    assert {name for name, _ in ranker.feature_table()} == {"f1", "f2", "f1^2", "f1 f2", "f2^2"}
+    turned = hr.RankSVM(features=PCA(X.shape[1])).fit(X, y, qid)  # as many outputs as features
+    assert turned.feature_table()[0][0].startswith("pca")
+
+
+@pytest.mark.parametrize("missing", ["error", "indicator"])
+@pytest.mark.parametrize("features", [FourierMap(5, gamma=0.1), NystroemMap(5, kernel="polynomial", gamma=0.1)])
+def test_exports_of_regression_on_a_feature_map_have_its_intercept(features, missing, data, tmp_path):
+    X, y, qid = data
+    if missing != "error":
+        X = np.where(X > 1, np.nan, X)
+    ranker = hr.CRR(C=100.0, features=features, missing=missing, scale="standard").fit(X, y + 3.0, qid)
+    np.testing.assert_allclose(ranker.scorer()(X), ranker.predict(X), rtol=1e-9)
+    ranker.export(tmp_path / "model.py", to="python")  # which compares scores
+    assert hr.CRR(features=features)._form_parts() == [Outline("mapped"), Outline("linear")]
+
+
 @pytest.mark.parametrize("loss", ["listnet", "listmle", "all_differences", "fidelity"])
 def test_kernel_rankers_take_the_same_losses(loss, data, tmp_path):
     X, y, qid = data
@@ -206,6 +232,11 @@ def test_lists_are_refused_where_there_are_none(data):
     X, y, qid = data
     with pytest.raises(ValueError, match="cannot learn from single comparisons"):
         hr.ListNet().fit_pairs(X, [0], [1])
+    for ranker in (hr.CRR(loss="logistic"), hr.LambdaRank()):
+        with pytest.raises(ValueError, match="needs graded rows: it cannot learn from winners or single comparisons"):
+            ranker.fit_pairs(X, [0], [1])
+        with pytest.raises(ValueError, match="needs graded rows"):
+            ranker.fit_winners(X, y, qid)
     with pytest.raises(ValueError, match="takes no weights of pairs"):
         hr.RankSVM(loss="listmle", pair_weight="query").fit(X, y, qid)
 

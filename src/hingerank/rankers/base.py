@@ -393,6 +393,9 @@ class LinearRanker(BaseRanker):
     def _form_kind(self) -> str | None:
         return "linear"
 
+    def _names_of_weights(self, given: Sequence[str] | None) -> Sequence[str]:
+        return names_of_features(self, len(self.coef_), given)
+
     def linear_form(self) -> tuple[np.ndarray, float]:
         """(weights, intercept) in the input's units: score(x) = intercept + <weights, x>, as SHAP's explainers take it.
 
@@ -414,12 +417,14 @@ class LinearRanker(BaseRanker):
     def feature_table(self, feature_names: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """(feature, weight) pairs, largest absolute weight first; with a scaler these are weights of scaled features.
 
+        With a feature map they are weights of its outputs.
+
         Parameters
         ----------
         feature_names : names of the features; default those seen in fit, else "f1", "f2", ... as in LETOR files
         """
         check_is_fitted(self)
-        names = names_of_features(self, len(self.coef_), feature_names)
+        names = self._names_of_weights(feature_names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         return [(str(names[j]), float(self.coef_[j])) for j in order]
 

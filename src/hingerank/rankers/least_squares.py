@@ -1,7 +1,7 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -11,6 +11,8 @@ from hingerank.arrays import Matrix
 from hingerank.data.checks import one_of
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
+from hingerank.export.forms import Affine
+from hingerank.export.sums import summed
 from hingerank.losses import Loss
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences, Preferences
@@ -145,6 +147,8 @@ class CRR(LeastSquaresRanker):
 
     def _problem(self, source):
         """On rows that are not in memory around their means: a sum over queries then, so over blocks or parts."""
+        if isinstance(source, RowsSource):
+            self._graded(source.preferences)
         if source.kind == MEMORY:
             problem = super()._problem(source)
             source.learnt = source.sums(problem.design, problem.preferences)
@@ -163,8 +167,16 @@ class CRR(LeastSquaresRanker):
     def _scores(self, X):
         return super()._scores(X) + self.intercept_
 
-    def _body(self):
-        return super()._body()._replace(offset=float(self.intercept_))
+    def _form(self):
+        form, b = super()._form(), float(self.intercept_)
+        if isinstance(form.body, Affine):
+            return replace(form, body=form.body._replace(offset=b))
+        constant = replace(form, body=Affine(np.zeros(self._n_columns), b))  # which the body of a feature map has not
+        return summed(form.names, [(1.0, form), (1.0, constant)])
+
+    def _form_parts(self):
+        parts = super()._form_parts()
+        return parts if self._form_kind() != "mapped" else [*parts, parts[0]._replace(kind="linear")]
 
 
 @dataclass(eq=False, repr=False)

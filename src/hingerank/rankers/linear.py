@@ -15,12 +15,12 @@ from hingerank.export.attributes import Array, Attribute, Number, Of
 from hingerank.features.maps import FeatureMap, check_width
 from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
-from hingerank.preferences import ExplicitPairs, Preferences
+from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem, RowsDesign
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
 from hingerank.rankers.base import LinearRanker, keep_account
-from hingerank.rankers.inputs import check_features
+from hingerank.rankers.inputs import check_features, names_of_features
 from hingerank.rankers.problem_ranker import HasMultipliers, ProblemRanker, RowsSource, of_pairs, solve_in_rounds
 from hingerank.rankers.sources import MEMORY, PARTS, Source
 from hingerank.rankers.winners import WinnersRanker
@@ -203,6 +203,13 @@ class LossRanker(PairwiseRanker, LinearRanker):
     def _loss(self) -> Loss:
         return make_loss(self.loss)
 
+    def _graded(self, preferences: Preferences) -> GradedPreferences:
+        """The preferences, if they are those of graded rows, which the loss needs."""
+        if not isinstance(preferences, GradedPreferences):
+            what = f"{type(self).__name__} needs graded rows"
+            raise ValueError(f"{what}: it cannot learn from winners or single comparisons")
+        return preferences
+
     def _design(self, source: Source, by_rows: bool = False) -> Callable[..., Design]:
         """A function that makes a design of rows, or of what a feature map, fitted here, makes of them; by_rows: for
         a solver that needs single rows of it."""
@@ -225,6 +232,11 @@ class LossRanker(PairwiseRanker, LinearRanker):
         super()._check_together(sizes)
         columns = sizes["columns"] * (1 if self.context is None else 2)
         check_width(self.features_, columns, sizes["weights"])
+
+    def _names_of_weights(self, given):
+        if self.features_ is None:
+            return super()._names_of_weights(given)
+        return self.features_.names(names_of_features(self, self.features_.n_features_in_, given))
 
     def _scores(self, X):
         if self.features_ is None:

@@ -193,9 +193,7 @@ class LambdaRank(TopRanker):
         return BYTES_OF_SWAPS
 
     def _problem(self, source):
-        top, preferences, plain = self._top(), source.preferences, super()._problem(source)
-        if not isinstance(preferences, GradedPreferences):
-            raise ValueError("LambdaRank needs graded rows: it cannot learn from winners or single comparisons")
+        top, preferences, plain = self._top(), self._graded(source.preferences), super()._problem(source)
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 
