@@ -17,8 +17,6 @@ from hingerank.data.blocks import blocks_from_qid, check_matrix, evenly
 from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
 from hingerank.kernels.scaling import (
-    columns_dense,
-    log_dense,
     minmax_csr,
     minmax_dense,
     quantile_dense,
@@ -157,7 +155,7 @@ class ColumnScaler(Scaler):
                 )
             data = (X.data / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-        return _by_shards(X, lambda a, b, out: columns_dense(X, a, b, self.centre_, self.width_, out))
+        return _by_shards(X, lambda x, out: np.divide(x - self.centre_, self.width_, out=out, casting="same_kind"))
 
 
 class MinMaxScaler(ColumnScaler):
@@ -251,7 +249,7 @@ class LogScaler(Scaler):
         if sp.issparse(X):
             data = (signed_log(X.data) / self.width_[X.indices]).astype(X.dtype)
             return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-        return _by_shards(X, lambda a, b, out: log_dense(X, a, b, self.width_, out))
+        return _by_shards(X, lambda x, out: np.divide(signed_log(x), self.width_, out=out, casting="same_kind"))
 
 
 class QuantileScaler(Scaler):
@@ -284,7 +282,7 @@ class QuantileScaler(Scaler):
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
             X = X.toarray()
-        return _by_shards(X, lambda a, b, out: quantile_dense(X, a, b, self.quantiles_, out))
+        return _by_shards(X, lambda x, out: quantile_dense(x, self.quantiles_, out))
 
 
 SCALERS: dict[str, type[Scaler]] = {
@@ -354,11 +352,15 @@ def signed_log(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.log1p(np.abs(x, dtype=np.float64)), x)
 
 
-def _by_shards(X: np.ndarray, work: Callable[[int, int, np.ndarray], object]) -> np.ndarray:
-    """Call work(first, last, out) for ranges that cover all rows of a dense X. Returns out."""
+def _by_shards(X: np.ndarray, work: Callable[[np.ndarray, np.ndarray], object]) -> np.ndarray:
+    """Call work(rows, out) for blocks of rows that make up a dense X. Returns out."""
     out = np.empty_like(X)
-    edges = np.arange(0, len(X) + ROWS_PER_SHARD, ROWS_PER_SHARD).clip(max=len(X))
-    run_shards(lambda s: work(s[0], s[1], out), list(zip(edges[:-1].tolist(), edges[1:].tolist())))
+
+    def some(first: int) -> None:
+        with np.errstate(over="ignore"):  # results beyond single precision are infinite
+            work(X[first : first + ROWS_PER_SHARD], out[first : first + ROWS_PER_SHARD])
+
+    run_shards(some, range(0, len(X), ROWS_PER_SHARD))
     return out
 
 

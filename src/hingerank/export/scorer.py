@@ -177,7 +177,7 @@ def among_quantiles(quantiles: np.ndarray, X: np.ndarray) -> np.ndarray:
     from hingerank.kernels.scaling import quantile_dense
 
     out = np.empty_like(X)
-    quantile_dense(X, 0, len(X), quantiles, out)
+    quantile_dense(X, quantiles, out)
     return out
 
 

@@ -1,4 +1,7 @@
-"""Feature scaling of blocks first:last, where block q is rows[offsets[q]:offsets[q+1]]; NaN is skipped and kept."""
+"""Feature scaling that NumPy has not: by quantiles, and within queries. NaN is skipped and kept.
+
+Kernels within queries take the blocks first:last, where block q is rows[offsets[q]:offsets[q+1]].
+"""
 
 import numpy as np
 
@@ -6,22 +9,13 @@ from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 
 
 @kernel
-def log_dense(X, first, last, width, out):
-    """out = sign(x) log(1 + |x|)/width_j for the rows first:last; O(rows · features)."""
-    for i in range(first, last):
-        for j in range(X.shape[1]):
-            x = np.float64(X[i, j])
-            out[i, j] = np.log1p(x) / width[j] if x >= 0 else -np.log1p(-x) / width[j]
-
-
-@kernel
-def quantile_dense(X, first, last, quantiles, out):
+def quantile_dense(X, quantiles, out):
     """out = the quantile of x among the sorted quantiles_j, 0 to 1, the middle of equal ones.
 
     Linear between two quantiles. NaN stays NaN. O(values · log quantiles).
     """
     top = quantiles.shape[1] - 1
-    for i in range(first, last):
+    for i in range(len(X)):
         for j in range(X.shape[1]):
             x, low, high = X[i, j], 0, top + 1
             if x != x:
@@ -155,14 +149,6 @@ def query_back(X, offsets, first, last, low, factor, own, z, g):
                     own[j] += zr * (X[r, j] - shift[j])
         for j in range(d):
             g[j] += scale[j] * own[j]
-
-
-@kernel
-def columns_dense(X, first, last, centre, width, out):
-    """out[i,j] = (x − centre_j)/width_j for rows first:last; O(rows·d)."""
-    for i in range(first, last):
-        for j in range(X.shape[1]):
-            out[i, j] = (X[i, j] - centre[j]) / width[j]
 
 
 @inner
