@@ -20,7 +20,7 @@ from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
 from hingerank.features.curves import column_of
 from hingerank.kernels.threads import add_up, cut_shards, run_shards
-from hingerank.kernels.trees import add_potentials, count_below
+from hingerank.kernels.trees import add_potentials
 from hingerank.losses import Exponential
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.preferences import GradedPreferences
@@ -275,7 +275,7 @@ class RankBoost(BoostingRanker):
             if len(distinct) - 1 > most:  # weights play no part here: a row given twice changes nothing
                 distinct = distinct[np.linspace(0, len(distinct) - 1, most + 1).round().astype(np.int64)]
             found = distinct[:-1] + 0.5 * np.diff(distinct)
-            count_below(values, found, k, codes)
+            codes[:, k] = np.searchsorted(found, values)
             return found
 
         return run_shards(bin_column, range(X.shape[1])), codes
