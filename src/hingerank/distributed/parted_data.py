@@ -229,8 +229,8 @@ class PartsSource(Source):
         self.n_features, self.sparse = data.n_features, data.sparse
 
     def pose(self, make):
-        queries = PartsQueries(self.data, PartProblem(make, self.scaler, self.prefer, self.data.weights))
-        return PartsDesign(queries), queries
+        posed = PosedParts(self.data, PartProblem(make, self.scaler, self.prefer, self.data.weights))
+        return posed, posed
 
     def sample(self):
         if self.scaler is not None and self.scaler.per_query:
@@ -262,20 +262,21 @@ class PartsSource(Source):
         return SeenRows(stacked([part.X for part in found]), weight, np.where(high > low, spread, 1.0), sampled)
 
     def sums(self, design, preferences):
-        return Sums.added(preferences.posed.call("sums"))
+        return Sums.added(preferences.call("sums"))
 
 
-class PartsQueries:
-    """What problems need from preferences, as sums over parts. `posed` are the parts' problems, of `width` weights."""
+class PosedParts(Design):
+    """The design and the preferences of data in parts. Each part has its own of both, and `call` asks all of them."""
 
     pairs_differ, item_weight, query_weight = False, None, None
 
     def __init__(self, data: PartedData, make: PartProblem):
-        self.data, self.make, self.posed = data, make, OnParts(data.runner, data.parts, make)
+        self.data, self.make, self.call = data, make, OnParts(data.runner, data.parts, make).call
         self.n_items, self.n_queries = data.n_rows, data.n_queries
-        found = self.posed.call("sizes")
-        self.width, self.n_pairs = found[0][2], sum(pairs for pairs, _, _ in found)
-        self.weights = [weight for _, weight, _ in found]
+        found = self.call("sizes")
+        self.n_pairs, self.weights = sum(pairs for pairs, _, _ in found), [weight for _, weight, _ in found]
+        self.shape = (self.n_items, found[0][2])
+        self.numbers = self.n_items * found[0][2]
 
     @property
     def total_weight(self) -> float:
@@ -285,60 +286,52 @@ class PartsQueries:
         """The sum of the weights of the pairs of every stride-th query of every part."""
         return sum(float(weight[::stride].sum()) for weight in self.weights)
 
-
-class PartsDesign(Design):
-    """The rows of data in parts. Each part has its own design."""
-
-    def __init__(self, queries: PartsQueries):
-        self.shape = (queries.n_items, queries.width)
-        self.numbers = queries.n_items * queries.width
-
     def scores(self, w: np.ndarray) -> np.ndarray:
         raise ValueError("scores of data in parts are not collected in one place: use sweep")
 
     def back(self, z: np.ndarray) -> np.ndarray:
         raise ValueError("rows of data in parts are not collected in one place: use sweep")
 
-    def sweep(self, loss: Loss, preferences: Any) -> Pass:
+    def sweep(self, loss: Loss, preferences: object) -> Pass:
         """The sum over parts."""
-        return PartsPass(preferences, loss)
+        return PartsPass(self, loss)
 
 
 class PartsPass(Pass):
     """The sum of the parts' passes. `latest` are the weights evaluated last, from which a fit can be resumed."""
 
-    def __init__(self, queries: PartsQueries, loss: Loss, stride: int = 1):
-        self.queries, self.loss = queries, loss
+    def __init__(self, posed: PosedParts, loss: Loss, stride: int = 1):
+        self.posed, self.loss = posed, loss
         self.about = hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest(), loss, stride
         swept = isinstance(loss, WindowLoss)  # evaluated query by query, so that a part can leave some out
-        self.graded: Any = queries if swept or self._bytes(4) <= SAMPLE_BYTES else None
+        self.graded: Any = posed if swept or self._bytes(4) <= SAMPLE_BYTES else None
         self.latest: np.ndarray | None = None
 
     def _bytes(self, stride: int) -> int:
         """The number of bytes of a sample of the rows."""
-        data = self.queries.data
+        data = self.posed.data
         return data.n_rows * data.n_features * data.dtype.itemsize // stride
 
     def at(self, w: np.ndarray) -> Point:
-        found = self.queries.posed.call("at", self.about, w)
+        found = self.posed.call("at", self.about, w)
         moments = [part[2] for part in found]
         self.latest = w
         return Point(
             w,
             float(sum(part[0] for part in found)),
             add_up([part[1].copy() for part in found]),
-            lambda v: add_up([part.copy() for part in self.queries.posed.call("curvature", self.about, w, v)]),
+            lambda v: add_up([part.copy() for part in self.posed.call("curvature", self.about, w, v)]),
             None if any(m is None for m in moments) else add_up([m.copy() for m in moments]),
         )
 
     def hessian(self, w: np.ndarray, stride: int = 1) -> np.ndarray:
-        return add_up([part.copy() for part in self.queries.posed.call("hessian", self.about, w, stride)])
+        return add_up([part.copy() for part in self.posed.call("hessian", self.about, w, stride)])
 
     def every(self, stride: int) -> Pass:
         """The loss of every stride-th query of every part. A small sample is fetched, a large one is not."""
         if self._bytes(stride) > SAMPLE_BYTES:
-            return PartsPass(self.queries, self.loss, stride)
-        make, data = self.queries.make, self.queries.data
+            return PartsPass(self.posed, self.loss, stride)
+        make, data = self.posed.make, self.posed.data
         found = data.ask(queries_of, stride, data.weights)
         rows = RankingData.concatenate([part for part, _ in found], join_queries=True)
         design, preferences = make.pose(rows, joined_weights([weight for _, weight in found]))
