@@ -13,7 +13,7 @@ class CornacMF(Peer):
     def __init__(self, rank: int, epochs: int, lambda_reg: float = 0.02):
         self.rank, self.epochs, self.lambda_reg = rank, epochs, lambda_reg
 
-    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+    def _learn(self, user: Any, item: Any, rating: Any, X: Any, first: Any) -> None:
         from cornac.data import Dataset
         from cornac.models import MF
 
@@ -21,7 +21,7 @@ class CornacMF(Peer):
         how = {"k": self.rank, "max_iter": self.epochs, "lambda_reg": self.lambda_reg, "learning_rate": 0.01}
         m = MF(verbose=False, seed=0, **how).fit(told)
         users, items = np.array(list(told.user_ids)), np.array(list(told.item_ids))
-        U, V = np.ones((shape[0], m.k + 1)), np.zeros((shape[1], m.k + 1))
+        U, V = np.ones((len(self.users_), m.k + 1)), np.zeros((len(first), m.k + 1))
         U[users, :-1], V[items, :-1], V[items, -1] = m.u_factors, m.i_factors, m.i_biases
         self._keep(U, V)
 
@@ -29,10 +29,10 @@ class CornacMF(Peer):
 class Ridges(Peer):
     """For each user a ridge regression of the ratings, less their mean, on the features: (K + I)⁻¹ over the items."""
 
-    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
-        order, self.user_factors_ = np.argsort(user, kind="stable"), np.zeros((shape[0], F.shape[1]))
+    def _learn(self, user: Any, item: Any, rating: Any, X: Any, first: Any) -> None:
+        order, self.user_factors_ = np.argsort(user, kind="stable"), np.zeros((len(self.users_), X.shape[1]))
         for u, rows in enumerate(np.split(order, np.flatnonzero(np.diff(user[order])) + 1)):
-            own, y = F[item[rows]], rating[rows] - rating[rows].mean()
+            own, y = X[first[item[rows]]], rating[rows] - rating[rows].mean()
             self.user_factors_[u] = own.T @ np.linalg.solve((own @ own.T).toarray() + np.eye(len(rows)), y)
 
     def _place(self, features: Any) -> Any:

@@ -16,32 +16,70 @@ from sklearn.base import BaseEstimator
 from hingerank.data.blocks import number_ids
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.preferences import check_items, check_ratings
-from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, same_lists, top_lists
+from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, rows_or_mean, top_lists
 
 
-class ItemBaseline(BaseEstimator):
-    """A score for each item, which is identified by its features: equal features share a score, unseen items have 0."""
+class Baseline(BaseEstimator):
+    """score(u, i) = <own(u), place(i)>, for items identified by their features: equal features count as one item.
+
+    A subclass defines `_learn`. The last row of `item_factors_` is 0, for unknown items.
+    """
+
+    users_: np.ndarray
+    user_factors_: Any
+    item_factors_: Any
+    _number: dict[bytes, int]
 
     def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Count the ratings; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
-        number, place, _ = same_rows(item_features)
+        """Learn; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
+        self._number, place, first = same_rows(item_features)
         rows = check_items(items, len(place), "items")
-        values = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
-        self.scores_ = dict(zip(number, self._value(place[rows], values, len(number)).tolist()))
+        self.users_, user = number_ids(users, len(rows), "users")
+        value = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
+        self._learn(user, place[rows], value, item_features, first)
         return self
 
-    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+        """Learn from numbers of users and distinct items; first[i] is the first row of X that is item i."""
         raise NotImplementedError
 
+    def _place(self, features: Any) -> Any:
+        """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
+        return self.item_factors_[row_numbers(self._number, features)]
+
+    def _own(self, numbers: np.ndarray) -> Any:
+        """Return the vectors of users as rows, dense or CSR; those of unknown users are 0."""
+        return rows_or_mean(self.user_factors_, numbers, np.zeros(self.user_factors_.shape[1]))
+
     def predict(self, users: Any, features: Any) -> np.ndarray:
-        """Return one score per row of features; it does not depend on the user."""
-        return np.array([self.scores_.get(key, 0.0) for key in row_keys(features)])
+        """Return one score per row of features; unknown users have scores of 0."""
+        return row_products(self._place(features), self._own(UserIndex(self.users_).numbers(users, features.shape[0])))
 
     def top_k(
         self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lists as PersonalRankSVM.top_k does: the same for all users, without what each user has seen."""
-        return same_lists(self.predict(None, candidates), users, top, exclude)
+        """Return lists as PersonalRankSVM.top_k does; unknown users have scores of 0."""
+        number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
+        return top_lists(
+            lambda block: all_products(self._own(number[block]), place), users, candidates.shape[0], top, exclude
+        )
+
+
+class ItemBaseline(Baseline):
+    """A score for each item, the same for all users."""
+
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+        self.item_factors_ = np.append(self._value(item, rating, len(first)), 0.0)[:, None]
+
+    def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
+        raise NotImplementedError
+
+    def _own(self, numbers: np.ndarray) -> np.ndarray:
+        return np.ones((len(numbers), 1))
+
+    def predict(self, users: Any, features: Any) -> np.ndarray:
+        """Return one score per row of features; it does not depend on the user."""
+        return self._place(features)[:, 0]
 
 
 class Popularity(ItemBaseline):
@@ -54,8 +92,8 @@ class Popularity(ItemBaseline):
     [[0, 1]]
     """
 
-    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
-        return np.bincount(code, minlength=count).astype(np.float64)
+    def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
+        return np.bincount(item, minlength=count).astype(np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -71,52 +109,9 @@ class ItemMean(ItemBaseline):
 
     shrink: float = 5.0
 
-    def _value(self, code: np.ndarray, ratings: np.ndarray, count: int) -> np.ndarray:
-        total = np.bincount(code, ratings - ratings.mean(), count)
-        return total / np.maximum(np.bincount(code, minlength=count) + self.shrink, 1e-12)
-
-
-class KnownItems(BaseEstimator):
-    """score(u, i) = <own(u), place(i)>, for items identified by their features: equal features count as one item.
-
-    A subclass defines `fit`, which calls `_know`, and `_place` and `_own`.
-    """
-
-    users_: np.ndarray
-    _number: dict[bytes, int]
-
-    def _know(self, item_features: Any, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the number of each user, the number of each item taken, and the first row of each distinct item."""
-        self._number, place, first = same_rows(item_features)
-        rows = check_items(items, len(place), "items")
-        self.users_, code = number_ids(users, len(rows), "users")
-        return code, place[rows], first
-
-    def _place(self, features: Any) -> Any:
-        """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
-        raise NotImplementedError
-
-    def _own(self, numbers: np.ndarray) -> Any:
-        """Return the vectors of users as rows, dense or CSR."""
-        raise NotImplementedError
-
-    def predict(self, users: Any, features: Any) -> np.ndarray:
-        """Return one score per row of features; users who took nothing have scores of 0."""
-        number = UserIndex(self.users_).numbers(users, features.shape[0])
-        return row_products(self._place(features), self._own(number)) * (number >= 0)
-
-    def top_k(
-        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return lists as PersonalRankSVM.top_k does; users who took nothing have scores of 0."""
-        number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
-
-        def scores(block: slice) -> np.ndarray:
-            S = np.asarray(all_products(self._own(number[block]), place), np.float64)
-            S[number[block] < 0] = 0.0
-            return S
-
-        return top_lists(scores, users, candidates.shape[0], top, exclude)
+    def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
+        total = np.bincount(item, rating - rating.mean(), count)
+        return total / np.maximum(np.bincount(item, minlength=count) + self.shrink, 1e-12)
 
 
 def row_keys(X: Any) -> list[bytes]:
@@ -141,7 +136,7 @@ def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
 
 
 @dataclass(eq=False, repr=False)
-class ItemKNN(KnownItems):
+class ItemKNN(Baseline):
     """score(u, j) = sum over the items i that u took of cosine(i, j), over the nearest items of j only.
 
     cosine(i, j) = users who took both / (√(users of i · users of j) + shrink). A baseline for lists.
@@ -162,17 +157,15 @@ class ItemKNN(KnownItems):
     neighbours: int = 200
     shrink: float = 10.0
 
-    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Count; items are row numbers of item_features, and items with the same features count as one."""
-        code, rows, first = self._know(item_features, users, items)
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
         n_items = len(first)
-        self.T = sp.csr_matrix((np.ones(len(rows)), (code, rows)), shape=(len(self.users_), n_items))
-        self.T.data[:] = 1.0
-        columns, root = self.T.tocsc(), np.sqrt(np.asarray(self.T.sum(axis=0)).ravel())
+        T = sp.csr_matrix((np.ones(len(item)), (user, item)), shape=(len(self.users_), n_items))
+        T.data[:] = 1.0
+        columns, root = T.tocsc(), np.sqrt(np.asarray(T.sum(axis=0)).ravel())
         step, parts = max(1, SCORES_AT_ONCE // n_items), []
         for a in range(0, n_items, step):
             some = np.arange(a, min(a + step, n_items))
-            S = (columns[:, some].T @ self.T).toarray()
+            S = (columns[:, some].T @ T).toarray()
             S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
             S[some - a, some] = 0.0
             full = np.flatnonzero(np.count_nonzero(S, axis=1) > self.neighbours)
@@ -181,34 +174,14 @@ class ItemKNN(KnownItems):
                 most[np.partition(most, -self.neighbours, axis=1)[:, -self.neighbours, None] > most] = 0.0
                 S[full] = most
             parts.append(sp.csr_matrix(S))
-        self.similarity = sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))
-        return self
-
-    def _place(self, features: Any) -> sp.csr_matrix:
-        """Return the similarities of other items to these; the last row, for items that were not in the fit, is 0."""
-        return self.similarity[row_numbers(self._number, features)]
-
-    def _own(self, numbers: np.ndarray) -> sp.csr_matrix:
-        return self.T[numbers]
+        self.user_factors_, self.item_factors_ = T, sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))
 
 
-class Peer(KnownItems):
-    """A model with factors of users and items; the last row of `item_factors_` is 0, for unknown items."""
+class Peer(Baseline):
+    """A model of another library."""
 
     needs = comes_with = ""  # the module to import, and the package to install
-    user_factors_: np.ndarray
-    item_factors_: np.ndarray
     taken: Any
-
-    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
-        """Learn; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
-        code, rows, first = self._know(item_features, users, items)
-        value = np.ones(len(rows)) if ratings is None else check_ratings(ratings, len(rows)).astype(np.float64)
-        self._learn(code, rows, value, (len(self.users_), len(first)), item_features[first])
-        return self
-
-    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
-        raise NotImplementedError
 
     def _is_taken(self, user: np.ndarray, rating: np.ndarray) -> np.ndarray:
         """Return which ratings count: all, those at or above their user's mean, or those at or above a number."""
@@ -219,12 +192,6 @@ class Peer(KnownItems):
         if isinstance(self.taken, str | bool) or self.taken is None:
             raise ValueError(f"taken must be 'all', 'liked' or the smallest rating that counts, not {self.taken!r}")
         return rating >= float(self.taken)
-
-    def _place(self, features: Any) -> np.ndarray:
-        return self.item_factors_[row_numbers(self._number, features)]
-
-    def _own(self, numbers: np.ndarray) -> np.ndarray:
-        return self.user_factors_[numbers]
 
     def _keep(self, users: Any, items: Any) -> None:
         self.user_factors_ = np.asarray(users, np.float64)
@@ -261,14 +228,14 @@ class ALS(Peer):
     random_state: int = 0
     n_jobs: int = 1
 
-    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
         from threadpoolctl import threadpool_limits
 
         weight = rating if self.by_rating else np.ones(len(rating))
         kept = self._is_taken(user, rating)
         with threadpool_limits(1, "blas"):  # implicit requires it
             model = self._model()
-            table = sp.csr_matrix((weight[kept].astype(np.float32), (user[kept], item[kept])), shape)
+            table = sp.csr_matrix((weight[kept], (user[kept], item[kept])), (len(self.users_), len(first)), np.float32)
             model.fit(table, show_progress=False)
         self._keep(model.user_factors, model.item_factors)
 
@@ -339,7 +306,7 @@ class LightFM(Peer):
     random_state: int = 0
     n_jobs: int = 1
 
-    def _learn(self, user: Any, item: Any, rating: Any, shape: tuple[int, int], F: Any) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
         from lightfm import LightFM as Model
 
         model = Model(
@@ -349,10 +316,10 @@ class LightFM(Peer):
         good = self._is_taken(user, rating)
         kept = np.ones(len(good), bool) if self.loss == "logistic" else good
         sign = np.where(good, 1.0, -1.0)[kept].astype(np.float32)
-        table = sp.coo_matrix((sign, (user[kept], item[kept])), shape)
-        model.fit(table, item_features=_single(F), epochs=self.epochs, num_threads=self.n_jobs)
+        table = sp.coo_matrix((sign, (user[kept], item[kept])), (len(self.users_), len(first)))
+        model.fit(table, item_features=_single(X[first]), epochs=self.epochs, num_threads=self.n_jobs)
         self.embeddings_ = np.hstack([model.item_embeddings, model.item_biases[:, None]]).astype(np.float64)
-        self.user_factors_ = np.hstack([model.user_embeddings, np.ones((shape[0], 1))])
+        self.user_factors_ = np.hstack([model.user_embeddings, np.ones((len(self.users_), 1))])
 
     def _place(self, features: Any) -> np.ndarray:
         return np.asarray(_single(features) @ self.embeddings_)
@@ -363,7 +330,7 @@ def _single(F: Any) -> sp.csr_matrix:
 
 
 PEERS: dict[str, type[Peer]] = {"als": ALS, "bpr": BPR, "lightfm": LightFM}
-BASELINES: dict[str, type[ItemBaseline | KnownItems]] = {
+BASELINES: dict[str, type[Baseline]] = {
     "popularity": Popularity, "item-mean": ItemMean, "item-knn": ItemKNN, **PEERS,
 }  # fmt: skip
 
