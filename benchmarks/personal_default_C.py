@@ -25,7 +25,7 @@ import numpy as np
 import hingerank as hr
 from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
-from hingerank.personal.alternating import first_gradient_norm, first_powers, item_vectors
+from hingerank.personal.alternating import LocalUsers, first_gradient_norm, item_vectors
 from hingerank.personal.fold_in import right_of_users
 from hingerank.personal.item_features import genre_features, identity_features, join_features, word_features
 from hingerank.personal.preferences import from_comparisons, from_ratings
@@ -116,7 +116,7 @@ def measure(study: Study, seed: int) -> dict[str, Any]:
     """Pairs right at the default and on the grid, and processor seconds."""
     X, train, test = study.make(seed)
     make = from_comparisons if study.compared else from_ratings
-    least = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, make(*train, X.shape[0])))
+    least = 1.0 / first_gradient_norm(X.shape[1], LocalUsers(X, make(*train, X.shape[0])).power)
 
     def fit(C: float | None) -> tuple[float, float, float]:
         """(pairs right, C, processor seconds)."""
@@ -152,7 +152,7 @@ def yahoo_test(place: Place, own: bool) -> dict[str, Any]:
     known = np.array([place_of[user] for user in both.users.tolist()])
     pairs = both.pairs - seen.pairs[known]
     heavy = np.argsort(-pairs)[: max(1, (pairs > 0).sum() // 100)]
-    least, right = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, seen)), {}
+    least, right = 1.0 / first_gradient_norm(X.shape[1], LocalUsers(X, seen).power), {}
     for multiple in (None, *GRID[2:5]):
         ranker = hr.PersonalRankSVM(C=None if multiple is None else multiple * least, prior="zero")
         with warnings.catch_warnings():

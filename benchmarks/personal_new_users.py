@@ -23,7 +23,7 @@ import numpy as np
 import hingerank as hr
 from hingerank.papers.engine import Place
 from hingerank.papers.personal import yahoo
-from hingerank.personal.alternating import first_gradient_norm, first_powers
+from hingerank.personal.alternating import LocalUsers, first_gradient_norm
 from hingerank.personal.item_features import genre_features, join_features, word_features
 from hingerank.personal.preferences import from_ratings
 from hingerank.personal.rating_sets import plain_titles, read_movielens
@@ -60,7 +60,7 @@ def curves(X: Any, ratings: Ratings, seed: int, shared: bool, multiple: float | 
     place = np.empty(len(late), np.int64)
     place[order] = np.arange(len(late)) - np.searchsorted(code[order], code[order])
     told = from_ratings(*train.triples, X.shape[0])
-    least = 1.0 / first_gradient_norm(X.shape[1], first_powers(X, told))
+    least = 1.0 / first_gradient_norm(X.shape[1], LocalUsers(X, told).power)
     C = None if multiple is None else multiple * least
     ranker = hr.PersonalRankSVM(shared=shared, C=C).fit(X, *train.triples)
     mean, learnt = ranker.prior_mean_, ranker.prior_strength_

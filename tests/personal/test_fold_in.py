@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import hingerank as hr
-from hingerank.personal.alternating import first_gradient, first_gradient_norm, first_powers
+from hingerank.personal.alternating import LocalUsers, first_gradient_norm
 from hingerank.personal.convex import pair_distances
 from hingerank.personal.fold_in import Prior, fold_in, learn_strength, spread_of_users
 from hingerank.personal.preferences import from_comparisons, from_ratings
@@ -122,27 +122,24 @@ class TestNaturalC:
     def test_first_gradient_is_that_of_listed_pairs(self):
         users, items, y = [0, 0, 0, 1, 1], [0, 1, 2, 1, 3], [3, 1, 1, 2, 5]
         p = from_ratings(users, items, y, 4)
-        z = {(int(u), int(i)): float(v) for u, i, v in zip(np.repeat([0, 1], [3, 2]), p.item, first_gradient(p))}
-        assert z == {(0, 0): -4.0, (0, 1): 2.0, (0, 2): 2.0, (1, 1): 2.0, (1, 3): -2.0}
+        assert LocalUsers(np.eye(4), p).first.toarray().tolist() == [[-4, 2, 2, 0], [0, 2, 0, -2]]
         compared = from_comparisons([0, 0], [0, 1], [1, 2], 3)
-        assert first_gradient(compared).tolist() == [-2.0, 0.0, 2.0]
+        assert LocalUsers(np.eye(3), compared).first.toarray().tolist() == [[-2.0, 0.0, 2.0]]
 
     def test_norm_is_that_of_the_matrix(self):
         X, n = rng.standard_normal((12, 5)), 40
         users, items, y = rng.integers(0, 6, n), rng.integers(0, 12, n), rng.integers(1, 6, n)
         p = from_ratings(users, items, y, 12)
-        Z = np.zeros((len(p.users), 12))
-        Z[np.repeat(np.arange(len(p.users)), np.diff(p.start)), p.item] = first_gradient(p)
-        assert first_gradient_norm(X.shape[1], first_powers(X, p), 200) == pytest.approx(
-            np.linalg.norm(Z @ X, 2), rel=1e-6
-        )
-        assert first_gradient_norm(X.shape[1], first_powers(X, p)) == pytest.approx(np.linalg.norm(Z @ X, 2), rel=0.05)
+        found = LocalUsers(X, p)
+        norm = np.linalg.norm(found.first @ X, 2)
+        assert first_gradient_norm(X.shape[1], found.power, 200) == pytest.approx(norm, rel=1e-6)
+        assert first_gradient_norm(X.shape[1], found.power) == pytest.approx(norm, rel=0.05)
 
     def test_below_the_first_c_nothing_is_learnt(self):
         data = hr.make_personal(20, 30, 5, 2, kind="ratings", per_user=12, seed=1)
         given = data.item_features, data.users, data.items, data.ratings
-        powers = first_powers(data.item_features, from_ratings(*given[1:], 30))
-        norm = first_gradient_norm(data.item_features.shape[1], powers, 200)
+        power = LocalUsers(data.item_features, from_ratings(*given[1:], 30)).power
+        norm = first_gradient_norm(data.item_features.shape[1], power, 200)
         for factor, learnt in ((0.9, False), (1.5, True)):
             ranker = hr.PersonalRankSVM(rank=5, C=factor / norm, tol=1e-9, max_iter=2000, scale=None).fit(*given)
             W = ranker.basis_ @ ranker.user_weights_.T

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data.files import DataError
-from hingerank.personal.alternating import LocalUsers, first_gradient
+from hingerank.personal.alternating import LocalUsers
 from hingerank.personal.convex import pair_distances, row_preferences
 from hingerank.personal.factorized import InductiveMatrixCompletion, PersonalRankSVM
 from hingerank.personal.preferences import from_comparisons, from_ratings
@@ -70,7 +70,7 @@ class TestKernels:
             assert pairs[k] == pytest.approx(mine.sum())
             assert rows[k] == pytest.approx(w[users == user].sum())
             assert p.known.scale[k] * mine.sum() == pytest.approx(1.0 if p.pairs[k] else 0.0)
-        g, s = first_gradient(p), np.zeros(len(p.item))
+        g, s = LocalUsers(X, p).first.data, np.zeros(len(p.item))
         for r in range(len(p.item)):
             mine = of_user == of_user[r]
             higher, lower = (mine & side(p.known.grade, p.known.grade[r]) for side in (np.greater, np.less))

@@ -163,11 +163,19 @@ class LocalUsers:
         return self.preferences.n_pairs
 
     @cached_property
-    def power(self) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-        return first_powers(self.X, self.preferences)
+    def first(self) -> sp.csr_matrix:
+        """The gradient of the loss in the scores (users x items), at scores of 0."""
+        p, z = self.preferences, np.zeros((len(self.preferences.item), 1))
+        S, ones, rows = p.at_scores(np.zeros(len(p.item)))
+        users_pass(LOSS, S, ones, 0, len(p.users), rows, np.zeros(len(p.item), np.float32), z)
+        return sp.csr_matrix((z[:, 0], p.item, p.start), shape=(len(p.users), self.X.shape[0]))
+
+    def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        moved = self.first @ item_vectors(self.X, v, self.threads)
+        return float(np.vdot(moved, moved)), back_to_features(self.X, np.asarray(self.first.T @ moved), self.threads)
 
     def begin(self, C: float, rank: int, fixed: int = 0, width: float = 0.0) -> None:
-        self.__dict__.pop("power", None)  # it holds a number for each row, and a fit needs it no more
+        self.__dict__.pop("first", None)  # it holds a number for each row, and a fit needs it no more
         if self.V is None:
             self.V = np.zeros((len(self.preferences.users), rank))
             self.V[:, rank - fixed :] = 1.0
@@ -230,32 +238,10 @@ class LocalUsers:
         return back_to_features(self.X, G, self.threads)
 
 
-def first_gradient(p: UserPreferences) -> np.ndarray:
-    """Return the gradient of the loss in the scores of all rows, at scores of 0."""
-    z, kept = np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
-    S, ones, rows = p.at_scores(np.zeros(len(p.item)))
-    users_pass(LOSS, S, ones, 0, len(p.users), rows, kept, z)
-    return z[:, 0]
-
-
-def first_powers(X: Matrix, p: UserPreferences) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """Return the function v -> ‖G v‖² and GᵀG v, with G the gradient of the loss in W = U Vᵀ at 0.
-
-    It is Z X, with Z (users x items) the gradient in the scores.
-    """
-    Z = sp.csr_matrix((first_gradient(p), p.item, p.start), shape=(len(p.users), X.shape[0]))
-
-    def power(v: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = Z @ item_vectors(X, v)
-        return float(np.vdot(moved, moved)), back_to_features(X, np.asarray(Z.T @ moved))
-
-    return power
-
-
 def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], steps: int = 20) -> float:
     """Return the spectral norm ‖∇loss‖₂ at 0: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
 
-    It is estimated by power iterations (see `first_powers`), so never above the norm. It is 1 if the norm is 0.
+    It is estimated by power iterations (see `Users.power`), so never above the norm. It is 1 if the norm is 0.
     """
     v, square = np.random.default_rng(0).standard_normal((n_features, 1)), 0.0
     for _ in range(steps):
