@@ -60,7 +60,7 @@ class TestKernels:
 
     def test_gradient_at_zero_and_users_that_weigh_alike(self, seed, grades):
         X, users, items, y, w = told(seed, grades)
-        p = from_ratings(users, items, y, len(X), "user", w)
+        p = from_ratings(users, items, y, len(X), w, "user")
         rows, pairs = p.mass
         of_user = np.repeat(p.users, np.diff(p.start))
         for k, user in enumerate(p.users):
@@ -121,7 +121,7 @@ def test_a_weight_of_two_is_the_rating_twice():
 
 def test_targets_are_met_as_heavily_as_they_weigh():
     X, users, items, y, w = told(4)
-    p = from_ratings(users, items, y, len(X), weight=w, targets=True)
+    p = from_ratings(users, items, y, len(X), weight=w, squared_error=True)
     U, V = np.eye(4)[:, :2], np.ones((len(p.users), 2))
     value = 0.0
     for user in np.unique(users):

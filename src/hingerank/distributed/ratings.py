@@ -136,7 +136,7 @@ class UsersOfPart(LocalUsers):
             items = self.rated.item_ids[self.rated.items]
             self.items = items if item_ids is None else number_items(items, item_ids)[1]
             given = self.rated.users, self.items, self.rated.ratings
-            preferences = ranker._from_ratings(*given, n_items)
+            preferences = ranker._known(*given, n_items)
         except DataError as error:
             raise error.at(part.part.path) from None
         super().__init__(np.empty((n_items, 0)), preferences)
@@ -201,7 +201,7 @@ class UsersInParts(Users):
         """The numbers of some users and their preferences: of all users, or of evenly spaced ones in every part."""
         stride = max(1, -(-self.data.n_rows // ROWS_FOR_PRIOR))
         users, items, ratings = (np.concatenate(column) for column in zip(*self.call("sample", stride)))
-        some = ranker._from_ratings(users, items if self.number is None else self.number[items], ratings, n_items)
+        some = ranker._known(users, items if self.number is None else self.number[items], ratings, n_items)
         firsts = np.cumsum([0, *self.counts[:-1]])
         return np.concatenate([first + np.arange(0, n, stride) for first, n in zip(firsts, self.counts)]), some
 

@@ -95,7 +95,7 @@ def drawn_preferences(
     all_items = np.concatenate([clicks.items, items])
     given = clicks.table.data
     weight = None if given.dtype == bool else np.concatenate([given, np.ones(len(items))])
-    return from_ratings(all_users, all_items, values, clicks.n_items, pair_weight, weight)
+    return from_ratings(all_users, all_items, values, clicks.n_items, weight, pair_weight)
 
 
 @inner(fastmath=SUMS_MAY_REORDER)

@@ -96,7 +96,7 @@ class FactorRanker(PersonalRanker):
         ratings : one for each row of features
         winners, losers : comparisons instead of ratings, as row numbers of features
         """
-        self._add([user], *self._about_one(features, ratings, winners, losers), replace=False)
+        self._add([user], *self._given(None, features, None, ratings, winners, losers), replace=False)
         return self.user_weights_[-1].copy()
 
     def add_users(
@@ -112,14 +112,7 @@ class FactorRanker(PersonalRanker):
         sample_weight : the weight of each rating or comparison, as in ``fit`` and ``fit_pairs``
         replace : give users of the model new weights from this data alone; otherwise they are an error
         """
-        check_is_fitted(self)
-        X = self._rows(item_features)
-        if ratings is not None:
-            preferences = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
-        elif winners is not None and losers is not None:
-            preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
-        else:
-            raise ValueError("give either items and ratings, or winners and losers")
+        X, preferences = self._given(users, item_features, items, ratings, winners, losers, sample_weight)
         return self._add(preferences.users, X, preferences, replace)
 
     def update_user(
@@ -132,7 +125,7 @@ class FactorRanker(PersonalRanker):
         """
         check_is_fitted(self)
         number = int(self._index.known([user])[0])
-        X, preferences = self._about_one(features, ratings, winners, losers)
+        X, preferences = self._given(None, features, None, ratings, winners, losers)
         prior = self.user_weights_[number].copy()
         self.user_weights_[number] = self._fold_in(X, preferences, prior)[0]
         self.has_pairs_[number] |= bool(preferences.pairs[0] > 0)
@@ -146,14 +139,17 @@ class FactorRanker(PersonalRanker):
         mean, root = self.prior_mean_.tolist(), self.prior_root_.tolist()
         return {"mean": mean, "root": root, "strength": self.prior_strength_}
 
-    def _about_one(self, features: Any, ratings: Any, winners: Any, losers: Any) -> tuple[Matrix, UserPreferences]:
+    def _given(
+        self, users: Any, features: Any, items: Any, ratings: Any, winners: Any, losers: Any, weight: Any = None
+    ) -> tuple[Matrix, UserPreferences]:
+        """Return the item features, and what these users say of them; users: None for one; items: None for all rows."""
         check_is_fitted(self)
-        X = self._rows(features)
-        if ratings is not None:
-            return X, self._from_ratings(np.zeros(X.shape[0], np.int8), np.arange(X.shape[0]), ratings, X.shape[0])
-        if winners is None or losers is None:
-            raise ValueError("give ratings (one for each row of features), or winners and losers (rows of features)")
-        return X, self._from_comparisons(np.zeros(len(winners), np.int8), winners, losers, X.shape[0], None)
+        X, pairs = self._rows(features), ratings is None
+        if pairs and (winners is None or losers is None):
+            raise ValueError("give either ratings of items, or winners and losers (rows of features)")
+        first, second = (winners, losers) if pairs else (np.arange(X.shape[0]) if items is None else items, ratings)
+        users = np.zeros(len(first), np.int8) if users is None else users
+        return X, self._known(users, first, second, X.shape[0], weight, pairs)
 
     def _fold_in(
         self, X: Matrix, p: UserPreferences, known: np.ndarray | None = None, as_fitted: bool = False

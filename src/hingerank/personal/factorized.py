@@ -38,7 +38,7 @@ from hingerank.personal.fold_in import (
 )
 from hingerank.personal.losses import PAIRS
 from hingerank.personal.nuclear import nuclear_gap
-from hingerank.personal.preferences import UserPreferences, from_comparisons, from_ratings
+from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.rankers import accuracies
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
@@ -215,7 +215,7 @@ class PersonalRankSVM(FactorRanker):
         """
         check_is_fitted(self)
         X = self._rows(item_features)
-        p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
+        p = self._known(users, items, ratings, X.shape[0], sample_weight)
         if not basis:
             return self._put(p.users, self._fold_in(X, p, as_fitted=True), p.pairs > 0)
         numbers, new = self._index.numbers(p.users), self.user_weights_.mean(axis=0)
@@ -236,7 +236,7 @@ class PersonalRankSVM(FactorRanker):
         """
         check_is_fitted(self)
         X = self._rows(item_features)
-        p = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
+        p = self._known(users, items, ratings, X.shape[0], sample_weight)
         V = self.user_weights_[self._index.known(p.users)]
         return nuclear_gap(X, p, self.basis_, V, self.coef_ if self.shared else None, float(self.C_), self.width_)
 
@@ -378,8 +378,7 @@ class PersonalRankSVM(FactorRanker):
 
     def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
         """Return a function that makes preferences like `p` from users, items and ratings (or winners and losers)."""
-        make: Callable[..., UserPreferences] = self._from_comparisons if p.known.kind == PAIRS else self._from_ratings
-        return lambda *given: make(*given, n_items)
+        return lambda users, first, second: self._known(users, first, second, n_items, pairs=p.known.kind == PAIRS)
 
     def _learn_prior(self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences) -> None:
         """Compute the prior of new users, and the weight of their ratings relative to it."""
@@ -444,11 +443,4 @@ class InductiveMatrixCompletion(PersonalRankSVM):
     loss: str = field(default="squared_hinge", init=False)
     shared: bool = field(default=False, init=False)
     pair_weight: str = field(default="uniform", init=False)
-
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-        return from_ratings(users, items, ratings, n_items, weight=weight, targets=True)
-
-    def _from_comparisons(
-        self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None
-    ) -> UserPreferences:
-        return from_comparisons(users, winners, losers, n_items, weight, squared_error=True)
+    _squared_error = True

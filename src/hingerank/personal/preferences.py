@@ -5,6 +5,7 @@ ratings are never listed. Passes keep a user's rows in the order of their scores
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ class UserPreferences:
     start, item : the rows, as the module describes
     known : grades, comparisons or targets of the rows (see hingerank.personal.losses)
     pairs : number of pairs of each user
-    sizes : largest numbers of rows, grades and comparisons of a user, for the work arrays of passes
     notes : counts of problems found in the data
     judged : preferences whose pairs judge accuracy, if `known` has none
     """
@@ -45,13 +45,19 @@ class UserPreferences:
     item: np.ndarray
     known: Known
     pairs: np.ndarray
-    sizes: tuple[int, int, int]
     notes: dict[str, int] = field(default_factory=dict)
     judged: "UserPreferences | None" = None
 
     @property
     def n_pairs(self) -> int:
         return int(self.pairs.sum())
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int]:
+        """The largest numbers of rows, grades and comparisons of a user, for the work arrays of passes."""
+        sizes = np.diff(self.start), self.known.grades, np.diff(self.known.start) if self.known.kind == PAIRS else ()
+        rows, grades, compared = (int(np.max(size, initial=1)) for size in sizes)
+        return rows, grades, compared
 
     def take(self, users: np.ndarray) -> "UserPreferences":
         """Return a copy of the preferences of these users (numbers)."""
@@ -116,8 +122,8 @@ def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
 
 
 def from_ratings(
-    users: Any, items: Any, ratings: Any, n_items: int, pair_weight: str = "uniform", weight: Any = None,
-    targets: bool = False,
+    users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
+    squared_error: bool = False,
 ) -> UserPreferences:  # fmt: skip
     """Make preferences from ratings: user u prefers item i to item j if u rated both, and i higher.
 
@@ -127,9 +133,9 @@ def from_ratings(
     items : rows of the item features
     ratings : finite numbers; repeated ratings of an item by a user become their mean, with the weight of the last
     n_items : number of rows of the item features
-    pair_weight : "uniform", or "user", which divides the weights of a user's pairs by their sum
     weight : weight of each rating, default 1, where 0 is no rating; a pair has the product of its two weights
-    targets : make targets of scores, rating - the user's (weighted) mean, whose pairs only judge accuracy
+    pair_weight : "uniform", or "user", which divides the weights of a user's pairs by their sum
+    squared_error : make targets of scores, rating - the user's (weighted) mean, whose pairs only judge accuracy
 
     Examples
     --------
@@ -148,7 +154,7 @@ def from_ratings(
         ratings = (np.bincount(place, ratings) / np.bincount(place))[place]
     del codes
     start, rows = starts_of(kept), np.empty(0, np.int32)
-    if targets:  # the rows of each user in their first order, which the next step changes
+    if squared_error:  # the rows of each user in their first order, which the next step changes
         counts = np.diff(begin)
         rows = order[np.arange(len(order)) - np.repeat(begin[:-1], counts) < np.repeat(kept, counts)]
     item, grade = np.empty(start[-1], np.int32), np.empty(start[-1], np.uint8)
@@ -163,14 +169,14 @@ def from_ratings(
     if weights is not None:
         known = known._replace(weight=weights[order[np.arange(start[-1]) + np.repeat(begin[:-1] - start[:-1], kept)]])
         known = known._replace(scale=_scale(weigh_pairs(start, known), pair_weight))
-    graded = UserPreferences(ids, start, item, known, pairs, (int(kept.max()), grades, 1), {REPEATED: dropped})
-    if not targets:
+    graded = UserPreferences(ids, start, item, known, pairs, {REPEATED: dropped})
+    if not squared_error:
         return graded
     target, mass = ratings[rows].astype(np.float64), np.ones(len(rows)) if weights is None else weights[rows]
     means = np.add.reduceat(mass * target, start[:-1]) / np.add.reduceat(mass, start[:-1])
     target -= np.repeat(means, kept)
     known = Known(TARGETS, start, np.ones(len(ids)), np.empty(0) if weights is None else mass, target=target)
-    return replace(graded, item=items[rows], known=known, sizes=(graded.sizes[0], 1, 1), judged=graded)
+    return replace(graded, item=items[rows], known=known, judged=graded)
 
 
 def from_comparisons(
@@ -213,9 +219,8 @@ def from_comparisons(
     weights = weights[order] if len(weights) else weights
     margin = np.inf if squared_error else 1.0
     known = Known(PAIRS, begin, _scale(pairs, pair_weight), weights, winner=winner, loser=loser, margin=margin)
-    sizes = (int(np.diff(start).max()), 1, int(np.diff(begin).max()))
     notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
-    return UserPreferences(ids, start, item, known, pairs, sizes, notes)
+    return UserPreferences(ids, start, item, known, pairs, notes)
 
 
 def check_items(items: Any, n_items: int, name: str) -> np.ndarray:

@@ -66,6 +66,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     features: Any = None  # a map of the scaled item features, in rankers that have this parameter
     features_: FeatureMap | None = None
     pair_weight: str = "uniform"
+    _squared_error = False  # whether ratings are targets of scores, and scores of pairs should differ by 1
     scale: str | None
     _cure: str | None = "unknown='mean' ranks for the mean user; fit again with the user's ratings"  # None: not needed
     _cold = "the list of the mean user"  # what users without a pair get
@@ -91,7 +92,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             training rating (the test accuracy of the paper).
         """
         X = self._rows(item_features, reset=True)
-        preferences = self._from_ratings(users, items, ratings, X.shape[0], sample_weight)
+        preferences = self._known(users, items, ratings, X.shape[0], sample_weight)
         watched = None
         if eval_set is not None:
             known = counting(users, items, ratings, sample_weight)[:3]
@@ -117,7 +118,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         eval_set : (users, winners, losers) to watch in ``trace_``
         """
         X = self._rows(item_features, reset=True)
-        preferences = self._from_comparisons(users, winners, losers, X.shape[0], sample_weight)
+        preferences = self._known(users, winners, losers, X.shape[0], sample_weight, pairs=True)
         watched = None
         if eval_set is not None:
             u, i, j = eval_set
@@ -146,13 +147,12 @@ class PersonalRanker(SavedModel, BaseEstimator):
         names = names_of_features(self, self.n_features_in_, given)
         return names if self.features_ is None else self.features_.names(names)
 
-    def _from_ratings(self, users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None) -> UserPreferences:
-        return from_ratings(users, items, ratings, n_items, self.pair_weight, weight)
-
-    def _from_comparisons(
-        self, users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None
+    def _known(
+        self, users: Any, first: Any, second: Any, n_items: int, weight: Any = None, pairs: bool = False
     ) -> UserPreferences:
-        return from_comparisons(users, winners, losers, n_items, weight, self.pair_weight)
+        """Return what users say, as this ranker learns it: items and ratings or, with `pairs`, winners and losers."""
+        make = from_comparisons if pairs else from_ratings
+        return make(users, first, second, n_items, weight, self.pair_weight, self._squared_error)
 
     def _fit(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
@@ -186,7 +186,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Return the C that a fit to this data uses if C is None; arguments as in ``fit``."""
         unfitted = clone(self)  # the features of this data shall not change what a fitted ranker predicts
         X = unfitted._rows(item_features, reset=True)
-        return unfitted._natural(X, unfitted._from_ratings(users, items, ratings, X.shape[0]))
+        return unfitted._natural(X, unfitted._known(users, items, ratings, X.shape[0]))
 
     def _natural(self, X: Any, preferences: UserPreferences) -> float:
         raise NotImplementedError
