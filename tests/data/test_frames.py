@@ -326,6 +326,18 @@ def test_a_column_of_structures_is_no_feature():
         RankingData.from_frame(pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [{"a": 1}, {"a": 2}]}))
 
 
+def test_booleans_of_pandas_may_be_missing():
+    frame = pd.DataFrame({"qid": [1, 1, 1], "label": [0, 1, 2], "x": pd.array([True, None, False], "boolean")})
+    assert RankingData.from_frame(frame, missing="zero").X.ravel().tolist() == [1, 0, 0]
+    with pytest.raises(DataError, match=r"NaN .* column 0 'x'"):
+        RankingData.from_frame(frame)
+
+
+def test_lists_of_text_are_no_features():
+    with pytest.raises(DataError, match=r"column 'features' holds .* expected lists of numbers.* 'x'"):
+        RankingData.from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 1], "features": [["1", "x"], [3, 4]]}))
+
+
 def test_text_among_the_grades_says_so(tmp_path):
     (tmp_path / "x.csv").write_text("label,qid,f1\ngood,1,2\n")
     with pytest.raises(

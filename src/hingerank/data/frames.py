@@ -136,7 +136,7 @@ def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np
             _refuse_text(table[name], name, *_CHOOSE)
             raise DataError(f"column {name!r} holds {table[name].dtype}, expected numbers", *_CHOOSE)
     nothing = np.full(len(table), np.nan, np.float32)
-    columns = [nothing if _is_empty(table[name]) else table[name].to_numpy() for name in names]
+    columns = [nothing if _is_empty(table[name]) else _numbers(table[name]).to_numpy() for name in names]
     kind = np.result_type(*columns)
     X = np.empty((len(table), len(names)), dtype or (kind if kind == np.float32 else np.float64))
     for a in range(0, len(X), 4096):  # by blocks of rows, so that the rows being written stay in cache
@@ -151,6 +151,11 @@ def _refuse_text(column: Frame, name: str, *remedy: str) -> None:
         if isinstance(value, str) and decimal(value) is None:
             found = f"column {name!r} holds {column.dtype} ({value[:40]!r} at row {row})"
             raise DataError(f"{found}, expected numbers", *remedy)
+
+
+def _numbers(column: Frame) -> Frame:
+    """A column of numbers. pandas gives booleans with missing values as objects, which NumPy cannot compute with."""
+    return column.cast(nw.Float64) if column.dtype == nw.Boolean and column.null_count() else column
 
 
 def _is_number(column: Frame) -> bool:
@@ -181,17 +186,20 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
         raise DataError(f"column {name!r} has no list at row {absent[0]}: give every row a list of numbers")
     try:
         lengths = np.array([len(row) for row in rows])
-        wrong = np.flatnonzero(lengths != lengths[0])
-        if len(wrong):
-            raise DataError(
-                f"column {name!r} holds {lengths[wrong[0]]} numbers at row {wrong[0]} but {lengths[0]} at row 0; make "
-                "all lists equally long"
-            )
-        return np.stack([np.asarray(row, None if isinstance(row, np.ndarray) else float) for row in rows])
     except TypeError:
         raise DataError(
             f"column {name!r} holds {column.dtype} with single values, expected numbers or lists of numbers"
         ) from None
+    wrong = np.flatnonzero(lengths != lengths[0])
+    if len(wrong):
+        raise DataError(
+            f"column {name!r} holds {lengths[wrong[0]]} numbers at row {wrong[0]} but {lengths[0]} at row 0; make "
+            "all lists equally long"
+        )
+    try:
+        return np.stack([np.asarray(row, None if isinstance(row, np.ndarray) else float) for row in rows])
+    except (TypeError, ValueError) as error:
+        raise DataError(f"column {name!r} holds {column.dtype}, expected lists of numbers: {error}") from None
 
 
 def _plain_text(ids: np.ndarray) -> np.ndarray:
