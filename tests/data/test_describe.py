@@ -13,6 +13,7 @@ from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.rows_view import RowsView, StackedRows
 
 
 @settings(max_examples=100, deadline=None)
@@ -69,3 +70,11 @@ def test_table():
     Console(file=out, width=200).print(make_letor(30, 20, 5).describe().table())
     text = out.getvalue()
     assert "30" in text and "600" in text and "constant columns" in text and "dense float32" in text
+
+
+def test_rows_of_several_sparse_files_are_described_as_sparse():
+    data = make_letor(20, seed=0, sparse_density=0.1)
+    view = RowsView(StackedRows([data.X, data.X]))
+    both = RankingData(view, *(np.concatenate([part, part]) for part in (data.y, data.qid)))
+    found, copied = both.describe(), RankingData(view.copied("a test"), both.y, both.qid).describe()
+    assert found.layout == "CSR float32" and found.density == copied.density and found.scaling == copied.scaling

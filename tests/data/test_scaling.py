@@ -255,6 +255,21 @@ def test_auto_divides_by_the_deviation_and_counts_weights():
     assert heavy.name == "deviation" and not heavy.centre_.any()
 
 
+@pytest.mark.parametrize("name", ["minmax", "standard", "maxabs", "deviation"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_a_row_of_weight_two_counts_as_two_rows_also_beside_missing_values(name, form):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 4)) * (rng.random((60, 4)) < 0.7)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weight = rng.integers(1, 4, 60)
+    if name == "minmax" and form is sp.csr_matrix:
+        pytest.skip("it would fill a CSR matrix")
+    found = make_scaler(name).fit(form(X), sample_weight=weight.astype(float))
+    expected = make_scaler(name).fit(form(np.repeat(X, weight, axis=0)))
+    np.testing.assert_allclose(found.width_, expected.width_, rtol=1e-6)
+    np.testing.assert_allclose(found.centre_, expected.centre_, rtol=1e-6, atol=1e-12)
+
+
 def test_quantiles_that_fall_are_refused():
     header, arrays = make_scaler("quantile").fit(np.arange(6.0)[:, None]).to_state()
     with pytest.raises(DataError, match="the quantiles of the scaler 'quantile' must not fall"):

@@ -110,8 +110,9 @@ def describe(
     """Summary statistics of a data set. The number of pairs is computed from the grades; pairs are never listed."""
     grades, counts = np.unique(y, return_counts=True)
     pairs, sizes = pairs_per_query(y, blocks), blocks.sizes
-    low, high, mean, spread, nonzero, missing = column_figures(X)
-    constant, tails = ~(high > low), long_tailed(X)
+    figures, tails = column_figures(X), long_tailed(X)
+    low, high, spread = figures.low, figures.high, figures.spread
+    sparse = sp.issparse(X[:1])  # also of a view, which is no matrix itself
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     return Description(
         queries=len(blocks),
@@ -121,17 +122,17 @@ def describe(
         pairs=sum(pairs.tolist()),
         queries_without_pairs=int((pairs == 0).sum()),
         rows_per_query={"min": int(sizes.min()), "median": float(np.median(sizes)), "max": int(sizes.max())},
-        constant_columns=[names[j] for j in np.flatnonzero(constant).tolist()],
-        missing_values=missing,
-        density=nonzero / max(1, X.shape[0] * X.shape[1]),
-        layout=f"{'CSR' if sp.issparse(X) else 'dense'} {X.dtype}",
+        constant_columns=[names[j] for j in np.flatnonzero(~(high > low)).tolist()],
+        missing_values=figures.missing,
+        density=figures.nonzero / max(1, X.shape[0] * X.shape[1]),
+        layout=f"{'CSR' if sparse else 'dense'} {X.dtype}",
         memory=sum(array.nbytes for array in (*arrays, y, qid, docid) if array is not None),
         duplicate_docids=None if docid is None else _duplicates(docid, blocks),
         columns={
-            "name": list(names), "min": low.tolist(), "max": high.tolist(), "mean": mean.tolist(),
+            "name": list(names), "min": low.tolist(), "max": high.tolist(), "mean": figures.mean.tolist(),
             "sd": spread.tolist(), "long_tail": tails.tolist(),
         },
-        scaling=scaling_advice(low, high, spread, tails, sp.issparse(X)),
+        scaling=scaling_advice(low, high, spread, tails, sparse),
     )  # fmt: skip
 
 
@@ -172,24 +173,17 @@ def scaling_advice(low: np.ndarray, high: np.ndarray, spread: np.ndarray, tails:
 def long_tailed(X: Matrix) -> np.ndarray:
     """Whether each column has a value beyond FAR standard deviations from the mean, in 4,096 evenly spaced rows."""
     rows = X[evenly(X.shape[0], 4096)]
-    low, high, mean, spread, _, _ = column_figures(rows)
+    figures = column_figures(rows)
     with np.errstate(invalid="ignore"):
-        return np.maximum(high - mean, mean - low) > FAR * np.where(spread > 0, spread, np.inf)
+        farthest = np.maximum(figures.high - figures.mean, figures.mean - figures.low)
+        return farthest > FAR * np.where(figures.spread > 0, figures.spread, np.inf)
 
 
-def column_figures(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Each column's smallest and largest value, mean and standard deviation, without NaN; the numbers of values that
-    are not 0, and of NaN, in all columns."""
-    if sp.issparse(X):
-        missing = int(np.isnan(X.data).sum()) if np.isnan(X.data.sum()) else 0
-        return *_sparse_columns(X), int(np.count_nonzero(X.data)), missing
-    starts = range(0, len(X), ROWS_AT_A_TIME)
-    return merge_figures(run_shards(lambda first: block_figures(X[first : first + ROWS_AT_A_TIME]), starts))
-
-
-class BlockFigures(NamedTuple):
-    """Statistics of each column of some rows: the extremes, the number of known values, their mean and their sum of
-    squared differences from it."""
+class Figures(NamedTuple):
+    """Statistics of each column of some rows, without NaN: the extremes, the number of known values (or the sum of
+    their rows' weights), their mean, and their sum of squared differences from it; for all columns the number of values
+    that are not 0, and of NaN.
+    """
 
     low: np.ndarray
     high: np.ndarray
@@ -199,73 +193,71 @@ class BlockFigures(NamedTuple):
     nonzero: int
     missing: int
 
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviations; 0 for columns that do not vary."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = np.sqrt(self.square / np.where(self.known > 0, self.known, 1))
+        return np.where(self.high > self.low, spread, 0.0)
 
-def block_figures(rows: Matrix, weight: np.ndarray | None = None) -> BlockFigures:
-    """The statistics of some rows, from one pass over them. NaN is ignored. A row of weight 2 counts as two rows."""
-    if weight is not None:
-        return _weighted_figures(rows, weight)
+
+def column_figures(X: Matrix, weight: np.ndarray | None = None) -> Figures:
+    """The statistics of all rows in memory. A row of weight 2 counts as two rows."""
+    if sp.issparse(X):
+        return block_figures(X, weight)
+    blocks = [slice(a, a + ROWS_AT_A_TIME) for a in range(0, len(X), ROWS_AT_A_TIME)]
+    return merge_figures(run_shards(lambda at: block_figures(X[at], None if weight is None else weight[at]), blocks))
+
+
+def block_figures(rows: Matrix, weight: np.ndarray | None = None) -> Figures:
+    """The statistics of some rows, dense or CSR, from one pass over them."""
     if sp.issparse(rows):
-        low, high, mean, spread = _sparse_columns(rows)
-        absent = np.bincount(rows.indices[np.isnan(rows.data)], minlength=rows.shape[1])
-        known = rows.shape[0] - absent
-        return BlockFigures(
-            low, high, known, mean, spread**2 * known, int(np.count_nonzero(rows.data)), int(absent.sum())
-        )
+        return _sparse_figures(rows, weight)
+    nonzero = int(np.count_nonzero(rows))
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = rows.mean(axis=0, dtype=np.float64)
-        if not np.isnan(mean).any():
-            apart = rows - mean
-            square, known = np.einsum("ij,ij->j", apart, apart), np.full(rows.shape[1], len(rows))
-            return BlockFigures(rows.min(axis=0), rows.max(axis=0), known, mean, square, int(np.count_nonzero(rows)), 0)
-        known = len(rows) - np.isnan(rows).sum(axis=0)
-        mean = np.nansum(rows, axis=0, dtype=np.float64) / np.maximum(known, 1)
-        square = np.nansum(np.square(rows - mean, dtype=np.float64), axis=0)
-    missing = int(len(rows) * rows.shape[1] - known.sum())
-    return BlockFigures(
-        np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, int(np.count_nonzero(rows)), missing
-    )
+        if weight is None:
+            mean = rows.mean(axis=0, dtype=np.float64)
+            if not np.isnan(mean).any():
+                apart, known = rows - mean, np.full(rows.shape[1], len(rows))
+                square = np.einsum("ij,ij->j", apart, apart)
+                return Figures(rows.min(axis=0), rows.max(axis=0), known, mean, square, nonzero, 0)
+        mass = ~np.isnan(rows)
+        missing = int(mass.size - mass.sum())
+        mass = mass if weight is None else mass * weight[:, None]
+        known = mass.sum(axis=0)
+        mean = np.nansum(mass * rows, axis=0, dtype=np.float64) / np.where(known > 0, known, 1)
+        square = np.nansum(mass * np.square(rows - mean, dtype=np.float64), axis=0)
+    return Figures(np.fmin.reduce(rows), np.fmax.reduce(rows), known, mean, square, nonzero, missing)
 
 
-def _weighted_figures(rows: Matrix, weight: np.ndarray) -> BlockFigures:
-    plain, total = block_figures(rows), float(weight.sum())
-    if not sp.issparse(rows):
-        mean = weight @ rows / total
-        square = weight @ (rows - mean) ** 2
-    else:
-        of_entry, width = np.repeat(weight, np.diff(rows.indptr)), rows.shape[1]
-        mean = np.bincount(rows.indices, of_entry * rows.data, width) / total
-        square = np.bincount(rows.indices, of_entry * (rows.data - mean[rows.indices]) ** 2, width)
-        square = square + (total - np.bincount(rows.indices, of_entry, width)) * mean**2
-    return plain._replace(known=np.full(rows.shape[1], total), mean=mean, square=square)
-
-
-def merge_figures(parts: Sequence[BlockFigures]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """`column_figures` of all rows, from the statistics of their blocks. Sums are in the order given."""
-    total = np.sum([part.known for part in parts], axis=0)
-    total = np.where(total > 0, total, 1)
+def merge_figures(parts: Sequence[Figures]) -> Figures:
+    """The statistics of all rows, from those of their blocks. Sums are in the order given."""
+    low, high, known, means, squares, nonzero, missing = zip(*parts)
+    total = np.sum(known, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.sum([part.known * part.mean for part in parts], axis=0) / total
-        between = np.sum([part.known * (part.mean - mean) ** 2 for part in parts], axis=0)
-        spread = np.sqrt((np.sum([part.square for part in parts], axis=0) + between) / total)
-    low, high = np.fmin.reduce([part.low for part in parts]), np.fmax.reduce([part.high for part in parts])
-    spread = np.where(high > low, spread, 0.0)
-    return low, high, mean, spread, sum(part.nonzero for part in parts), sum(part.missing for part in parts)
+        mean = np.sum([n * m for n, m in zip(known, means)], axis=0) / np.where(total > 0, total, 1)
+        between = np.sum([n * (m - mean) ** 2 for n, m in zip(known, means)], axis=0)
+        square = np.sum(squares, axis=0) + between
+    return Figures(np.fmin.reduce(low), np.fmax.reduce(high), total, mean, square, sum(nonzero), sum(missing))
 
 
-def _sparse_columns(X: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    width, known = X.shape[1], ~np.isnan(X.data)
-    at, values = X.indices[known], X.data[known].astype(np.float64)
-    full = np.bincount(X.indices, minlength=width) == X.shape[0]
+def _sparse_figures(rows: Matrix, weight: np.ndarray | None) -> Figures:
+    """`block_figures` of CSR: an absent entry is a 0."""
+    (n_rows, width), at, given = rows.shape, rows.indices, ~np.isnan(rows.data)
+    weight = np.ones(n_rows) if weight is None else weight
+    share = np.repeat(weight, np.diff(rows.indptr))
+    mass, values = share * given, np.where(given, rows.data, 0.0)
+    full = np.bincount(at, minlength=width) == n_rows
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    np.fmin.at(low, X.indices, X.data)
-    np.fmax.at(high, X.indices, X.data)
+    np.fmin.at(low, at, rows.data)
+    np.fmax.at(high, at, rows.data)
     low, high = np.where(full, low, np.minimum(low, 0)), np.where(full, high, np.maximum(high, 0))
-    total = np.maximum(X.shape[0] - np.bincount(X.indices[~known], minlength=width), 1)
+    known = weight.sum() - np.bincount(at, share - mass, width)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.bincount(at, values, width) / total
-        absent = total - np.bincount(at, minlength=width)
-        apart = np.bincount(at, (values - mean[at]) ** 2, width) + absent * mean**2
-    return low, high, mean, np.where(high > low, np.sqrt(apart / total), 0.0)
+        mean = np.bincount(at, mass * values, width) / np.where(known > 0, known, 1)
+        absent = known - np.bincount(at, mass, width)
+        square = np.bincount(at, mass * (values - mean[at]) ** 2, width) + absent * mean**2
+    return Figures(low, high, known, mean, square, int(np.count_nonzero(rows.data)), int((~given).sum()))
 
 
 def _duplicates(docid: np.ndarray, blocks: QueryBlocks) -> int:

@@ -15,10 +15,10 @@ from numpy.typing import DTypeLike
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import check_finite
-from hingerank.data.describe import BlockFigures, block_figures, merge_figures
+from hingerank.data.describe import Figures, block_figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.memory import machine_memory
-from hingerank.data.scaling import Figures, Scaler
+from hingerank.data.scaling import Scaler
 from hingerank.kernels.threads import cut_shards, run_shards, thread_count
 
 BLOCK_BYTES = 1 << 21  # size of a block of rows, which stays in cache while it is used
@@ -253,26 +253,11 @@ def check_memory(X: Matrix, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int
 # Statistics of the columns of a view. The same pass finds values that are not finite.
 
 
-def look_through(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> Figures:
+def look_through(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None = None) -> Figures:
     """The columns' statistics. A value that is not finite is a DataError that names its feature and block of rows."""
-    return merge_figures(_of_blocks(view, weight, names))
-
-
-def figures_of(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None = None) -> BlockFigures:
-    """The statistics of `look_through` as those of a single block, which can be merged with those of other rows."""
-    found = _of_blocks(view, weight, names)
-    if not found:  # every row has weight 0
-        nothing = np.zeros(view.shape[1])
-        return BlockFigures(nothing + np.inf, nothing - np.inf, nothing, nothing, nothing, 0, 0)
-    low, high, mean, spread, nonzero, missing = merge_figures(found)
-    known = np.sum([figures.known for figures in found], axis=0)
-    return BlockFigures(low, high, known, mean, spread**2 * known, nonzero, missing)
-
-
-def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Sequence[str] | None) -> list[BlockFigures]:
     blocks = [block for shard in view.shards() for block in shard]
 
-    def look(block: tuple[int, int]) -> BlockFigures:
+    def look(block: tuple[int, int]) -> Figures:
         a, b = block
         return block_figures(view.block(a, b), None if weight is None else weight[a:b])
 
@@ -283,4 +268,5 @@ def _of_blocks(view: RowsView, weight: np.ndarray | None, names: Sequence[str] |
                 check_finite(view.block(a, b), False, names)
             except DataError as error:
                 raise DataError(f"in the block of rows {a}:{b} {error}") from None
-    return found
+    nothing = np.zeros(view.shape[1])  # every row may have weight 0
+    return merge_figures(found or [Figures(nothing + np.inf, nothing - np.inf, nothing, nothing, nothing, 0, 0)])

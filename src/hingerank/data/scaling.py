@@ -6,7 +6,7 @@ float32, CSR stays CSR.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from hingerank.arrays import ArrayLike, Facts, Matrix
 from hingerank.data.blocks import blocks_from_qid, check_matrix, evenly
-from hingerank.data.describe import column_figures
+from hingerank.data.describe import Figures, column_figures
 from hingerank.data.files import DataError
 from hingerank.kernels.scaling import (
     minmax_csr,
@@ -29,7 +29,6 @@ from hingerank.registry import did_you_mean
 ROWS_PER_SHARD = 4096
 SAMPLED_ROWS, QUANTILES = 1 << 14, 65
 State = tuple[Facts, dict[str, np.ndarray]]
-Figures = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int, int]  # the result of `column_figures`
 
 
 class Scaler(TransformerMixin, BaseEstimator):
@@ -37,7 +36,7 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     name: ClassVar[str] = "none"
     per_query: ClassVar[bool] = False
-    of_sample: ClassVar[bool] = False  # whether it needs SAMPLED_ROWS rows, because `Figures` are not enough
+    learns_from: ClassVar[str] = "nothing"  # or "columns" (their `Figures`) or "rows" (at most SAMPLED_ROWS of them)
 
     @property
     def factor(self) -> np.ndarray | None:
@@ -53,7 +52,7 @@ class Scaler(TransformerMixin, BaseEstimator):
         """Learn from training rows. y and qid are ignored. Weights are used by scalers that compute means."""
         matrix = check_matrix(X, missing="nan")
         self.n_features_in_ = matrix.shape[1]
-        self._learn(matrix, sample_weight)
+        self._learn(column_figures(matrix, sample_weight) if self.learns_from == "columns" else None, matrix)
         return self
 
     def transform(self, X: Matrix, qid: ArrayLike | None = None) -> Matrix:
@@ -68,13 +67,13 @@ class Scaler(TransformerMixin, BaseEstimator):
             )
         return self.scale_rows(matrix, qid)
 
-    def fit_figures(self, figures: Figures, sample: Matrix) -> Self:
+    def fit_figures(self, figures: Figures | None, sample: Matrix) -> Self:
         """Learn from statistics of the columns and a sample of rows, for data larger than memory.
 
         The result is that of `fit`, except for rounding and, if the scaler needs rows, for the choice of the sample.
         """
         self.n_features_in_ = sample.shape[1]
-        self._learn_figures(figures, sample)
+        self._learn(figures, sample)
         return self
 
     def fit_transform(self, X: Matrix, y: object = None, qid: ArrayLike | None = None) -> Matrix:
@@ -88,11 +87,8 @@ class Scaler(TransformerMixin, BaseEstimator):
 
     _arrays: ClassVar[tuple[str, ...]] = ()
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        """Learn from rows; this class has nothing to learn."""
-
-    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        self._learn(sample, None)
+    def _learn(self, figures: Any, rows: Matrix) -> None:
+        """Learn from statistics of the columns, or from all rows or a sample; this class has nothing to learn."""
 
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         """`transform` for rows that were checked before."""
@@ -137,15 +133,12 @@ class QueryStandardScaler(Scaler):
 class ColumnScaler(Scaler):
     """x'_j = (x_j − centre_j)/width_j with `centre_` and `width_` learned from training rows."""
 
+    learns_from = "columns"
     _arrays: ClassVar[tuple[str, ...]] = ("centre", "width")
 
     @property
     def factor(self) -> np.ndarray:
         return 1 / self.width_
-
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        figures = column_figures(X) if weight is None else _weighted_figures(X, weight)
-        self._learn_figures(figures, X)
 
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
@@ -163,18 +156,10 @@ class MinMaxScaler(ColumnScaler):
 
     name = "minmax"
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        from sklearn.preprocessing import MinMaxScaler as Learner
-
-        if sp.issparse(X):
+    def _learn(self, figures: Figures, rows: Matrix) -> None:
+        if sp.issparse(rows):
             raise DataError("the scaler 'minmax' would fill a CSR matrix: use 'maxabs', 'query-minmax' or a dense X")
-        learner = Learner().fit(X)
-        self.centre_ = learner.data_min_.astype(np.float64)
-        self.width_ = 1 / learner.scale_.astype(np.float64)
-
-    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        self._learn(sample[:1], None)  # raises an error for CSR
-        low, high = figures[0].astype(np.float64), figures[1].astype(np.float64)
+        low, high = figures.low.astype(np.float64), figures.high.astype(np.float64)
         self.centre_, self.width_ = low, np.where(high > low, high - low, 1.0)
 
 
@@ -183,10 +168,9 @@ class StandardScaler(ColumnScaler):
 
     name = "standard"
 
-    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        mean, spread = figures[2:4]
-        self.width_ = np.where(spread > 0, spread, 1.0)
-        self.centre_ = np.zeros(len(mean)) if sp.issparse(sample) else mean
+    def _learn(self, figures: Figures, rows: Matrix) -> None:
+        self.width_ = np.where(figures.spread > 0, figures.spread, 1.0)
+        self.centre_ = np.zeros(len(self.width_)) if sp.issparse(rows) else figures.mean
 
 
 class MaxAbsScaler(ColumnScaler):
@@ -194,14 +178,8 @@ class MaxAbsScaler(ColumnScaler):
 
     name = "maxabs"
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        from sklearn.preprocessing import MaxAbsScaler as Learner
-
-        self.width_ = Learner().fit(X).scale_.astype(np.float64)
-        self.centre_ = np.zeros(X.shape[1])
-
-    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        largest = np.maximum(np.abs(figures[0]), np.abs(figures[1])).astype(np.float64)
+    def _learn(self, figures: Figures, rows: Matrix) -> None:
+        largest = np.maximum(np.abs(figures.low), np.abs(figures.high)).astype(np.float64)
         self.width_, self.centre_ = np.where(largest > 0, largest, 1.0), np.zeros(len(largest))
 
 
@@ -218,8 +196,8 @@ class DeviationScaler(ColumnScaler):
 
     name = "deviation"
 
-    def _learn_figures(self, figures: Figures, sample: Matrix) -> None:
-        self.width_, self.centre_ = _widths(figures[3]), np.zeros(sample.shape[1])
+    def _learn(self, figures: Figures, rows: Matrix) -> None:
+        self.width_, self.centre_ = _widths(figures.spread), np.zeros(rows.shape[1])
 
 
 class LogScaler(Scaler):
@@ -234,16 +212,16 @@ class LogScaler(Scaler):
     """
 
     name = "log"
-    of_sample = True
+    learns_from = "rows"
     _arrays = ("width",)
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        sample = X[evenly(X.shape[0], SAMPLED_ROWS)]
+    def _learn(self, figures: None, rows: Matrix) -> None:
+        sample = rows[evenly(rows.shape[0], SAMPLED_ROWS)]
         if sp.issparse(sample):
             logs: Matrix = sp.csr_matrix((signed_log(sample.data), sample.indices, sample.indptr), shape=sample.shape)
         else:
             logs = signed_log(sample)
-        self.width_ = _widths(column_figures(logs)[3])
+        self.width_ = _widths(column_figures(logs).spread)
 
     def scale_rows(self, X: Matrix, qid: ArrayLike | None) -> Matrix:
         if sp.issparse(X):
@@ -265,13 +243,13 @@ class QuantileScaler(Scaler):
     """
 
     name = "quantile"
-    of_sample = True
+    learns_from = "rows"
     _arrays = ("quantiles",)
 
-    def _learn(self, X: Matrix, weight: np.ndarray | None) -> None:
-        if sp.issparse(X):
+    def _learn(self, figures: None, rows: Matrix) -> None:
+        if sp.issparse(rows):
             raise DataError("the scaler 'quantile' would fill a CSR matrix: use 'log', 'maxabs' or a dense X")
-        sample = X[evenly(len(X), SAMPLED_ROWS)].astype(np.float64)
+        sample = rows[evenly(len(rows), SAMPLED_ROWS)].astype(np.float64)
         places = np.linspace(0, 1, min(QUANTILES, max(2, len(sample))))
         columns = np.sort(np.ascontiguousarray(sample.T))  # NaN comes last
         known = len(sample) - np.isnan(columns).sum(axis=1)
@@ -335,16 +313,6 @@ def scaler_from_state(state: State) -> Scaler:
 def _widths(spread: np.ndarray) -> np.ndarray:
     """The sds, or 1 where one is 0. They have seven digits, so that weight 2 and a repeated row are the same."""
     return np.array([float(f"{value:.7g}") for value in np.where(spread > 0, spread, 1.0)])
-
-
-def _weighted_figures(X: Matrix, weight: np.ndarray) -> Figures:
-    """Of `column_figures` only the means (0 for CSR) and sds, of weighted rows."""
-    from sklearn.preprocessing import StandardScaler as Learner
-
-    learner = Learner(with_mean=not sp.issparse(X)).fit(X, sample_weight=weight)
-    nothing = np.zeros(X.shape[1])
-    mean = nothing if sp.issparse(X) else learner.mean_.astype(np.float64)
-    return nothing, nothing, mean, learner.scale_.astype(np.float64), 0, 0
 
 
 def signed_log(x: np.ndarray) -> np.ndarray:

@@ -20,10 +20,9 @@ from scipy.sparse import csr_matrix
 
 from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.blocks import evenly
-from hingerank.data.describe import merge_figures
+from hingerank.data.describe import Figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.scaling import Figures
 from hingerank.distributed.parts import (
     Answers,
     Lease,
@@ -254,12 +253,12 @@ class PartsSource(Source):
         wanted = np.arange(n) if n <= SAMPLED_ROWS else np.asarray(evenly(n, SAMPLED_ROWS))
         stride = -(-n // SAMPLED_ROWS)
         found: list[SampledRows] = data.ask(see_part, self.scaler, data.weights, starts, wanted, stride)
-        low, high, _, spread, _, _ = merge_figures([part.figures for part in found])
+        spread = merge_figures([part.figures for part in found]).spread
         weight, query_weight, query = (
             np.concatenate(column) for column in zip(*((part.weight, part.query_weight, part.query) for part in found))
         )
         sampled = ShapeSample(np.empty(0, int), stacked([part.queries for part in found]), query_weight, query)
-        return SeenRows(stacked([part.X for part in found]), weight, np.where(high > low, spread, 1.0), sampled)
+        return SeenRows(stacked([part.X for part in found]), weight, np.where(spread > 0, spread, 1.0), sampled)
 
     def sums(self, design, preferences):
         return Sums.added(preferences.call("sums"))

@@ -9,10 +9,10 @@ import numpy as np
 
 from hingerank.arrays import Matrix, Ranker
 from hingerank.data.blocks import fingerprint, kept_rows
-from hingerank.data.describe import BlockFigures
+from hingerank.data.describe import Figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, figures_of, is_mapped
+from hingerank.data.rows_view import RowsView, is_mapped, look_through
 from hingerank.data.scaling import Scaler
 from hingerank.distributed.parts import LoadedPart, RowWeights
 from hingerank.losses import Loss
@@ -29,7 +29,7 @@ def ids_of(part: LoadedPart) -> tuple[np.ndarray, np.ndarray | None]:
     return part.data.qid, part.data.docid
 
 
-def look_at(part: LoadedPart, weights: RowWeights) -> tuple[BlockFigures, bytes]:
+def look_at(part: LoadedPart, weights: RowWeights) -> tuple[Figures, bytes]:
     """Statistics of a part's columns, without rows of weight 0, and a hash of evenly spaced rows.
 
     A value that is not finite is a DataError that names the part.
@@ -40,7 +40,7 @@ def look_at(part: LoadedPart, weights: RowWeights) -> tuple[BlockFigures, bytes]
         kept = np.flatnonzero(weight)
         view, weight = view.take(kept), weight[kept]
     try:
-        return figures_of(view, weight, part.data.feature_names), digest_of(part)
+        return look_through(view, weight, part.data.feature_names), digest_of(part)
     except DataError as error:
         raise DataError(f"{part.part.path}: {error}") from None
 
@@ -103,7 +103,7 @@ class SampledRows(NamedTuple):
     queries: Matrix
     query_weight: np.ndarray
     query: np.ndarray
-    figures: BlockFigures
+    figures: Figures
 
 
 def see_part(
@@ -123,7 +123,7 @@ def see_part(
     rows = np.flatnonzero(np.repeat(numbers % stride == 0, blocks.sizes))
     view = X if isinstance(X, RowsView) else RowsView(X)
     return SampledRows(
-        X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], figures_of(view, weight)
+        X[here], m[here], X[rows], m[rows], np.repeat(numbers, blocks.sizes)[rows], look_through(view, weight)
     )
 
 

@@ -12,11 +12,12 @@ from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
 from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
+from hingerank.data.describe import Figures
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import BYTES_A_ROW, RowsView, check_memory, is_mapped, look_through, read_ahead
-from hingerank.data.scaling import SAMPLED_ROWS, Figures, Scaler, make_scaler
+from hingerank.data.scaling import SAMPLED_ROWS, Scaler, make_scaler
 from hingerank.data.sparse import plain_csr
 from hingerank.features.maps import beside_context
 from hingerank.kernels.threads import run_shards
@@ -447,11 +448,11 @@ class PreparedRows:
         """The scaler of columns with these figures; sample(n) gives about n of the rows."""
 
         def fit(scaler: Scaler) -> Scaler:
-            return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.of_sample else 1))
+            return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.learns_from == "rows" else 1))
 
         name = self._scaling()
         if name is None and self._sees_spreads and self.features is None:
-            warn_spreads(self, figures[3])
+            warn_spreads(self, figures.spread)
         return None if name is None else fitted(name, fit)
 
     def _scaling(self) -> str | None:

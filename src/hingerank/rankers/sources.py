@@ -12,8 +12,8 @@ import numpy as np
 
 from hingerank.arrays import Facts, Matrix, Ranker
 from hingerank.data.blocks import QueryBlocks
+from hingerank.data.describe import Figures
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.scaling import Figures
 from hingerank.metrics.measure import Measure
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.problem.least_squares import Sums
