@@ -21,7 +21,7 @@ from scipy import sparse
 
 from hingerank.arrays import Facts, Given, Matrix
 from hingerank.kernels.threads import run_shards
-from hingerank.kernels.trees import ROWS, add_trees, list_paths, path_contributions, used_values
+from hingerank.kernels.trees import ROWS, add_trees, path_contributions, used_values
 
 MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
 SMALL = float(np.float32(1e-35))  # LightGBM counts values within ±SMALL as zeros
@@ -132,22 +132,26 @@ class Forest:
         return out
 
     def _paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Where each leaf's path starts, the nodes of the paths, the leaves, and every node's parent."""
-        starts, child, sizes = self._walk.tables[0], self._walk.tables[3], self.arrays["sizes"]
-        leaf, parent = np.flatnonzero(child == 0), np.zeros(len(child), np.int64)
-        ends = np.zeros(len(leaf) + 1, np.int64)
-        list_paths(starts, sizes, child, parent, ends, np.empty(0, np.int64))
-        place = np.empty(ends[-1], np.int64)
-        list_paths(starts, sizes, child, parent, ends, place)
-        return ends, place, leaf, parent
+        """Where each leaf's path starts, the nodes of the paths below their roots, the leaves, and every node's parent,
+        -1 for a root."""
+        child = self._walk.tables[3].astype(np.int64)
+        split, leaf, parent = np.flatnonzero(child), np.flatnonzero(child == 0), np.full(len(child), -1)
+        parent[child[split]] = parent[child[split] + 1] = split
+        of, at, found = np.arange(len(leaf)), leaf, []
+        while len(of):  # a step up from every leaf whose root is not reached yet
+            below = parent[at] >= 0
+            of, at = of[below], at[below]
+            found.append((of, at))
+            at = parent[at]
+        of, place = map(np.concatenate, zip(*found))
+        starts = np.append(0, np.cumsum(np.bincount(of, minlength=len(leaf))))
+        return starts, place[np.argsort(of, kind="stable")], leaf, parent
 
     def _ratios(self, parent: np.ndarray) -> np.ndarray:
         """The fraction of the training rows at each node's parent that went to it; a half where none were counted."""
         cover = self.arrays["cover"].astype(np.float64)
-        both = np.zeros(len(cover))
-        below = np.setdiff1d(np.arange(len(cover)), self._walk.tables[0])  # all but the roots
-        np.add.at(both, parent[below], cover[below])
-        both = both[parent]
+        below = parent >= 0
+        both = np.bincount(parent[below], cover[below], len(cover))[parent]
         return np.where(both > 0, cover / np.where(both > 0, both, 1.0), 0.5)
 
 

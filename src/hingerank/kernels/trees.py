@@ -76,30 +76,6 @@ def add_trees(values, roots, column, number, child, missing_left, single, node, 
 
 
 @kernel
-def list_paths(roots, sizes, child, parent, starts, place):
-    """The path to every leaf: place[starts[k] : starts[k + 1]] are the nodes below the root that lead to leaf k.
-
-    parent: an array of one number per node, filled here. Called with an empty `place`, it fills only starts. O(nodes ·
-    depth).
-    """
-    k, end = 0, 0
-    for t in range(len(roots)):
-        for at in range(roots[t], roots[t] + sizes[t]):
-            if child[at] != 0:
-                parent[child[at]] = at
-                parent[child[at] + 1] = at
-                continue
-            up = at
-            while up != roots[t]:
-                if len(place) > 0:
-                    place[end] = up
-                end += 1
-                up = parent[up]
-            k += 1
-            starts[k] = end
-
-
-@kernel
 def path_contributions(values, starts, place, leaf, parent, column, number, child, missing_left, ratio, room, out):
     """out[r, j] += the contribution (Shapley value) of feature j to row r, out[r, -1] += the trees' mean.
 
