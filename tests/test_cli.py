@@ -278,6 +278,16 @@ def test_rank_forms(call):
     assert status == 0
 
 
+@pytest.mark.parametrize("name", ["s.txt.gz", "s.xz", "s.txt.bz2", "s.zst"])
+def test_scores_are_compressed_if_their_name_says_so(call, name):
+    if name == "s.zst":
+        pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'hingerank[zstd]'")
+    assert call("fit", "data.txt", "-o", "m/")[0] == 0
+    assert call("rank", "m/", "data.txt", "-o", name)[0] == 0
+    assert not Path(name).read_bytes()[:1].isdigit()
+    assert call("evaluate", "data.txt", name, "-m", "map") == call("evaluate", "data.txt", "m/", "-m", "map")
+
+
 def test_a_trec_run_has_the_scores_in_full_and_ranks_equal_ones_as_trec_eval(call):
     pairs = "".join(f"{row % 3} qid:{row % 2} 1:{row // 8 / 7} 2:1 #d{row}\n" for row in range(40))
     Path("tied.txt").write_text(pairs)

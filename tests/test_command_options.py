@@ -399,6 +399,8 @@ def test_models_have_a_line_each(call):
         ),
         ("evaluate rows.txt empty.txt", "empty.txt has 0 scores, expected one for each of the 30 rows of rows.txt"),
         ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
+        ("compare ratings.csv --items items.csv --methods mmr -o r/", "mmr reorders documents of topics"),
+        ("fit . --items items.csv -o m/", ". is a folder: name a file of ratings"),
     ],
 )
 def test_errors_name_the_option(call, line, words):

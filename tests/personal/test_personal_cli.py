@@ -1,5 +1,6 @@
 """Ratings on the command line, from fit to lists."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -47,6 +48,7 @@ FIT = [
 
 def test_the_whole_road(call):
     import pyarrow.parquet as pq
+    from pyarrow import feather
 
     assert call(*FIT)[0] == 0
     status, out, _ = call("recommend", "model/", "--user", "u3", "--top", "4", "--exclude", "train.csv")
@@ -62,6 +64,11 @@ def test_the_whole_road(call):
     assert table.column_names == ["user", "rank", "item", "score"] and table.num_rows == 15 * 3
     assert call("recommend", "model/", "--all", "--top", "3", "-o", "recs.csv")[0] == 0
     assert Path("recs.csv").read_text().startswith("user,rank,item,score\nu0,1,")
+    for name in ("recs.pq", "recs.feather", "recs.tsv.gz"):
+        assert call("recommend", "model/", "--all", "--top", "3", "-o", name)[0] == 0
+    assert pq.read_table("recs.pq").equals(table) and feather.read_table("recs.feather").equals(table)
+    assert gzip.decompress(Path("recs.tsv.gz").read_bytes()).decode() == Path("recs.csv").read_text().replace(",", "\t")
+    assert call("recommend", "model/", "--all", "-o", "all.feather", "--json")[0] == 1
     assert len(json.loads(call("recommend", "model/", "--user", "u3", "--json")[1])["u3"]) == 10
     Path("pairs.csv").write_text("user,item\nu3,i5\nu4,i7\n")
     status, out, _ = call("rank", "model/", "pairs.csv")

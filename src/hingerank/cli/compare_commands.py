@@ -238,8 +238,8 @@ def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
     names = [method.name for method in methods]
     if how.baseline is not None and how.baseline not in names:
         raise ValueError(f"the baseline {how.baseline!r} is not one of the methods {', '.join(names)}")
-    for method in methods if kind == "rows" else []:
-        if is_recommender(method.ranker):
+    for method in methods if kind != "topics" else []:
+        if kind == "rows" and is_recommender(method.ranker):
             raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
         if isinstance(method.ranker, Reranker):
             raise ValueError(

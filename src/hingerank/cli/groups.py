@@ -37,7 +37,7 @@ class Rows(
 
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
     label: str | None = option("COLUMN", "Column of grades (CSV/Parquet only). Default: label.")
-    qid: str | None = option("COLUMN", "Column of query ids (CSV/Parquet only). Default: qid.")
+    qid: str | None = option("COLUMN", "Column of query ids (CSV/Parquet only). Default: qid, query_id or query.")
     docid: str | None = option(
         "COLUMN", "Column of document ids (CSV/Parquet only). Default: docid, docno or document, if there."
     )

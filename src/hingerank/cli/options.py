@@ -320,11 +320,13 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
 
     >>> in_options("no items are saved", {"items": "--items"}), in_options("items must be a file", {"items": "--items"})
     ('no items are saved', '--items must be a file')
+    >>> in_options("give items= or one_query=True", {"items": "--items", "one_query": "--one-query"})
+    'give --items or --one-query'
     """
     named = {**{name: option for name, option in IN_PYTHON.items() if option in flags.values()}, **flags}
     for name, option in named.items():
         free = rf"(?<![\w.'\"=-])(?<!--set ){re.escape(name)}"  # --set NAME=VALUE is how a message names an option
-        text = re.sub(rf"{free}=True\b", option, text)
+        text = re.sub(rf"{free}=(True\b|(?=[\s,;)]|$))", option, text)
         text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
         text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)
     return text

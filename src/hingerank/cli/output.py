@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
-from hingerank.data.files import draft_of, naming, plain
+from hingerank.data.files import naming, plain, replace_file
 from hingerank.notebook import shown
 from hingerank.registry import did_you_mean
 from hingerank.renaming import present_names
@@ -133,7 +134,10 @@ def note(text: str) -> None:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[IO[str]]:
-    """Open a text stream to `path`, or to stdout if it is None; the file appears only after all of it is written."""
+    """Open a text stream to `path`, or to stdout if it is None; the file appears only after all of it is written.
+
+    The ending of `path` says how to compress.
+    """
     if path is None:
         yield sys.stdout
         return
@@ -145,7 +149,7 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         return
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
-    with draft_of(path) as draft, open(draft, "w", encoding="utf-8") as stream:
+    with replace_file(path) as file, TextIOWrapper(file, encoding="utf-8") as stream:
         yield stream
 
 

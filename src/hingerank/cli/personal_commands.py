@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from hingerank.cli.rating_files import (
     seen_pairs,
     user_of,
 )
+from hingerank.data.files import TABLES, endings
 
 
 def warn_ratings_alone(ranker: Any) -> None:
@@ -42,7 +44,7 @@ def recommend(
     include_rated: bool = switch("Also recommend items that the user has rated."),
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     top: int = option("N", "Items per user.", 10, min=1),
-    output: Path | None = target("FILE", "A .csv, .tsv, .parquet or text file. Default: stdout.", short="-o"),
+    output: Path | None = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: stdout.", short="-o"),
     json: bool = JSON,
 ) -> None:
     """Recommend the best items for a user, or for every user.
@@ -56,8 +58,10 @@ def recommend(
     """
     if (user is None) == (not everybody):
         raise ValueError("name the users: --user ID, or --all")
-    if json and output is not None and output.suffix == ".parquet":
-        raise ValueError(f"--json writes text: {output} would be Parquet")
+    kind = TABLES.get(endings(output)[0]) if output is not None else None
+    binary = kind in ("parquet", "feather")
+    if json and binary:
+        raise ValueError(f"--json writes text: {output} would be {str(kind).title()}")
     ranker, catalogue = open_model(model, items)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
     hidden = seen_pairs(ranker, catalogue, users, exclude, include_rated, columns)
@@ -66,10 +70,10 @@ def recommend(
         warnings.warn(f"{silent} users rated no two items differently: they get {ranker._cold}", stacklevel=2)
     warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
-    if output is not None and output.suffix == ".parquet":
-        _write_parquet(output, blocks)
+    if output is not None and binary:
+        _write_columns(output, str(kind), blocks)
         return
-    delimiter = "," if output is not None and output.suffix == ".csv" else "\t"
+    delimiter = "," if kind == "csv" else "\t"
     with writing(output) as stream:
         if json:
             lists: dict[str, list[Any]] = {str(user): [] for user in users}
@@ -77,7 +81,7 @@ def recommend(
                 lists[str(line[0])].append({"item": line[2], "score": line[3]})
             print_json(lists, stream)
             return
-        if output is not None and output.suffix in (".csv", ".tsv"):
+        if kind is not None:
             stream.write(delimiter.join(("user", "rank", "item", "score")) + "\n")
         for block in blocks:
             stream.writelines(delimiter.join(_quoted(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
@@ -151,20 +155,21 @@ def _quoted(cell: object, delimiter: str) -> str:
     return text.replace("\t", " ").replace("\n", " ")
 
 
-def _write_parquet(path: Path, blocks: Iterator[tuple[list, list, list, list]]) -> None:
+def _write_columns(path: Path, kind: str, blocks: Iterator[tuple[list, list, list, list]]) -> None:
+    """Write a Parquet or Feather file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from hingerank.data.files import draft_of
 
-    with draft_of(path) as draft:
-        writer = None
-        for block in blocks:
-            table = pa.table(dict(zip(("user", "rank", "item", "score"), block)))
-            writer = pq.ParquetWriter(draft, table.schema) if writer is None else writer
-            writer.write_table(table.cast(writer.schema))
-        if writer is not None:
-            writer.close()
+    tables = (pa.table(dict(zip(("user", "rank", "item", "score"), block))) for block in blocks)
+    first = next(tables)
+    with (
+        draft_of(path) as draft,
+        (pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file)(str(draft), first.schema) as writer,
+    ):
+        for table in chain([first], tables):
+            writer.write_table(table.cast(first.schema))
 
 
 @command

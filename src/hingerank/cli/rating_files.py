@@ -45,6 +45,8 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
 
     if how.items is not None and not how.items.exists():
         raise DataError(no_such_file(how.items))
+    if how.items is not None and data.is_dir():
+        raise DataError(f"{data} is a folder: name a file of ratings (a MovieLens folder takes no --items)")
     columns = how.item_columns or any(issubclass(ranker_class(name), EASE) for name in models)
     moments = {} if time is None else {"time": column_of(time)}
     try:

@@ -65,7 +65,7 @@ class FitRatings(RatingOptions):
     """How `fit` uses ratings."""
 
     clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
-    half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.")
+    half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.", min=0)
     time_column: str = option(
         "COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp", short="--time"
     )
