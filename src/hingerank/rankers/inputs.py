@@ -25,8 +25,7 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.solvers.run import Solution
 
 LARGEST_WEIGHT = 1e100
-MANY_NUMBERS, NUMBERS_PER_SHARD = 1 << 22, 1 << 20
-
+NUMBERS_PER_SHARD = 1 << 20
 
 GivenRows: TypeAlias = tuple[RowsLike, PerRow, PerRow]  # X, y and qid, as users pass them
 
@@ -48,8 +47,12 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     Rows of a mapped file become a RowsView if the ranker reads them block by block. The ranker's scikit-learn tags say
     whether sparse matrices and NaN are allowed.
     """
-    if not reset and _needs_no_check(ranker, X):
-        return X
+    given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
+    if names is None and _is_plain(ranker, given, reset):
+        if reset:
+            ranker.n_features_in_ = given.shape[1]
+            ranker.__dict__.pop("feature_names_in_", None)
+        return given
     if isinstance(X, RowsInParts):
         raise ValueError("expected rows, not data in parts: fit, fit_path, predict and score take these")
     welcome = get_tags(ranker).input_tags
@@ -59,7 +62,6 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
         "order": "C",
         "ensure_all_finite": "allow-nan" if welcome.allow_nan else True,
     }
-    given, names = (X.X, X.feature_names) if isinstance(X, RankingData) else (X, None)
     if isinstance(X, RankingData) and names is None and not reset:
         known = list(getattr(ranker, "feature_names_in_", ()))
         if known and known == default_names(len(known)):  # fitted to a table that was made of LETOR text
@@ -73,8 +75,6 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     check_unmasked(given, "X")
     if not isinstance(given, np.ndarray) or given.dtype.kind != "f":
         _check_kind(given)
-    if isinstance(given, np.ndarray) and given.size >= MANY_NUMBERS and _is_finite(given):
-        options["ensure_all_finite"] = False
     try:
         if by_blocks and is_mapped(given) and _stays(given):
             if names is None:
@@ -94,25 +94,24 @@ def check_features(ranker: Ranker, X: RowsLike, *, reset: bool) -> Matrix:
     return plain_csr(checked) if sparse.issparse(checked) and not sparse.issparse(given) else checked
 
 
-def _needs_no_check(ranker: Ranker, X: object) -> bool:
-    """Whether X is a plain array of finite numbers with the columns of fit, which had no names. For a few rows
-    scikit-learn's checks take far longer than their scores."""
+def _is_plain(ranker: Ranker, X: object, reset: bool) -> bool:
+    """Whether X is an array of finite numbers, and not of fewer or more columns than that of fit, which had no names.
+
+    Scikit-learn's checks of it would find nothing. For a few rows they take far longer than their scores, and for many
+    one core takes longer than all.
+    """
     if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or not X.flags.c_contiguous:
         return False
     known = vars(ranker)
-    if not len(X) or X.shape[1] != known.get("n_features_in_") or "feature_names_in_" in known or is_mapped(X):
+    as_in_fit = X.shape[1] == known.get("n_features_in_") and "feature_names_in_" not in known
+    if not X.size or not (reset or as_in_fit) or is_mapped(X):
         return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(np.isfinite(X.sum()))
-    return finite or (known.get("missing_") is not None and not np.isinf(X).any())
-
-
-def _is_finite(X: np.ndarray) -> bool:
-    """Whether X is an array of finite numbers: all cores look, which is faster than scikit-learn's check."""
-    if X.dtype not in (np.float32, np.float64) or X.ndim != 2 or is_mapped(X):
-        return False
-    step = max(1, NUMBERS_PER_SHARD // X.shape[-1])
-    return all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
+    step = max(1, NUMBERS_PER_SHARD // X.shape[1])
+    if len(X) <= step:
+        finite = checks.all_finite(X)
+    else:
+        finite = all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
+    return finite or (not reset and known.get("missing_") is not None and not np.isinf(X).any())
 
 
 def _check_kind(X: Matrix) -> None:
