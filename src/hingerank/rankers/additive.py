@@ -31,7 +31,6 @@ from hingerank.rankers.shapes import Curve, ShapeSample, Surface, draw_curves
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
-from hingerank.solvers.run import Solution
 from hingerank.structures import GroupedSquare
 
 if TYPE_CHECKING:
@@ -265,18 +264,12 @@ class AdditiveRankSVM(PairwiseRanker):
             problem = problem.with_amount(float(self.sparsity) * problem.largest_amount * C)
         return problem.with_C(C)
 
-    def _how(self, problem, before, solve=None):
-        grouped = isinstance(problem, GroupedProblem)
-        solve, options = super()._how(problem, before, grouped_newton if grouped else None)
+    def _minimise(self, problem, before=None, solve=None):
         shape = problem.design.shaped if isinstance(problem.design, ListedShapes) else problem.design
         if before is not None:
-            options["w"] = before.extra["shape"].rescaled(before.w, shape.smoothness)
-
-        def solved(problem: Problem, **options: object) -> Solution:
-            found = solve(problem, **options)
-            return replace(found, extra={**found.extra, "shape": shape})
-
-        return solved, options
+            before = replace(before, w=before.extra["shape"].rescaled(before.w, shape.smoothness))
+        found = super()._minimise(problem, before, grouped_newton if isinstance(problem, GroupedProblem) else None)
+        return replace(found, extra={**found.extra, "shape": shape})
 
     # The curves found
 

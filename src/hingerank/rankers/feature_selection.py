@@ -92,8 +92,8 @@ class FeatureSelectionRanker(SparseRanker):
     def _vary(self, problem, value):
         return replace(problem, k=value)
 
-    def _how(self, problem, before):
-        return newton_on_columns, self._limits() | {"w": None if before is None else before.w}
+    def _minimise(self, problem, before=None):
+        return newton_on_columns(problem, None if before is None else before.w, **self._limits())
 
 
 @dataclass(frozen=True)

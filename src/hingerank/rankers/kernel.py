@@ -148,8 +148,8 @@ class KernelRankSVM(ScaledByDefault):
             raise ValueError("kernel='precomputed' needs a symmetric matrix of kernel values, which X is not")
         return X
 
-    def _how(self, problem, before, solve=None):
-        return super()._how(problem, before, IN_KERNEL_SPACE[self._solver()])
+    def _minimise(self, problem, before=None, solve=None):
+        return super()._minimise(problem, before, IN_KERNEL_SPACE[self._solver()])
 
     def _take(self, solution, source):
         f = solution.w

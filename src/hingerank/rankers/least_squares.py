@@ -60,9 +60,9 @@ class LeastSquaresRanker(LossRanker):
             return LeastSquaresProblem(design, loss, preferences, source=mapped)
         return Problem(design, loss, preferences)
 
-    def _how(self, problem, before, solve=None):
+    def _minimise(self, problem, before=None, solve=None):
         exactly = isinstance(problem, LeastSquaresProblem) and problem.dimension <= LARGEST_SOLVED
-        return super()._how(problem, before, closed_form if exactly else solve)
+        return super()._minimise(problem, before, closed_form if exactly else solve)
 
 
 @dataclass(eq=False, repr=False)

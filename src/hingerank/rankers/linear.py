@@ -137,21 +137,20 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
             )
         return self._learnt_rows(X, None)
 
-    def _how(self, problem, before, solve=None):
+    def _minimise(self, problem, before=None, solve=None):
         """As in ProblemRanker; solve: the solver, if it is not the one that SOLVERS has for the loss."""
-        solver, start = SOLVERS[self._solver()], self.init if before is None else before.w
-        if before is None and start is not None:
-            start = np.asarray(start, np.float64)
+        solver, start = SOLVERS[self._solver()], None if before is None else before.w
+        if before is None and self.init is not None:
+            start = np.asarray(self.init, np.float64)
             if start.shape != (problem.dimension,) or not np.isfinite(start).all():
                 n = problem.dimension
                 raise ValueError(f"init must be {n} finite weights, got an array of shape {start.shape}")
-        options = {"w": start, **self._limits(solver.max_iter)}
-        solve = solver.solve if solve is None else solve
+        solve, limits = solver.solve if solve is None else solve, self._limits(solver.max_iter)
         if self.pair_weight != "ndcg":
-            return solve, options
+            return solve(problem, start, **limits)
         if self.rounds is None:
             raise ValueError(f"{type(self).__name__} has no pair_weight='ndcg': RankSVM and AdditiveRankSVM have it")
-        return solve_in_rounds, options | {"solve": solve, "rounds": self.rounds}
+        return solve_in_rounds(problem, start, solve, self.rounds, **limits)
 
     def _solver(self) -> str:
         """The name of the solver for the ranker's loss, both checked."""

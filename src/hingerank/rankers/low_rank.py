@@ -339,9 +339,9 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         X = source.matrix("RankingFM").astype(np.float64, copy=False)  # products have twice the digits
         return FactorizationMachine(X, make_loss(self.loss), source.preferences, self.rank)
 
-    def _how(self, problem, before):
+    def _minimise(self, problem, before=None):
         start = problem.start(np.random.default_rng(self.random_state))  # not `before`, whose factors may be 0
-        return descend, {"w": start, **self._limits(MOST_ITERATIONS)}
+        return descend(problem, start, **self._limits(MOST_ITERATIONS))
 
     def _take(self, solution, source):
         self.coef_, self.factors_ = parts_of(solution.w, int(self.rank))

@@ -1,6 +1,7 @@
 """Rankers that aim at a measure of whole rankings: SVM-MAP, LambdaRank, SoftRank and RankCosine."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,8 @@ class SoftRank(UnweightedRanker, TopRanker):
     def _solver(self):
         return "newton"  # for its default max_iter
 
-    def _how(self, problem, before, solve=None):
-        return super()._how(problem, before, descend)
+    def _minimise(self, problem, before=None, solve=None):
+        return super()._minimise(problem, before, descend)
 
 
 @renamed
@@ -197,14 +198,14 @@ class LambdaRank(TopRanker):
         uphill = plain.design.scores(-plain.at(np.zeros(plain.dimension)).gradient)
         return LambdaProblem(plain.design, LambdaLoss(preferences, top), preferences, uphill)
 
-    def _how(self, problem, before, solve=None):
+    def _limits(self, max_iter=None):
+        return super()._limits(MOST_ROUNDS)
+
+    def _minimise(self, problem, before=None, solve=None):
         def rank(w: np.ndarray) -> None:
             problem.loss.rank(problem.design.scores(w) if w.any() else problem.first_scores)
 
-        solve, options = super()._how(problem, before, reranking)
-        options["max_iter"] = MOST_ROUNDS if self.max_iter is None else self.max_iter
-        start = np.zeros(problem.dimension) if options["w"] is None else options["w"]
-        return solve, options | {"rank": rank, "w": start}
+        return super()._minimise(problem, before, partial(reranking, rank=rank))
 
 
 class LambdaProblem(Problem):

@@ -100,9 +100,9 @@ class RowsSource(Source):
 class ProblemRanker(BaseRanker):
     """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
 
-    A subclass defines its problem (``_problem``), the solver (``_how``) and what to keep of the solution (``_take``). A
-    path is a loop in which each solution is the start of the next. What ``_problem`` learns of the rows and ``_take``
-    needs is stored in the source, not in the ranker.
+    A subclass defines its problem (``_problem``), how that is solved (``_minimise``) and what to keep of the solution
+    (``_take``). A path is a loop in which each solution is the start of the next. What ``_problem`` learns of the rows
+    and ``_take`` needs is stored in the source, not in the ranker.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
@@ -130,8 +130,8 @@ class ProblemRanker(BaseRanker):
         """The problem at another value of the path's parameter."""
         return problem.with_C(value)
 
-    def _how(self, problem: RankingProblem, before: Solution | None) -> tuple[Callable[..., Solution], Facts]:
-        """The solver and its options; before: the previous solution of a path, to start from."""
+    def _minimise(self, problem: RankingProblem, before: Solution | None = None) -> Solution:
+        """The solution of the problem; before: the previous one of a path, to start from."""
         raise NotImplementedError
 
     def _limits(self, max_iter: int | None = None) -> Facts:
@@ -205,8 +205,7 @@ class ProblemRanker(BaseRanker):
         """
         problem = self._posed(source)
         problem = problem if around is None else around(problem)
-        solve, options = self._how(problem, None)
-        solution = solve(problem, **options)
+        solution = self._minimise(problem)
         if isinstance(problem, AroundProblem):
             self._take(replace(solution, w=problem.around + solution.w), source)
         else:
@@ -245,9 +244,7 @@ class ProblemRanker(BaseRanker):
         wanted = wanted or self._grid(problem, count)
         solutions, solution = {}, None
         for value in sorted(set(wanted)):
-            here = leader._vary(problem, value)
-            solve, options = leader._how(here, solution)
-            solutions[value] = solution = solve(here, **options)
+            solutions[value] = solution = leader._minimise(leader._vary(problem, value), solution)
         path = []
         for value in wanted:
             path.append(take_over(leader, self._with(value)))

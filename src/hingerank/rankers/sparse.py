@@ -165,12 +165,12 @@ class FenchelRank(WinnersRanker, SparseRanker):
     def _vary(self, problem, value):
         return problem.within(L1Ball(value))
 
-    def _how(self, problem, before):
-        options = self._limits() | {"w": None if before is None else before.w}
+    def _minimise(self, problem, before=None):
+        limits, start = self._limits(), None if before is None else before.w
         if self.variant != "corrective":
-            return frank_wolfe, options | {"variant": self.variant, "step": self.step, "absolute": self.absolute}
+            return frank_wolfe(problem, start, variant=self.variant, step=self.step, absolute=self.absolute, **limits)
         working = None if before is None else before.extra["working"]
-        return proximal_newton, options | {"working": working, "min_iter": 1}
+        return proximal_newton(problem, start, working=working, min_iter=1, **limits)
 
     def _take(self, solution, source):
         super()._take(replace(solution, w=L1Ball(self.radius).inside(solution.w)), source)
@@ -214,7 +214,7 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         design, preferences = source.pose(rows_design)
         return sparse_problem(design, squared_hinge(), preferences, L1Norm(positive("ridge", self.ridge, least=0)))
 
-    def _how(self, problem, before):
+    def _minimise(self, problem, before=None):
         """A direct step to a much larger C would use too many features: solve for values of C in between first."""
         reached, steps = 3 * problem.first_C(), 0
         options = self._limits()
@@ -224,7 +224,7 @@ class SparseRankSVM(WinnersRanker, SparseRanker):
         while problem.C / 10 ** (steps + 1) > reached:
             steps += 1
         approach = [problem.with_C(problem.C / 10**k) for k in range(steps, 0, -1)]
-        return proximal_newton, options | {"approach": approach}
+        return proximal_newton(problem, approach=approach, **options)
 
 
 @dataclass(eq=False, repr=False)
@@ -239,7 +239,7 @@ class TruncatedGradientRanker(SparseRanker):
     _: KW_ONLY
     max_iter: int | None = 1000
 
-    def _how(self, problem, before):
+    def _minimise(self, problem, before=None):
         options = self._limits() | {
             "w": np.zeros(problem.inner.dimension) if before is None else before.w,
             "every": whole("every", self.every),
@@ -248,7 +248,7 @@ class TruncatedGradientRanker(SparseRanker):
         }
         if self.learning_rate:
             options["rate"] = positive("learning_rate", self.learning_rate)
-        return self._descend, options
+        return self._descend(problem, **options)
 
     def _descend(self, problem: "Descent", **options: Any) -> Solution:
         raise NotImplementedError

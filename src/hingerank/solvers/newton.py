@@ -359,7 +359,7 @@ def closed_form(problem: LeastSquaresProblem, w: np.ndarray | None = None, **lim
 
 
 def reranking(
-    problem: Problem, w: np.ndarray, *, rank: Callable[[np.ndarray], None], **limits: Unpack[Limits]
+    problem: Problem, w: Vector | None = None, *, rank: Callable[[np.ndarray], None], **limits: Unpack[Limits]
 ) -> Solution:
     """Search for a w that minimises the problem whose weights come from the ranking by w itself.
 
@@ -369,6 +369,7 @@ def reranking(
     settle in between.
     """
     run, radius = Run("gap", **limits), np.inf
+    w = np.zeros(problem.dimension) if w is None else w
     for iteration in count():
         rank(w)
         point = problem.at(w)
