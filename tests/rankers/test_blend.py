@@ -74,13 +74,13 @@ def test_scales_are_deviations_within_queries_of_rows_not_learnt_from(data):
 def test_members_are_fitted_once_per_fold_and_once_on_everything(data, weights, monkeypatch):
     fits = []
     for kind in (hr.RankSVM, hr.AdditiveRankSVM):
-        usual = kind._learn_from
+        usual = kind._source
 
-        def learn(self, rows, *rest, usual=usual):
+        def taken(self, rows, *rest, usual=usual):
             fits.append((type(self).__name__, rows.n_rows))
-            usual(self, rows, *rest)
+            return usual(self, rows, *rest)
 
-        monkeypatch.setattr(kind, "_learn_from", learn)
+        monkeypatch.setattr(kind, "_source", taken)
     hr.Blend(MEMBERS, weights, folds=4).fit(data)
     for kind in ("RankSVM", "AdditiveRankSVM"):
         rows = [count for name, count in fits if name == kind]

@@ -26,11 +26,11 @@ def turned(parent, by="fit"):
                 rows = (X.X, X.y, X.qid) if isinstance(X, hr.RankingData) else (X, y, qid)
                 return super().fit(rows[0], -np.asarray(rows[1]), rows[2], **more)
 
-        elif by == "_learn_from":
+        elif by == "_source":
 
-            def _learn_from(self, X, y, qid, *more):
+            def _source(self, X, y, qid, *more):
                 rows = (X.X, X.y, X.qid) if isinstance(X, hr.RankingData) else (X, y, qid)
-                super()._learn_from(rows[0], -np.asarray(rows[1]), rows[2], *more)
+                return super()._source(rows[0], -np.asarray(rows[1]), rows[2], *more)
 
         else:
 
@@ -50,7 +50,7 @@ def by_hand(kind, scale="standard", **settings):
     return values
 
 
-@pytest.mark.parametrize("by", ["fit", "_learn_from", "predict"])
+@pytest.mark.parametrize("by", ["fit", "_source", "predict"])
 def test_tune_tries_what_the_class_itself_does(by):
     kind = turned(hr.RankSVM, by)
     train, held = DATA.split(test_size=0.5, seed=0)
@@ -85,7 +85,7 @@ def test_tune_gives_query_ids_to_a_predict_that_takes_them():
     assert all(trial.problem is None for trial in found.tuning_.trials) and found.predict(DATA.X).shape == DATA.y.shape
 
 
-@pytest.mark.parametrize("by", ["fit", "_learn_from", "predict"])
+@pytest.mark.parametrize("by", ["fit", "_source", "predict"])
 def test_compare_tries_what_the_class_itself_does(by):
     method = Method("turned", turned(hr.RankSVM, by), {"C": CS}, {"scale": "standard", "tol": 1e-2})
     plain = Method("plain", hr.RankSVM, {"C": CS}, {"scale": "standard", "tol": 1e-2})
@@ -94,7 +94,7 @@ def test_compare_tries_what_the_class_itself_does(by):
     assert np.mean(ours) < np.mean(theirs) - 0.1
 
 
-@pytest.mark.parametrize("by", ["fit", "_learn_from", "predict"])
+@pytest.mark.parametrize("by", ["fit", "_source", "predict"])
 def test_a_kernel_search_tries_what_the_class_itself_does(by):
     kind = turned(hr.NystroemRankSVM, by)
     train, held = DATA.split(test_size=0.5, seed=0)

@@ -158,12 +158,16 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         eval_group : rows per query for each pair of eval_set, or None
         """
         held = evaluation_sets(eval_set, eval_group)
-        self._learn_from(X, y, qid, sample_weight, group)
+        self._learn_from(self._source(X, y, qid, sample_weight, group))
         return self._finish(held)
 
-    def _learn_from(self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow) -> None:
-        """Learn from rows as users give them."""
-        self._fit(*self._learning_rows(X, y, qid, sample_weight, group))
+    def _source(self, *given: Any) -> Any:
+        """What to learn from: checked and scaled rows."""
+        return self._learning_rows(*given)
+
+    def _learn_from(self, source: Any) -> None:
+        """Learn from what `_source` makes of rows as users give them."""
+        self._fit(*source)
 
     def _finish(self, held: Sequence[GivenRows] = ()) -> Self:
         """Finish a fit: check the weights, prepare what predictions need, score the held-out sets."""

@@ -104,13 +104,14 @@ def _is_plain(ranker: Ranker, X: object, reset: bool) -> bool:
         return False
     known = vars(ranker)
     as_in_fit = X.shape[1] == known.get("n_features_in_") and "feature_names_in_" not in known
-    if not X.size or not (reset or as_in_fit) or is_mapped(X):
+    if not X.size or not (reset or as_in_fit) or (X.base is not None and is_mapped(X)):
         return False
     step = max(1, NUMBERS_PER_SHARD // X.shape[1])
-    if len(X) <= step:
-        finite = checks.all_finite(X)
-    else:
+    if len(X) > step:
         finite = all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(X.sum()))
     return finite or (not reset and known.get("missing_") is not None and not np.isinf(X).any())
 
 

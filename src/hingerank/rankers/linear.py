@@ -87,7 +87,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         pairs = ExplicitPairs(winners, losers, X.shape[0], sample_weight, qid, self.pair_weight)
         if pairs.n_pairs and not pairs.weight.any():
             raise ValueError("all sample_weight are zero: no pair is left to learn from")
-        self._solve(RowsSource(X, pairs))
+        self._learn_from(RowsSource(X, pairs))
         return self._finish()
 
     def fit_preferences(self, X: RowsLike, preferences: Preferences) -> Self:
@@ -107,7 +107,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         X = self._plain_rows(X)
         if preferences.n_items != X.shape[0]:
             raise ValueError(f"the preferences are about {preferences.n_items} rows but X has {X.shape[0]}")
-        self._solve(RowsSource(X, preferences))
+        self._learn_from(RowsSource(X, preferences))
         return self._finish()
 
     def fit_path(

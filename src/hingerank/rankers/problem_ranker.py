@@ -155,9 +155,6 @@ class ProblemRanker(BaseRanker):
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
         )
 
-    def _learn_from(self, X, y, qid, sample_weight, group):
-        self._solve(self._source(X, y, qid, sample_weight, group))
-
     def _source(
         self, X: RowsLike, y: PerRow, qid: PerRow, sample_weight: PerRow, group: PerRow,
         prefer: Callable[..., QueryPreferences] | None = None,
@@ -198,7 +195,7 @@ class ProblemRanker(BaseRanker):
         if self.device != "cpu":
             raise ValueError("data in parts are fitted on the workers' processors: leave out device")
 
-    def _solve(self, source: Source, around: Callable[[RankingProblem], AroundProblem] | None = None) -> None:
+    def _learn_from(self, source: Source, around: Callable[[RankingProblem], AroundProblem] | None = None) -> None:
         """Keep the solution of the problem at the ranker's own parameters; a warning if it gains next to nothing.
 
         around: makes it a problem whose norm keeps the solution near other weights than 0.

@@ -72,7 +72,7 @@ class WinnersRanker(ProblemRanker):
             X, winner_weight = replace(X, y=weights), None
         prefer = partial(winners_of, pair_weight=self.pair_weight)
         source = self._source(X, winner_weight, qid, None, group, prefer)
-        self._solve(source, None if around is None else partial(self._near, around))
+        self._learn_from(source, None if around is None else partial(self._near, around))
         return self._finish()
 
     def fit_clicks(

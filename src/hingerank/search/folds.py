@@ -40,7 +40,7 @@ from hingerank.rankers.tuned import standard_error
 from hingerank.rankers.winners import Centre, check_winners
 from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, resolved, scales_for
 
-FITS = ("fit", "_learn_from", "_fit")  # methods that a path replaces
+FITS = ("fit", "_source", "_learn_from", "_fit")  # methods that a path replaces
 SCORES = ("predict", "_predict", "_scores", "_scaled")  # methods that scoring several rankers at once replaces
 SCALED = ("fit", "predict", "_learning_rows", "_predict", "_scaled")  # methods that scaling in advance replaces
 MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
