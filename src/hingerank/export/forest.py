@@ -21,7 +21,7 @@ from scipy import sparse
 
 from hingerank.arrays import Facts, Given, Matrix
 from hingerank.kernels.threads import run_shards
-from hingerank.kernels.trees import ROWS, add_trees, path_contributions, used_values
+from hingerank.kernels.trees import ROWS, add_trees, leaf_paths, path_contributions, used_values
 
 MISSING_LEFT, ZERO_IS_MISSING = 1, 2  # bits of `missing`
 SMALL = float(np.float32(1e-35))  # LightGBM counts values within ±SMALL as zeros
@@ -113,7 +113,7 @@ class Forest:
         """
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, but the trees were fitted on {self.n_features}")
-        walk, paths = self._walk, self._paths()
+        walk, paths = self._walk, leaf_paths(self._walk.tables[3].astype(np.int64))
         found = np.zeros((X.shape[0], len(walk.used) + 1))
         ratios = self._ratios(paths[3])
         deepest = int(np.diff(paths[0]).max())
@@ -130,22 +130,6 @@ class Forest:
         out /= len(self.arrays["sizes"]) if self.average else 1
         out[:, -1] += self.start
         return out
-
-    def _paths(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Where each leaf's path starts, the nodes of the paths below their roots, the leaves, and every node's parent,
-        -1 for a root."""
-        child = self._walk.tables[3].astype(np.int64)
-        split, leaf, parent = np.flatnonzero(child), np.flatnonzero(child == 0), np.full(len(child), -1)
-        parent[child[split]] = parent[child[split] + 1] = split
-        of, at, found = np.arange(len(leaf)), leaf, []
-        while len(of):  # a step up from every leaf whose root is not reached yet
-            below = parent[at] >= 0
-            of, at = of[below], at[below]
-            found.append((of, at))
-            at = parent[at]
-        of, place = map(np.concatenate, zip(*found))
-        starts = np.append(0, np.cumsum(np.bincount(of, minlength=len(leaf))))
-        return starts, place[np.argsort(of, kind="stable")], leaf, parent
 
     def _ratios(self, parent: np.ndarray) -> np.ndarray:
         """The fraction of the training rows at each node's parent that went to it; a half where none were counted."""

@@ -75,6 +75,22 @@ def add_trees(values, roots, column, number, child, missing_left, single, node, 
                 scores[first + i] = np.float64(np.float32(total)) if single else total
 
 
+def leaf_paths(child: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(starts, place, leaf, parent): place[starts[k] : starts[k + 1]] are the nodes of the path to leaf[k], from itself
+    up to below its root; parent is that of every node, -1 for a root. O(nodes · depth)."""
+    split, leaf, parent = np.flatnonzero(child), np.flatnonzero(child == 0), np.full(len(child), -1)
+    parent[child[split]] = parent[child[split] + 1] = split
+    of, at, found = np.arange(len(leaf)), leaf, []
+    while len(of):  # a step up from every leaf whose root is not reached yet
+        below = parent[at] >= 0
+        of, at = of[below], at[below]
+        found.append((of, at))
+        at = parent[at]
+    of, place = map(np.concatenate, zip(*found))
+    starts = np.append(0, np.cumsum(np.bincount(of, minlength=len(leaf))))
+    return starts, place[np.argsort(of, kind="stable")], leaf, parent
+
+
 @kernel
 def path_contributions(values, starts, place, leaf, parent, column, number, child, missing_left, ratio, room, out):
     """out[r, j] += the contribution (Shapley value) of feature j to row r, out[r, -1] += the trees' mean.
