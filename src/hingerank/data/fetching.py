@@ -3,7 +3,8 @@
 A checksum in public_sets.json is documented by the publisher, or by several independent projects, for the same file.
 If none is known, the first copy is trusted. Its checksum is recorded in the cache, and later copies must match it.
 
-Downloads resume after a dropped connection. Archives must pass limits on names, links, numbers of files and sizes
+Downloads resume after a dropped connection, also in a later call. The checksum, or that of the compression, notices if
+the server's file has changed in between. Archives must pass limits on names, links, numbers of files and sizes
 before zipfile or tarfile unpack them.
 """
 
@@ -194,7 +195,6 @@ def _archive(
                 raise
             _log.info("the resumed download of %s is damaged; starting over", entry.name)
     part.replace(archive)
-    _notes_path(part).unlink(missing_ok=True)
     return archive, {"url": origin, "checksum": found}
 
 
@@ -240,15 +240,15 @@ def download(
 
     After a broken connection, a stall of `timeout` seconds or a server error, the download resumes from the last byte
     (HTTP Range). It waits `wait`, 2·`wait`, 4·`wait` … seconds between attempts, and gives up after `attempts` of them
-    in a row without a new byte. If the server ignores Range, or its file has changed since (If-Range), the download
-    starts over. `size`, if given, must be the length that the server announces. The caller has to compare the checksum
-    and rename the file.
+    in a row without a new byte. If the server ignores Range, the download starts over. `size`, if given, must be the
+    length that the server announces. The caller has to compare the checksum, as the server's file may have changed
+    since, and to rename the file.
     """
     if not url.lower().startswith(_WEB):
         raise FetchError(f"cannot download {url!r}: expected a URL that starts with http:// or https://")
-    resumed, failures = _saved(url, part)[0] > 0, 0
+    resumed, failures = _length(part) > 0, 0
     while True:
-        before = _saved(url, part)[0]
+        before = _length(part)
         try:
             _transfer(url, part, size, progress, timeout)
             return resumed
@@ -262,7 +262,7 @@ def download(
                 raise
             inner = getattr(error, "reason", None) or error
             reason = str(inner) or type(inner).__name__
-        saved = _saved(url, part)[0]
+        saved = _length(part)
         failures = 1 if saved > before else failures + 1
         if failures >= attempts:
             later = f"to resume from {saved:,} bytes" if saved else "later"
@@ -272,10 +272,9 @@ def download(
 
 def _transfer(url: str, part: Path, size: int | None, progress: Progress | None, timeout: float) -> None:
     """Send one request and append the response to `part`. A ConnectionError means that some of it was not sent."""
-    have, validator = _saved(url, part)
+    have = _length(part)
     headers = {"User-Agent": "hingerank", "Accept-Encoding": "identity"}
-    if have:
-        headers |= {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+    headers |= {"Range": f"bytes={have}-"} if have else {}
     try:
         response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout)
     except urllib.error.HTTPError as error:
@@ -296,12 +295,7 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         total = have + int(length) if length.isdigit() else None
         if size is not None and total is not None and total != size:
             raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is a different one")
-        if have == 0:
-            part.unlink(missing_ok=True)  # the new notes must not describe bytes of an older file
-            etag = response.headers.get("ETag") or "W/"
-            validator = response.headers.get("Last-Modified") if etag.startswith("W/") else etag
-            write_whole(_notes_path(part), json.dumps({"url": url, "validator": validator}).encode())
-        with naming(part), open(part, "ab") as file:
+        with naming(part), open(part, "ab" if have else "wb") as file:
             report = progress or (lambda done, total: None)
             report(have, total)
             while block := response.read1(_BLOCK):
@@ -316,17 +310,8 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         raise ConnectionError(f"the connection closed after {have:,} of {total:,} bytes")
 
 
-def _notes_path(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _saved(url: str, part: Path) -> tuple[int, str | None]:
-    """The number of bytes of `url` in `part` from an earlier attempt, 0 if from another URL, and the file's version."""
-    try:
-        notes = json.loads(_notes_path(part).read_text("utf-8"))
-        return (part.stat().st_size, notes.get("validator")) if notes["url"] == url else (0, None)
-    except (OSError, ValueError, LookupError, TypeError):
-        return 0, None
+def _length(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
 
 
 def _range(headers: Message) -> tuple[int | None, int | None]:
