@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from hingerank.data.blocks import number
 from hingerank.data.checks import OneQueryWarning, decimal, warn, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
-from hingerank.data.letor_table import Misfit, Options, ReadingPlan, TextTable, Window, first_windows, windows
+from hingerank.data.letor_table import Misfit, Options, ReadingPlan, TextTable, Window, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
 from hingerank.kernels.text import QID_PRESENT, spell, whole_numbers
@@ -100,9 +100,10 @@ def read_parts(
     **options: Any,
 ) -> tuple[RankingData, list[int]]:
     """`read_text` for several files. Returns the data and the number of rows of each file."""
-    sources, asked = _sources(paths), Options(**options)
-    table, comments, rows = _parse(sources, asked, progress or _say_nothing)
-    rule = _choose_rule(table, comments, sources, rows, query)
+    sources = _sources(paths)
+    table = _parse(sources, Options(**options), progress or _say_nothing)
+    rows = _row_counts(table, sources)
+    rule = _choose_rule(table, sources, rows, query)
     data = _assemble(table, rule)
     if rule.qid_from == "nothing" and not one_query:
         warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
@@ -150,9 +151,9 @@ def read_pieces(
         As in `read_text`.
     """
     sources, asked, report = _sources(_listed(path)), Options(**options), progress or _say_nothing
-    seen, comments = _measure(windows(sources), asked, lambda done: report(done / 2))
+    seen = _seen(windows(sources), asked, lambda done: report(done / 2))
     rows = _row_counts(seen, sources)
-    rule = _choose_rule(seen, comments, sources, rows, query)
+    rule = _choose_rule(seen, sources, rows, query)
     if rule.qid_from == "nothing" and not one_query:
         what = f"there are no query ids, and all {sum(rows):,} rows count as one query"
         warn(f"{sources[0].path}: {what}; {_GIVE_IDS}", OneQueryWarning)
@@ -186,44 +187,34 @@ def _listed(path: Paths) -> list[PathLike]:
     return [path] if isinstance(path, str | os.PathLike) else list(path)
 
 
-def _parse(sources: list[TextSource], options: Options, report: Progress) -> tuple[TextTable, "Comments", list[int]]:
-    """The table of all rows, what their comments have in common, and the number of rows of each source.
+def _parse(sources: list[TextSource], options: Options, report: Progress) -> TextTable:
+    """The table of all rows.
 
     The plan is made from the first lines. If later ones do not fit it, it is made from all of them.
     """
-    plan = _measure(first_windows(sources), options)[0].fitting()
     try:
-        return _parse_by(plan, sources, options, report)
+        return _parse_by(_seen(windows(sources, 1), options).fitting(), sources, options, report)
     except Misfit:
-        plan = _measure(windows(sources), options, report)[0].fitting()
-        return _parse_by(plan, sources, options, report)
+        return _parse_by(_seen(windows(sources), options, report).fitting(), sources, options, report)
 
 
-def _parse_by(
-    plan: ReadingPlan, sources: list[TextSource], options: Options, report: Progress
-) -> tuple[TextTable, "Comments", list[int]]:
-    table, comments = TextTable(options, plan), Comments()
-    for window in windows(sources):
-        table.add(window)
-        report(window.fraction)
-    rows = _row_counts(table, sources)
+def _parse_by(plan: ReadingPlan, sources: list[TextSource], options: Options, report: Progress) -> TextTable:
+    table = _seen(windows(sources), options, report, plan)
+    _row_counts(table, sources)
     if table.fitting().dense != plan.dense:
         raise Misfit.of(sources[0].path)
-    comments.add(table)
-    return table, comments, rows
+    return table
 
 
-def _measure(
-    found: Iterable[Window], options: Options, report: Progress = _say_nothing
-) -> tuple[TextTable, "Comments"]:
-    """What the rows of some windows, and their comments, have in common. The rows are not kept."""
-    table, comments = TextTable(options), Comments()
+def _seen(
+    found: Iterable[Window], options: Options, report: Progress = _say_nothing, plan: ReadingPlan | None = None
+) -> TextTable:
+    """The table of the rows of some windows. Without a plan it only says what they have in common."""
+    table = TextTable(options, plan)
     for window in found:
         table.add(window)
-        comments.add(table)
-        table.forget()
         report(window.fraction)
-    return table, comments
+    return table
 
 
 def _row_counts(table: TextTable, sources: list[TextSource]) -> list[int]:
@@ -256,35 +247,6 @@ def warm_reader() -> None:
 # Query and document ids: where in the text they are, and as arrays.
 
 
-class Comments:
-    """What the comments of all rows have in common, collected table by table."""
-
-    def __init__(self) -> None:
-        self.rows, self.runs, self.first_empty = 0, 0, -1
-        self.any, self.whole = False, True
-        self._last: int | None = None
-
-    def add(self, table: TextTable) -> None:
-        letters, spans = table.texts
-        if len(spans) == 0:
-            return
-        empty = spans[:, 1] == 0
-        if self.first_empty < 0 and empty.any():
-            self.first_empty = self.rows + int(np.argmax(empty))
-        self.any = self.any or not empty.all()
-        if self.whole and table.qid_style != QID_PRESENT:
-            numbers = np.empty(len(spans), np.int64)
-            self.whole = bool(whole_numbers(letters, spans, 1, numbers))
-            self.runs += np.count_nonzero(numbers[1:] != numbers[:-1]) + (self._last != numbers[0])
-            self._last = int(numbers[-1])
-        self.rows += len(spans)
-
-    @property
-    def look_like_query_ids(self) -> bool:
-        """Whether the comments are whole numbers that mostly repeat from line to line, like Yandex's query ids."""
-        return self.whole and self.rows > 1 and 2 * self.runs <= self.rows
-
-
 class IdRule(NamedTuple):
     """Where in the text the ids are."""
 
@@ -293,11 +255,10 @@ class IdRule(NamedTuple):
     counted: np.ndarray | None = None  # the query of every row, if qid_from is "counts"
 
 
-def _choose_rule(
-    table: TextTable, comments: Comments, sources: list[TextSource], rows: list[int], query: Paths | None
-) -> IdRule:
+def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], query: Paths | None) -> IdRule:
     """Take query ids from the lines if they have any, else from files of counts, else from comments."""
-    path, docids, in_comment = sources[0].path, table.options.docids and comments.any, table.options.qid_in_comment
+    path, comments, in_comment = sources[0].path, table.comments, table.options.qid_in_comment
+    docids = table.options.docids and comments.any
     if table.qid_style == QID_PRESENT:
         for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:

@@ -70,17 +70,13 @@ class Window:
         return DataError(f"{where}: found {what}, expected {expected}", remedy, option)
 
 
-def first_windows(sources: Sequence[TextSource]) -> list[Window]:
-    """The first window, if there is one."""
-    with closing(_windows(sources)) as items:
-        return list(islice(items, 1))
-
-
-def windows(sources: Sequence[TextSource]) -> Iterator[Window]:
-    """The windows of all `sources` in order. With more than one thread, the next window is read in advance."""
+def windows(sources: Sequence[TextSource], most: int | None = None) -> Iterator[Window]:
+    """The windows of all `sources` in order, or the first `most` of them. With more than one thread, the next window is
+    read in advance."""
     items = _windows(sources)
-    if thread_count() == 1:
-        yield from items
+    if thread_count() == 1 or most is not None:
+        with closing(items):
+            yield from islice(items, most)
         return
     with ThreadPoolExecutor(1, thread_name_prefix="hingerank-read") as reader:
         coming = reader.submit(next, items, None)
@@ -267,10 +263,6 @@ class Misfit(DataError):
         return cls(f"{path}: the text changed while it was being read; read it again")
 
 
-def dense_enough(entries: int, rows: int, width: int) -> bool:
-    return rows * width <= SMALL_TABLE or entries >= DENSE_FRACTION * rows * width
-
-
 class Chunk(NamedTuple):
     """A piece of a window, and the arrays into which it is parsed, as `parse_rows` wants them, up to state[ROW], …"""
 
@@ -287,10 +279,39 @@ class Chunk(NamedTuple):
     state: np.ndarray
 
 
-class TextTable:
-    """Arrays of the rows added since `forget`. `source_rows` (by source) and `entries_seen` count all rows so far.
+class Comments:
+    """What the comments of all rows have in common, collected window by window."""
 
-    Without a plan, the table finds the one that `fits` the text, and keeps only the ids.
+    def __init__(self) -> None:
+        self.rows, self.runs, self.first_empty = 0, 0, -1
+        self.any, self.whole = False, True
+        self._last: int | None = None
+
+    def add(self, letters: np.ndarray, spans: np.ndarray, may_be_queries: bool) -> None:
+        """Add the comments of some rows; whether they may be query ids, because the lines have none."""
+        if len(spans) == 0:
+            return
+        empty = spans[:, 1] == 0
+        if self.first_empty < 0 and empty.any():
+            self.first_empty = self.rows + int(np.argmax(empty))
+        self.any = self.any or not empty.all()
+        if self.whole and may_be_queries:
+            numbers = np.empty(len(spans), np.int64)
+            self.whole = bool(parse.whole_numbers(letters, spans, 1, numbers))
+            self.runs += np.count_nonzero(numbers[1:] != numbers[:-1]) + (self._last != numbers[0])
+            self._last = int(numbers[-1])
+        self.rows += len(spans)
+
+    @property
+    def look_like_query_ids(self) -> bool:
+        """Whether the comments are whole numbers that mostly repeat from line to line, like Yandex's query ids."""
+        return self.whole and self.rows > 1 and 2 * self.runs <= self.rows
+
+
+class TextTable:
+    """Arrays of the rows added since `forget`. `source_rows`, `entries_seen` and `comments` are of all rows.
+
+    Without a plan, the table finds the one that is `fitting` the text, and keeps no rows.
     """
 
     def __init__(self, options: Options, plan: ReadingPlan | None = None) -> None:
@@ -299,7 +320,7 @@ class TextTable:
         self.qid_style, self.qid_is_text = self.plan.qid_style, self.plan.qid_is_text and not self.plan.measures
         self.rows = self.entries_seen = 0
         self.whole = not self.plan.measures  # all of the input goes into this table: its size is estimated in advance
-        self.smallest, self.largest = 2**31, -1  # columns
+        self.smallest, self.largest, self.comments = 2**31, -1, Comments()  # the first two are columns
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
         self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
@@ -340,17 +361,22 @@ class TextTable:
                 counts |= {"values": rows * self.plan.width}
             else:
                 counts |= {"values": entries, "columns": entries, "sizes": rows}
+        first_letter, first_row = self.letters.used, self.rows
         for name, count in counts.items():
             getattr(self, name).extend([getattr(c, name)[:n] for c, n in zip(chunks, count.tolist())], growth)
         self.rows, self.entries_seen = self.rows + int(rows.sum()), self.entries_seen + int(entries.sum())
         self.qid_style = int(states[-1, parse.QID_STYLE])
+        letters, spans = self.texts
+        no_queries = self.qid_style != parse.QID_PRESENT
+        self.comments.add(letters[first_letter:], spans[first_row:], may_be_queries=no_queries)
         self.largest = max(self.largest, int(states[:, parse.LARGEST].max()))
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + int(rows.sum())
         if self.plan.measures:
             columns = [chunk.columns[:n] for chunk, n in zip(chunks, entries.tolist())]
             self.smallest = min(self.smallest, *(int(found.min(initial=2**31 - 1)) for found in columns))
-            if self.qid_style == parse.QID_PRESENT and not self.qid_is_text:
-                self.qid_is_text = not parse.whole_numbers(*self.texts, 0, np.empty(self.rows, np.int64))
+            if not (no_queries or self.qid_is_text):
+                self.qid_is_text = not parse.whole_numbers(letters, spans, 0, np.empty(self.rows, np.int64))
+            self.forget()
 
     def _parse(self, window: Window, growth: float) -> list[Chunk]:
         """Parse each chunk of the window into arrays of its own, which have room for all of its lines."""
@@ -437,7 +463,8 @@ class TextTable:
         width = self.options.n_features or max(0, self.largest + 1 + self.plan.base - base)
         dense = not self.options.sparse
         if self.options.sparse is None:
-            dense = dense_enough(self.entries_seen, sum(self.source_rows.values()), width)
+            cells = sum(self.source_rows.values()) * width
+            dense = cells <= SMALL_TABLE or self.entries_seen >= DENSE_FRACTION * cells
         return ReadingPlan(dense, width, base, self.qid_style, self.qid_is_text)
 
     def features(self) -> Matrix:
