@@ -222,8 +222,8 @@ def _read_csv(
     hexadecimal = b"0x" in content or b"0X" in content  # pyarrow would read such numbers
     whole = [name for name in types if hexadecimal and pa.types.is_integer(types[name])]
     named = [name for name in types if name in ids]
-    if before is None:  # only columns that were not read as text or dates
-        named = [name for name in named if not (pa.types.is_string(types[name]) or pa.types.is_temporal(types[name]))]
+    if before is None:  # only columns that were not read as text
+        named = [name for name in named if not pa.types.is_string(types[name])]
     written = _parsed(content, kind, [*{*whole, *named}]) if whole or named else table
     for name in whole:
         row = pc.index(pc.match_substring_regex(written[name], "^ *0[xX]"), True).as_py()
@@ -249,8 +249,10 @@ def _parsed(content: bytes | bytearray, kind: str, texts: list[str] | None = Non
 
 
 def _ids(read: Frame, written: Frame) -> Frame:
-    """A column of ids as it was read, or its text if reading it as numbers changed an id (007) or joined two ids."""
+    """A column of ids as it was read, or its text if reading it changed an id (007, 9:30) or joined two ids."""
     texts = pc.utf8_trim_whitespace(written)
+    if pa.types.is_time(read.type):  # neither NumPy nor a binary folder has such a type
+        return texts
     if read.null_count or not len(read):
         return texts if pa.types.is_null(read.type) else read
     odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
