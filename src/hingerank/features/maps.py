@@ -246,19 +246,13 @@ def beside_context(X: Matrix, qid: ArrayLike | None, context: str) -> Floats:
         raise ValueError(f"context={context!r} would fill a sparse matrix: pass dense rows, or context=None")
     if context == "standard":
         return np.hstack((X, make_scaler("query-standard").fit(X).transform(X, qid).astype(X.dtype, copy=False)))
+    from scipy.stats import rankdata
+
     blocks = blocks_from_qid(qid, X.shape[0])
-    rows, sizes = blocks.gather(X), blocks.sizes
-    query, last = blocks.numbers, np.repeat(np.maximum(sizes - 1, 1), sizes)
-    start = np.repeat(blocks.offsets[:-1], sizes)
-    ranks = np.empty(X.shape, X.dtype)
-    for column in range(X.shape[1]):
-        values = rows[:, column]
-        order = np.lexsort((values, query))
-        ordered, of = values[order], query[order]
-        new = np.concatenate(([True], (np.diff(ordered) != 0) | (np.diff(of) != 0)))
-        run = np.cumsum(new) - 1
-        first = np.flatnonzero(new)
-        middle = (first + np.append(first[1:], len(order)) - 1) / 2  # the mean position of equal values
-        ranks[order, column] = middle[run] - start[order]
+    rows, sizes, ranks = blocks.gather(X), blocks.sizes, np.empty(X.shape, X.dtype)
+    start, last = (np.repeat(each, sizes) for each in (blocks.offsets[:-1], np.maximum(sizes - 1, 1)))
+    for column in range(X.shape[1]):  # ranks among all rows, ordered by query first
+        keys = np.unique(rows[:, column], return_inverse=True)[1] + len(rows) * blocks.numbers
+        ranks[:, column] = rankdata(keys) - 1 - start
     ranks = (SPREAD * (ranks / last[:, None] - 0.5) * (np.repeat(sizes, sizes) > 1)[:, None]).astype(X.dtype)
     return np.hstack((X, blocks.scatter(ranks)))
