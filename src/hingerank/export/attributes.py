@@ -239,16 +239,16 @@ def short(value: object) -> str:
     return repr(value) if plain and len(repr(value)) < 40 else type(value).__name__
 
 
-MAPS: dict[Any, dict[str, Attribute]] = {  # the stored attributes of a fitted map
+MAPS: dict[Any, dict[str, Attribute]] = {  # the stored attributes of a fitted map, in the order of `place`
     NystroemMap: {
+        "gamma_": Number(above=0),
         "landmarks_": Array("landmarks, features", csr=True, least=1),
         "mixing_": Array("landmarks, outputs", least=1),
-        "gamma_": Number(above=0),
     },
     FourierMap: {
+        "gamma_": Number(above=0),
         "frequencies_": Array("features, waves", least=1),
         "phases_": Array("waves", least=1),
-        "gamma_": Number(above=0),
     },
 }
 _NOT_STATE = {"_metadata_requests", "_sklearn_output_config", "_doc_link_module"}
@@ -304,11 +304,7 @@ def decode_transformer(name: str, params: Facts, state: Facts) -> Any:
     made = kind(**params)
     if kind in MAPS and state:
         values, _ = take_attributes(name, MAPS[kind], state)
-        made.gamma_ = values["gamma_"]
-        if kind is FourierMap:
-            return made.place(values["frequencies_"], values["phases_"])
-        made.mixing_ = values["mixing_"]
-        return made.place(values["landmarks_"])
+        return made.place(*values.values())
     for key, item in state.items():
         if not re.fullmatch(r"_?[a-zA-Z]\w*", key) or hasattr(kind, key):
             raise ValueError(f"{key!r} is not a fitted attribute of {name}")

@@ -43,17 +43,17 @@ class FourierMap(FeatureMap):
         """Draw random directions for the features of X. The values of X only affect gamma."""
         X = rows_like(X)
         count = whole("n_components", self.n_components)
-        self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
+        gamma = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
         rng = np.random.default_rng(self.random_state)
         if self.orthogonal:
             directions, phases = _orthogonal(X.shape[1], count, rng)
         else:
             directions, phases = rng.standard_normal((X.shape[1], count)), rng.uniform(0.0, 2 * np.pi, count)
-        return self.place(np.sqrt(2 * self.gamma_) * directions, phases)
+        return self.place(gamma, np.sqrt(2 * gamma) * directions, phases)
 
-    def place(self, frequencies: np.ndarray, phases: np.ndarray) -> "FourierMap":
-        """Set the frequencies Ω (features × components) and the phases b, which were drawn before."""
-        self.frequencies_, self.phases_ = frequencies, phases
+    def place(self, gamma: float, frequencies: np.ndarray, phases: np.ndarray) -> "FourierMap":
+        """Set γ, the frequencies Ω (features × components) and the phases b, which were drawn before."""
+        self.gamma_, self.frequencies_, self.phases_ = gamma, frequencies, phases
         self.n_features_in_, self.width_ = frequencies.shape
         self.kernel_ = Waves(self.width_)
         waves = np.vstack([frequencies, phases]).T

@@ -134,23 +134,22 @@ class NystroemMap(FeatureMap):
         """Choose the landmarks. y is ignored, and sample_weight only affects gamma="scale"."""
         X = rows_like(X)
         count = whole("n_components", self.n_components)
-        self.n_features_in_ = X.shape[1]
-        self.gamma_ = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
-        kernel = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0)
+        gamma = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
+        kernel = make_kernel(self.kernel, gamma, self.degree, self.coef0)
         chosen = choose_landmarks(self.landmarks, X, count, kernel.centred(X), self.random_state or 0)
         W = kernel.centred(chosen).matrix(chosen, chosen)
         smallest = SMALLEST[np.dtype(storage_type(X.shape[0], count, X.dtype))]
         if self.rank:
-            self.mixing_ = leading_factor(0.5 * (W + W.T), whole("rank", self.rank), smallest)
+            mixing = leading_factor(0.5 * (W + W.T), whole("rank", self.rank), smallest)
         else:
-            kept, self.mixing_ = factorise(W, smallest)
+            kept, mixing = factorise(W, smallest)
             chosen = chosen[kept]
-        return self.place(chosen.copy() if sp.issparse(chosen) else np.array(chosen))
+        return self.place(gamma, chosen.copy() if sp.issparse(chosen) else np.array(chosen), mixing)
 
-    def place(self, landmarks: Matrix) -> "NystroemMap":
-        """Set landmarks that were chosen before."""
-        self.landmarks_, self.n_features_in_ = landmarks, landmarks.shape[1]
-        self.width_ = landmarks.shape[0]
-        self.kernel_ = make_kernel(self.kernel, self.gamma_, self.degree, self.coef0).centred(landmarks)
+    def place(self, gamma: float, landmarks: Matrix, mixing: np.ndarray | None = None) -> "NystroemMap":
+        """Set γ, the landmarks and T, which were chosen before; without T, φ(x) are the kernel's values."""
+        self.gamma_, self.landmarks_, self.mixing_ = gamma, landmarks, mixing
+        self.width_, self.n_features_in_ = landmarks.shape
+        self.kernel_ = make_kernel(self.kernel, gamma, self.degree, self.coef0).centred(landmarks)
         self.right_ = Factors(self.kernel_, landmarks)
         return self

@@ -167,9 +167,8 @@ class KernelRankSVM(ScaledByDefault):
     def _expansion(self) -> NystroemMap | None:
         if self._given:
             return None
-        found = NystroemMap(kernel=self.kernel, degree=self.degree, coef0=self.coef0)
-        found.gamma_ = self.gamma_
-        return found.place(self.support_rows_)
+        kernel = NystroemMap(kernel=self.kernel, degree=self.degree, coef0=self.coef0)
+        return kernel.place(self.gamma_, self.support_rows_)
 
     def _scores(self, X):
         if self._expansion is None:
@@ -236,9 +235,8 @@ class MappedRanker(ScaledByDefault):
     @cached_property
     def _map(self) -> FeatureMap:
         """The feature map without what only training needs of it."""
-        found: Any = self._new_map()
-        found.gamma_ = self.gamma_
-        return found.place(*(getattr(self, name) for name in self._of_map))
+        unfitted: Any = self._new_map()
+        return unfitted.place(self.gamma_, *(getattr(self, name) for name in self._of_map))
 
     def shares_map(self, other: object) -> bool:
         """Whether another ranker of the same class, as of one path, has the very same feature map."""
