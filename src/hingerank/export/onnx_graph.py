@@ -211,29 +211,28 @@ def _curves(graph: Graph, body: Curves, x: str) -> str:
     first, last = body.starts[:-1], body.starts[1:] - 1
     column = np.repeat(np.arange(len(first)), np.diff(body.starts))
     ends = np.flatnonzero(~np.isin(np.arange(len(column)), first))  # a segment ends at every knot but the first
-    zero, one = graph.constant(0.0), graph.constant(1.0)
+    zero = graph.constant(0.0)
     below = graph.add("Min", graph.add("Sub", x, graph.constant(body.knots[first])), zero)
     above = graph.add("Max", graph.add("Sub", x, graph.constant(body.knots[last])), zero)
     outside = graph.weighted(graph.add("Add", below, above), body.slopes)
     scores = graph.add("Add", outside, graph.constant(body.heights[first].sum()))
     if not len(ends):
         return scores
-    each = graph.add("Gather", x, graph.constant(column[ends], np.int64), axis=1)
-    moved = graph.add("Sub", each, graph.constant(body.knots[ends - 1]))
-    place = graph.add("Div", moved, graph.constant(body.knots[ends] - body.knots[ends - 1]))
-    place = graph.add("Min", graph.add("Max", place, zero), one)
+    place = _ramps(graph, x, column[ends], body.knots[ends - 1], body.knots[ends])
     return graph.add("Add", scores, graph.weighted(place, body.heights[ends] - body.heights[ends - 1]))
 
 
 def _products(graph: Graph, body: Shapes, x: str) -> str:
     """Sums of products of two ramps."""
-    ramps = []
-    for side in (0, 1):
-        each = graph.add("Gather", x, graph.constant(body.columns[:, side], np.int64), axis=1)
-        moved = graph.add("Sub", each, graph.constant(body.begins[:, side]))
-        place = graph.add("Div", moved, graph.constant(body.ends[:, side] - body.begins[:, side]))
-        ramps.append(graph.add("Min", graph.add("Max", place, graph.constant(0.0)), graph.constant(1.0)))
+    ramps = (_ramps(graph, x, body.columns[:, k], body.begins[:, k], body.ends[:, k]) for k in (0, 1))
     return graph.weighted(graph.add("Mul", *ramps), body.weights)
+
+
+def _ramps(graph: Graph, x: str, columns: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> str:
+    """Functions of some columns that rise from 0 at `begins` to 1 at `ends`."""
+    each = graph.add("Gather", x, graph.constant(columns, np.int64), axis=1)
+    place = graph.add("Div", graph.add("Sub", each, graph.constant(begins)), graph.constant(ends - begins))
+    return graph.add("Min", graph.add("Max", place, graph.constant(0.0)), graph.constant(1.0))
 
 
 def _trees(graph: Graph, form: Form, x: str) -> str:
