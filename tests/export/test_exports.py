@@ -1,6 +1,7 @@
 """Every format gives the ranker's own scores, in a program that runs it; what cannot be carried is refused."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -294,6 +295,10 @@ def test_a_shift_keeps_the_order_and_leaves_no_negatives(fitted, tmp_path, name,
     if least < 0:
         with pytest.warns(UserWarning, match="scores are negative, which"):
             assert fitted(name).export(tmp_path / "a", to, check=DATA).check["negative_scores"] > 0
+        with pytest.warns(UserWarning, match="scores are negative, which") as warned:
+            fitted(name).export(tmp_path / "a", to, check=DATA, shift=0.25 * -least)
+        enough = float(re.search(r"shift=(\S+) is enough", str(warned[0].message))[1])
+        assert enough == pytest.approx(-least, rel=1e-4)  # with the shift that was given
     check = fitted(name).export(tmp_path / "b", to, check=DATA, shift=1.0 - min(0.0, least)).check
     assert check["negative_scores"] == 0 and check["reordered_queries"] == 0
     assert check["relative_to_largest_score"] < 2e-6

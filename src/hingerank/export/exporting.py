@@ -282,13 +282,20 @@ def try_export(
             "give numbers that differ only in late digits, such as timestamps, as a difference from a recent one",
             stacklevel=4,
         )
-    if found["negative_scores"] and to in LUCENE:
-        warnings.warn(
-            f"{found['negative_scores']} of {len(X)} scores are negative, which {to} forbids: the option shift adds a "
-            f"constant to all scores and keeps their order (here shift={-found['least_score']:.6g} is enough)",
-            stacklevel=4,
-        )
+    if to in LUCENE:
+        warn_of_negative_scores(found, shift, to, stacklevel=5)
     return {"consumer": consumer.name, **found}
+
+
+def warn_of_negative_scores(found: Facts, shift: float, who: str, stacklevel: int) -> None:
+    """Warn if there are any, which search engines forbid; shift: what was added to the scores."""
+    if found["negative_scores"]:
+        warnings.warn(
+            f"{found['negative_scores']} of {found['rows']} scores are negative, which {who} forbids: the option shift "
+            "adds a constant to all scores and keeps their order (here "
+            f"shift={shift - found['least_score']:.6g} is enough)",
+            stacklevel=stacklevel,
+        )
 
 
 def refuse_differences(

@@ -15,7 +15,15 @@ from hingerank.arrays import Facts, Given, Ranker
 from hingerank.data.feature_logs import LoggedQuery, logged_queries
 from hingerank.data.files import PathLike
 from hingerank.export.engines import ENGINES, Call, Client, Engine, ScoredRow, Undo
-from hingerank.export.exporting import SINGLE_LIMIT, compare, known_options, renamed, scores_by, written
+from hingerank.export.exporting import (
+    SINGLE_LIMIT,
+    compare,
+    known_options,
+    renamed,
+    scores_by,
+    warn_of_negative_scores,
+    written,
+)
 from hingerank.export.formats import ALIASES, refusal
 from hingerank.export.forms import ExportError, Form
 from hingerank.export.lucene import entries_of, own_list, shift_for
@@ -218,12 +226,7 @@ def check_scores(
             "model was trained on?",
             stacklevel=3,
         )
-    if result["negative_scores"]:
-        warnings.warn(
-            f"{result['negative_scores']} of {len(X)} scores are negative, which Lucene forbids: the option shift "
-            f"adds a constant to all scores (here shift={shift - result['least_score']:.6g} is enough)",
-            stacklevel=3,
-        )
+    warn_of_negative_scores(result, shift, "Lucene", stacklevel=4)
     if logged:
         result["changed_since_log"] = _changed(logged, found, [form.names[j] for j in form.features_used()])
     return result
