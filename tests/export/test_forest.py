@@ -9,7 +9,8 @@ import safetensors.numpy
 
 import hingerank as hr
 from hingerank.export import model_file
-from hingerank.export.forest import ARRAYS, Forest, level_order, read_lightgbm, read_xgboost
+from hingerank.export.forest import ARRAYS, Forest
+from hingerank.export.library_trees import level_order, read_lightgbm, read_xgboost
 from hingerank.export.model_file import ModelFileError
 
 SAVED = Path(__file__).parent / "saved" / "0.1"

@@ -11,7 +11,7 @@ from scipy.special import expit, softmax
 from hingerank.arrays import Facts, Matrix, RowsLike
 from hingerank.data.checks import one_of, whole
 from hingerank.export.attributes import Array, Attribute
-from hingerank.export.forest import read_lightgbm, read_lightgbm_classes, read_xgboost
+from hingerank.export.library_trees import read_lightgbm, read_lightgbm_classes, read_xgboost
 from hingerank.kernels.threads import asked_threads, threads_for
 from hingerank.losses import squared_hinge
 from hingerank.metrics import evaluate
