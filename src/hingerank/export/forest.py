@@ -8,7 +8,6 @@ it is enough to check that each inner node comes before its children.
 import math
 
 import numpy as np
-from scipy import sparse
 
 from hingerank.arrays import Facts, Given, Matrix
 from hingerank.kernels.threads import run_shards
@@ -162,7 +161,7 @@ class TreeWalk:
     def values(self, X: Matrix) -> np.ndarray:
         """The features that the trees use, for each row, in double precision."""
         X = _single(X) if self.single else X
-        rows = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+        rows = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
         values = np.empty((X.shape[0], len(self.used)))
         used_values(rows, self.used, self.small, self.at_zero, values)
         return values
@@ -211,18 +210,20 @@ def _single(X: Matrix) -> Matrix:
     """X in single precision; a ValueError if its numbers are too large for that."""
     with np.errstate(over="ignore"):
         X = X.astype(np.float32, copy=False)
-    if np.isinf(X.data if sparse.issparse(X) else X).any():
+    if np.isinf(X if isinstance(X, np.ndarray) else X.data).any():
         raise ValueError("X has numbers beyond single precision, in which this ranker works: rescale them")
     return X
 
 
 def warm_trees() -> None:
     """Compile the kernels for all kinds of rows."""
+    from scipy.sparse import csr_matrix
+
     feature, missing = np.array([0, -1, -1], np.int32), np.zeros(3, np.uint8)
     rest = {name: np.zeros(3, ARRAYS[name]) for name in ("number", "cover", "gain")}
     arrays = {"sizes": np.array([3]), "feature": feature, "missing": missing, **rest}
     forest = Forest(arrays, 1, single=False)
     for rows in (np.zeros((1, 1)), np.zeros((1, 1), np.float32)):
         forest.scores(rows, 1)
-        forest.scores(sparse.csr_matrix(rows), 1)
+        forest.scores(csr_matrix(rows), 1)
     forest.contributions(rows, 1)

@@ -16,9 +16,7 @@ from hingerank.arrays import ArrayLike, Matrix, Ranker
 
 if TYPE_CHECKING:
     from hingerank.export.forms import Form
-    from hingerank.features.curves import Curves
 
-ROWS_AT_ONCE = 1024  # rows whose values stay in the second-level cache
 ScoringStep = Callable[[np.ndarray], np.ndarray]  # transforms rows, or computes their scores, in double precision
 
 
@@ -129,7 +127,7 @@ def _steps(form: "Form") -> list[ScoringStep]:
         rows = root * (body.rows - middle)
         return [*steps, _bound(gaussians, root, middle, 2 * rows.T, np.square(rows).sum(axis=1), body.weights)]
     if isinstance(body, Shapes):
-        curves, widths = CurveLookup(body.curves), body.ends - body.begins
+        curves, widths = _bound(curve_sums, *body.curves.tables()), body.ends - body.begins
         products = (body.columns, body.begins, widths, body.weights)
         return [*steps, _bound(with_ramps, curves, *products) if len(body.weights) else curves]
     from hingerank.export.forest import SMALL, TreeWalk
@@ -220,56 +218,18 @@ def powers(degree: int, coef0: float, rows: np.ndarray, weights: np.ndarray, X: 
     return (X @ rows + coef0) ** degree @ weights
 
 
+def curve_sums(knots: np.ndarray, lines: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/curves.py)."""
+    from hingerank.kernels.curves import line_scores
+
+    scores = np.empty(len(X))
+    line_scores(X, knots, lines, scores)
+    return scores
+
+
 def with_ramps(
     curves: ScoringStep, columns: np.ndarray, begins: np.ndarray, widths: np.ndarray, weights: np.ndarray, X: np.ndarray
 ) -> np.ndarray:
     """Curves, and Σ_k weights_k · ramp_k(x[columns_k0]) · ramp_k(x[columns_k1])."""
     ramps = np.clip((X[:, columns] - begins) / widths, 0.0, 1.0)
     return curves(X) + ramps.prod(axis=2) @ weights
-
-
-class CurveLookup:
-    """Σ_c h_c(x_c) for piecewise-linear curves (see kernels/curves.py)."""
-
-    def __init__(self, curves: "Curves") -> None:
-        starts, counts = curves.starts, np.diff(curves.starts)
-        room = 16
-        while room <= counts.max(initial=0):
-            room *= 2
-        d, column = len(counts), np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(curves.knots)) - starts[column]
-        self.knots, self.lines = np.full((d, room), np.inf), np.zeros((d, room, 3))
-        self.knots[column, place] = curves.knots
-        self.lines[column, place + 1, 0], self.lines[column, place + 1, 2] = curves.heights, curves.knots
-        inside = np.flatnonzero(place > 0)
-        rises = (curves.heights[inside] - curves.heights[inside - 1]) / (
-            curves.knots[inside] - curves.knots[inside - 1]
-        )
-        self.lines[column[inside], place[inside], 1] = rises
-        first = starts[:-1]
-        self.lines[:, 0] = np.column_stack((curves.heights[first], curves.slopes, curves.knots[first]))
-        self.lines[np.arange(d), counts, 1] = curves.slopes
-
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        from hingerank.kernels.curves import line_scores
-
-        scores = np.empty(len(X))
-        line_scores(X, self.knots, self.lines, scores)
-        return scores
-
-    def parts(self, X: np.ndarray) -> np.ndarray:
-        """h_c(x_c) of every row and column."""
-        from hingerank.kernels.curves import line_parts
-
-        parts = np.empty(X.shape)
-        line_parts(np.ascontiguousarray(X, np.float64), self.knots, self.lines, parts)
-        return parts
-
-
-def scores_by_shards(step: ScoringStep, X: np.ndarray) -> np.ndarray:
-    """The scores of many rows of any precision by a step, on all cores."""
-    from hingerank.kernels.threads import run_shards
-
-    shards = [slice(first, first + ROWS_AT_ONCE) for first in range(0, len(X), ROWS_AT_ONCE)]
-    found = run_shards(lambda rows: step(np.ascontiguousarray(X[rows], np.float64)), shards)
-    return np.concatenate(found) if found else np.empty(0)

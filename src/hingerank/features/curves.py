@@ -14,13 +14,15 @@ from hingerank.arrays import ArrayLike, Floats, Integers, Matrix
 from hingerank.data.blocks import evenly
 from hingerank.data.files import DataError
 from hingerank.data.scaling import make_scaler
-from hingerank.kernels.curves import add_curves
+from hingerank.kernels.curves import add_curves, line_parts, line_scores, line_tables
 from hingerank.kernels.threads import cut_shards, run_shards
 
 SAMPLED_ROWS = 1 << 14  # number of evenly spaced rows from which knots are computed
 RUG = 25  # number of quantiles of each column that are stored for plots
 NUMBERS_PER_SHARD = 1 << 18
+ROWS_AT_ONCE = 1024  # dense rows whose values stay in the second-level cache
 MOST_COLUMNS = 200  # columns among which the best pairs are searched
+Tables = tuple[Floats, Floats]
 
 
 class Knots(NamedTuple):
@@ -47,13 +49,17 @@ class Curves(NamedTuple):
     starts: Integers
     slopes: Floats
 
-    def scores(self, X: Matrix) -> Floats:
-        """Σ_c h_c(x_c) of every row."""
-        return self._added(X, apart=False)[:, 0]
+    def scores(self, X: Matrix, tables: Tables | None = None) -> Floats:
+        """Σ_c h_c(x_c) of every row; tables: the result of `tables`, if it is at hand."""
+        return self._evaluated(X, tables, apart=False)[:, 0]
 
     def parts(self, X: Matrix) -> Floats:
         """h_c(x_c) of every row and column."""
-        return self._added(X, apart=True)
+        return self._evaluated(X, None, apart=True)
+
+    def tables(self) -> Tables:
+        """The curves in the form in which dense rows are looked up."""
+        return line_tables(self.knots, self.heights, self.starts, self.slopes)
 
     def of(self, column: int) -> tuple[Floats, Floats]:
         """The knots of a column, and the heights at them."""
@@ -67,26 +73,27 @@ class Curves(NamedTuple):
         outside = x - np.clip(x, knots[0], knots[-1])
         return np.interp(x, knots, heights) + self.slopes[column] * outside
 
-    def at_zero(self) -> Floats:
-        """h_c(0) of every column."""
-        return np.array([self.at(c, 0.0) for c in range(len(self.slopes))])
-
-    def _added(self, X: Matrix, apart: bool) -> Floats:
+    def _evaluated(self, X: Matrix, tables: Tables | None, apart: bool) -> Floats:
         n, d = X.shape
         out = np.zeros((n, d if apart else 1))
-        zero = self.at_zero() if sparse.issparse(X) else np.zeros(d)
-        shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
+        if sparse.issparse(X):
+            zero = np.array([self.at(c, 0.0) for c in range(d)])
+            shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
+        else:
+            knots, lines = self.tables() if tables is None else tables
+            shards = [(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE)]
 
-        def add(shard: tuple[int, int]) -> None:
-            block = X[slice(*shard)].astype(np.float64)  # always float64 and CSR, so that the kernel is compiled once
-            if not sparse.issparse(X):
-                columns, begins = np.tile(np.arange(d, dtype=np.int32), len(block)), d * np.arange(len(block) + 1)
-                rows = np.ascontiguousarray(block).ravel(), columns, begins.astype(np.int32)
-            else:
+        def some(shard: tuple[int, int]) -> None:
+            block, own = X[slice(*shard)].astype(np.float64), out[slice(*shard)]  # so that kernels are compiled once
+            if sparse.issparse(X):
                 rows = block.data, block.indices, block.indptr
-            add_curves(*rows, self.knots, self.heights, self.slopes, self.starts, zero, int(apart), out[slice(*shard)])
+                add_curves(*rows, self.knots, self.heights, self.slopes, self.starts, zero, int(apart), own)
+            elif apart:
+                line_parts(np.ascontiguousarray(block), knots, lines, own)
+            else:
+                line_scores(np.ascontiguousarray(block), knots, lines, own[:, 0])
 
-        run_shards(add, shards)
+        run_shards(some, shards)
         return out
 
 

@@ -252,6 +252,25 @@ def add_curves(values, columns, begins, knots, heights, slopes, starts, at_zero,
 LAST = 16  # knots among which the last four steps of a search choose
 
 
+def line_tables(
+    knots: np.ndarray, heights: np.ndarray, starts: np.ndarray, slopes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The knots and lines of curves with these heights at their knots, and the given slopes outside of them."""
+    counts, first = np.diff(starts), starts[:-1]
+    d, room, column = len(counts), LAST, np.repeat(np.arange(len(counts)), counts)
+    while room <= counts.max(initial=0):
+        room *= 2
+    place = np.arange(len(knots)) - starts[column]
+    padded, lines = np.full((d, room), np.inf), np.zeros((d, room, 3))
+    padded[column, place] = knots
+    lines[column, place + 1, 0], lines[column, place + 1, 2] = heights, knots
+    inside = np.flatnonzero(place > 0)
+    lines[column[inside], place[inside], 1] = np.diff(heights)[inside - 1] / np.diff(knots)[inside - 1]
+    lines[:, 0] = np.column_stack((heights[first], slopes, knots[first]))
+    lines[np.arange(d), counts, 1] = slopes
+    return padded, lines
+
+
 @inner
 def line_at(x, c, knots, lines):
     """The value at x of column c's curve. O(log knots).

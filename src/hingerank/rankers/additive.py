@@ -15,8 +15,7 @@ from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import with_surfaces
-from hingerank.export.scorer import CurveLookup, scores_by_shards
-from hingerank.features.curves import Curves, Knots, SurfaceGrid, best_pairs, make_grid, place_knots
+from hingerank.features.curves import Curves, Knots, SurfaceGrid, Tables, best_pairs, make_grid, place_knots
 from hingerank.losses import Loss, make_loss
 from hingerank.preferences import Preferences
 from hingerank.problem import Problem
@@ -277,7 +276,7 @@ class AdditiveRankSVM(PairwiseRanker):
         shape: CurveDesign | StackedDesign = solution.extra["shape"]
         look, rug, grids = source.learnt
         (curves, surfaces), self.knot_weights_ = shape.shapes(solution.w), solution.w
-        parts = curves.parts(look.X) if sparse.issparse(look.X) else CurveLookup(curves).parts(look.X)
+        parts = curves.parts(look.X)
         heights = curves.heights - np.repeat(look.mean(parts), np.diff(curves.starts))
         if not np.isfinite(heights).all():
             raise DataError("the curves are not finite: squares of the features overflow; rescale them (scale=...)")
@@ -356,11 +355,11 @@ class AdditiveRankSVM(PairwiseRanker):
         return draw_curves([curves[j] for j in chosen], self.rug_[chosen], title, figure)
 
     @cached_property
-    def _lookup(self) -> CurveLookup:
-        return CurveLookup(self._curves)
+    def _tables(self) -> Tables:
+        return self._curves.tables()
 
     def _scores(self, X):
-        total = self._curves.scores(X) if sparse.issparse(X) else scores_by_shards(self._lookup, X)
+        total = self._curves.scores(X, None if sparse.issparse(X) else self._tables)
         for grid, heights in self._surfaces:
             total += grid.values(X, heights)
         return total
