@@ -202,6 +202,11 @@ def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> f
     return float(np.cumsum(values[kept] * weight[kept])[-1] / np.cumsum(weight[kept])[-1])
 
 
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean of values; 0 for one value or none."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
 def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: QueryBlocks) -> np.ndarray:
     """measure(y_q, s_q) of the grades and scores of every query q, both in the rows' order; nan for undefined."""
     name, values, y, scores = measure_name(measure), np.empty(len(blocks)), blocks.gather(y), blocks.gather(scores)

@@ -96,7 +96,7 @@ class RatingFolds:
                 value, problem = self._value(clone(ranker).set_params(**setting), *self.parts[k]), None
             except (ValueError, TypeError) as error:
                 value, problem = np.nan, str(error)
-            yield FoldOutcome(setting, value, 0.0, time.perf_counter() - began, problem)
+            yield FoldOutcome(setting, value, time.perf_counter() - began, problem)
 
     def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
         if "prior" in ranker.get_params(deep=False):

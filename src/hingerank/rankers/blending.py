@@ -17,11 +17,11 @@ from hingerank.arrays import Matrix
 from hingerank.data.rows_view import RowsView
 from hingerank.losses import squared_hinge
 from hingerank.metrics import evaluate
+from hingerank.metrics.evaluator import standard_error
 from hingerank.metrics.places import parse_place_measure
 from hingerank.preferences import GradedPreferences, WeightedWinners
 from hingerank.problem import Problem, RowsDesign
 from hingerank.problem.sparse import GroupedProblem
-from hingerank.rankers.tuned import standard_error
 from hingerank.solvers.grouped import grouped_newton
 from hingerank.solvers.newton import newton
 from hingerank.solvers.run import Solution

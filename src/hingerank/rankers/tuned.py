@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from hingerank.arrays import Facts, Given
+from hingerank.metrics.evaluator import standard_error
 from hingerank.notebook import html_table, shown
 
 
@@ -147,11 +148,6 @@ def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, 
     """Mean of first - second over folds, and its standard error; nan for one fold."""
     each = np.subtract(first, second)
     return float(each.mean()), standard_error(each) if len(each) > 1 else np.nan
-
-
-def standard_error(values: np.ndarray) -> float:
-    """Of the mean of values; 0 for one value or none."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _words(setting: Given) -> str:

@@ -36,7 +36,6 @@ from hingerank.rankers.kernel import MappedRanker
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
-from hingerank.rankers.tuned import standard_error
 from hingerank.rankers.winners import Centre, check_winners
 from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, resolved, scales_for
 
@@ -156,7 +155,6 @@ class FoldOutcome(NamedTuple):
 
     setting: Setting
     value: float
-    error: float  # the standard error of the value over queries
     seconds: float
     problem: str | None = None
     scores: np.ndarray | None = None  # of held-out rows, if wanted
@@ -253,7 +251,7 @@ class QueryFolds:
                     here = replace(train, X=scaler.transform(train.X, train.qid))
                     there = replace(held, X=scaler.transform(held.X, held.qid))
                 except ValueError as error:
-                    yield from (FoldOutcome(setting, np.nan, 0.0, 0.0, str(error)) for setting in group)
+                    yield from (FoldOutcome(setting, np.nan, 0.0, str(error)) for setting in group)
                     continue
             spent = (time.perf_counter() - began) / len(group)
             for batch in path_batches(group, paths):
@@ -281,14 +279,14 @@ class QueryFolds:
         for fit in fits:
             seconds = fit.seconds + spent
             if fit.error is not None:
-                yield FoldOutcome(fit.setting, np.nan, 0.0, seconds, str(fit.error) or type(fit.error).__name__)
+                yield FoldOutcome(fit.setting, np.nan, seconds, str(fit.error) or type(fit.error).__name__)
                 continue
             by_query, scores = next(judged)
             known = by_query[~np.isnan(by_query)]
             value = float(known.mean()) if len(known) else np.nan
             reached = {name: fit.ranker.n_iter_ for name in paths if stops and name in fit.setting}
             kept, values = scores if self.keep_scores else None, by_query if len(known) else None
-            yield FoldOutcome(fit.setting, value, standard_error(known), seconds, None, kept, reached, values)
+            yield FoldOutcome(fit.setting, value, seconds, None, kept, reached, values)
 
     def _judge(self, fitted: list[Ranker], there: RowsLike) -> Sequence[Judged]:
         """Every held-out query's value for each ranker, and the scores if the rows are in this process."""

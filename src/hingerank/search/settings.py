@@ -397,7 +397,14 @@ class Staged(Search):
         return [{**self.start, **setting} for setting in combinations(self.stages[0])]
 
     def choose(self, tried: Sequence[tuple[Setting, float]]) -> Setting:
-        return (self.choosing or best_setting)(tried)
+        """The setting with the largest value; ties go to the simpler one, then the first.
+
+        >>> Staged([{}]).choose([({"C": 10.0}, 0.5), ({"C": 0.1}, 0.5), ({"C": 1.0}, 0.4)])
+        {'C': 0.1}
+        """
+        top = max(value for _, value in tried)
+        equals = [setting for setting, value in tried if value == top]
+        return min(equals, key=lambda setting: complexity(setting, [other for other, _ in tried]))
 
     def propose(self, seed: int, widened: dict[str, Values] | None = None) -> Proposals:
         """Propose settings; widened: receives the values added beyond the edges, by parameter."""
@@ -423,7 +430,7 @@ class Staged(Search):
                     tried += [(setting, value) for setting, value in zip(batch, values) if value is not None]
                 if not tried:
                     return
-                best = self.choose(tried)
+                best = (self.choosing or self.choose)(tried)
                 added: dict[str, Values] = {}  # values beyond the edge of those tried with the rest of the best setting
                 for name in open_names:
                     rest = canonical({**best, name: None})
@@ -435,17 +442,6 @@ class Staged(Search):
                 for name, values in added.items():
                     if values and widened is not None:
                         widened.setdefault(name, []).extend(values)
-
-
-def best_setting(tried: Sequence[tuple[Setting, float]]) -> Setting:
-    """The setting with the largest value; ties go to the simpler one, then the first.
-
-    >>> best_setting([({"C": 10.0}, 0.5), ({"C": 0.1}, 0.5), ({"C": 1.0}, 0.4)])
-    {'C': 0.1}
-    """
-    top = max(value for _, value in tried)
-    equals = [setting for setting, value in tried if value == top]
-    return min(equals, key=lambda setting: complexity(setting, [other for other, _ in tried]))
 
 
 def complexity(setting: Setting, tried: Iterable[Setting]) -> float:

@@ -14,17 +14,18 @@ from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
 from hingerank.data.files import canonical
 from hingerank.export.formats import format_name
+from hingerank.metrics.evaluator import standard_error
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blend import Blend
 from hingerank.rankers.corrections import ClickData
 from hingerank.rankers.sources import RowsInParts
-from hingerank.rankers.tuned import Trial, Tuning, standard_error
+from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.rankers.winners import check_winners
 from hingerank.registry import names_of_rankers, ranker_class, registered_name
 from hingerank.renaming import present_names
 from hingerank.search.folds import ClickFolds, FoldOutcome, Folds, QueryFolds
 from hingerank.search.serving import advice, check_target, run_together, stays_here, why_not
-from hingerank.search.settings import Setting, Staged, Values, best_setting, complexity, follow, listed
+from hingerank.search.settings import Setting, Staged, Values, complexity, follow, listed
 from hingerank.watching import describe_time, is_watched, tell_outlook, tell_task
 
 RATINGS, CLICKS, ROWS = "ratings", "clicks", "rows"  # kinds of training data
@@ -114,18 +115,17 @@ class Study:
     def best(self, simplest: bool = False, free: bool = False) -> Trial:
         """The setting with the largest mean, ties going to the simpler one; or the simplest within a standard error."""
         among = self.fitted(free)
-        chosen = best_setting([(trial.setting, trial.mean) for trial in among])
-        top = next(trial for trial in among if trial.setting is chosen)
-        if not simplest:
-            return top
         settings = [trial.setting for trial in among]
-        within = (t for t in among if t.mean >= top.mean - top.error)
-        return min(within, key=lambda t: (complexity(t.setting, settings), -t.mean))
+        rank = {id(trial): (complexity(trial.setting, settings), -trial.mean) for trial in among}
+        top = min(among, key=lambda trial: (-trial.mean, rank[id(trial)]))
+        within = [trial for trial in among if trial.mean >= top.mean - top.error]
+        return min(within, key=lambda trial: rank[id(trial)]) if simplest else top
 
     def _trial(self, setting: Setting, outcomes: list[FoldOutcome]) -> Trial:
         """What a setting reached on its folds; its mean is NaN if it was stopped."""
         values, count = np.array([outcome.value for outcome in outcomes]), len(self.plan.folds)
-        error = standard_error(values) if len(values) > 1 else outcomes[0].error
+        by_query = outcomes[0].by_query if len(values) == 1 else None  # of one fold: its queries tell the error
+        error = standard_error(values if by_query is None else by_query[~np.isnan(by_query)])
         seconds, problems = sum(o.seconds for o in outcomes), [o.problem for o in outcomes if o.problem]
         mean, problem = float(values.mean()), problems[-1] if problems else None
         if len(values) < count and problem is None:
@@ -409,8 +409,7 @@ def _blended(studies: Sequence[Study], plan: Plan, trials: Sequence[Trial], seed
     blending = blend.fit_members(parts.everything, found, around=parts.around)
     by_query, folds = blending.per_query, [found.part == k for k in range(len(parts))] if len(parts) > 1 else [...]
     values = [found.average(by_query, fold) for fold in folds]
-    each = np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)]
-    error = standard_error(each)
+    error = standard_error(np.array(values) if len(parts) > 1 else by_query[~np.isnan(by_query)])
     own = Trial("blend", {"weights": blending.kind}, values, float(np.mean(values)), error, blend.certificate_.seconds)
     settings = {study.name: trial.setting for study, trial in zip(studies, chosen)}
     in_context = any(trial.setting.get("context") is not None for trial in chosen)
