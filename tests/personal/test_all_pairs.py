@@ -10,12 +10,12 @@ import hingerank as hr
 from hingerank.personal.clicks import MULTIPLES, AllPairs, clicks_of, fit_all_pairs
 
 
-def listed(X, clicks, weight, U, V, C):
+def listed(X, clicks, U, V, C):
     """f by all its pairs."""
     Z, total = X @ U, 0.5 * (np.sum(U**2) + np.sum(V**2))
     for u in range(len(clicks.users)):
         for r in range(clicks.start[u], clicks.start[u + 1]):
-            total += C * weight[r] * sum((1 - V[u] @ (Z[clicks.items[r]] - z)) ** 2 for z in Z)
+            total += C * clicks.table.data[r] * sum((1 - V[u] @ (Z[clicks.items[r]] - z)) ** 2 for z in Z)
     return total
 
 
@@ -23,20 +23,20 @@ def listed(X, clicks, weight, U, V, C):
 def small():
     rng = np.random.default_rng(0)
     X, users = rng.standard_normal((12, 5)), np.repeat(np.arange(6), 3)
-    clicks = clicks_of(users, np.concatenate([rng.permutation(12)[:3] for _ in range(6)]), 12)
-    return X, clicks, rng.random(18) + 0.5
+    items = np.concatenate([rng.permutation(12)[:3] for _ in range(6)])
+    return X, clicks_of(users, items, 12, rng.random(18) + 0.5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_value_and_derivatives_are_those_of_listed_pairs(small, sparse):
-    X, clicks, weight = small
-    problem, rng, C = AllPairs(sp.csr_matrix(X) if sparse else X, clicks, weight), np.random.default_rng(1), 0.07
+    X, clicks = small
+    problem, rng, C = AllPairs(sp.csr_matrix(X) if sparse else X, clicks.table), np.random.default_rng(1), 0.07
     U = rng.standard_normal((5, 3))
     V, value = problem.users(U, C)
-    assert value == pytest.approx(listed(X, clicks, weight, U, V, C), rel=1e-12)
+    assert value == pytest.approx(listed(X, clicks, U, V, C), rel=1e-12)
 
     def along(U_, V_, step):
-        return [listed(X, clicks, weight, U + a * step * U_, V + a * step * V_, C) for a in (1, 0, -1)]
+        return [listed(X, clicks, U + a * step * U_, V + a * step * V_, C) for a in (1, 0, -1)]
 
     way = rng.standard_normal(V.shape)
     up, _, down = along(0 * U, way, 1e-4)
@@ -46,8 +46,7 @@ def test_value_and_derivatives_are_those_of_listed_pairs(small, sparse):
         up, here, down = along(D, 0 * V, 1e-3)  # a square: differences are exact
         assert (up - down) / 2e-3 == pytest.approx(np.vdot(problem.moved(U, V, C, 1.0), D), rel=1e-8)
         assert (up + down - 2 * here) / 1e-6 == pytest.approx(np.vdot(D, problem.moved(D, V, C, 0.0)), rel=1e-5)
-    table = np.zeros((6, 12))
-    table[clicks.code, clicks.items] = weight
+    table = clicks.table.toarray()
     gradient = -2 * (12 * table - table.sum(axis=1, keepdims=True)) @ X
     assert problem.least_C() == pytest.approx(1 / np.linalg.norm(gradient, 2), rel=1e-4)
 
@@ -59,18 +58,18 @@ def test_the_weights_of_users_solve_their_systems(monkeypatch, rank, threads):
     rng = np.random.default_rng(2)
     X, count = rng.standard_normal((15, 9)), np.array([1, 2, 3, 4, 5, 6, 11, 12])
     items = np.concatenate([rng.permutation(15)[:c] for c in count])
-    clicks, weight = clicks_of(np.repeat(np.arange(8), count), items, 15), rng.random(len(items)) + 0.1
+    clicks = clicks_of(np.repeat(np.arange(8), count), items, 15, rng.random(len(items)) + 0.1)
     U, C = rng.standard_normal((9, rank)), 0.05
     monkeypatch.setattr("hingerank.personal.clicks.CLICKS_PER_SHARD", 8)
-    V, value = AllPairs(X, clicks, weight, threads).users(U, C)
+    V, value = AllPairs(X, clicks.table, threads).users(U, C)
     Z = X @ U
     for u in range(8):
         mine = slice(clicks.start[u], clicks.start[u + 1])
-        pairs = np.concatenate([np.sqrt(w) * (Z[i] - Z) for i, w in zip(clicks.items[mine], weight[mine])])
-        wanted = np.repeat(np.sqrt(weight[mine]), 15)
+        pairs = np.concatenate([np.sqrt(w) * (Z[i] - Z) for i, w in zip(clicks.items[mine], clicks.table.data[mine])])
+        wanted = np.repeat(np.sqrt(clicks.table.data[mine]), 15)
         best = np.linalg.solve(np.eye(rank) + 2 * C * pairs.T @ pairs, 2 * C * pairs.T @ wanted)
         np.testing.assert_allclose(V[u], best, rtol=1e-9, atol=1e-12)
-    assert value == pytest.approx(listed(X, clicks, weight, U, V, C), rel=1e-12)
+    assert value == pytest.approx(listed(X, clicks, U, V, C), rel=1e-12)
 
 
 def test_columns_that_no_item_has_do_not_matter():
@@ -85,15 +84,15 @@ def test_columns_that_no_item_has_do_not_matter():
 
 
 def test_the_fit_ends_where_nothing_is_to_be_gained(small):
-    X, clicks, weight = small
+    X, clicks = small
     U = np.random.default_rng(1).standard_normal((5, 3))
-    found = fit_all_pairs(AllPairs(X, clicks, weight), U, 0.07, tol=1e-9, max_iter=300, max_seconds=60)
+    found = fit_all_pairs(AllPairs(X, clicks.table), U, 0.07, tol=1e-9, max_iter=300, max_seconds=60)
     assert found.certificate.converged
     V = found.extra["V"]
-    assert found.value == pytest.approx(listed(X, clicks, weight, found.w, V, 0.07), rel=1e-10)
+    assert found.value == pytest.approx(listed(X, clicks, found.w, V, 0.07), rel=1e-10)
     values = [entry["value"] for entry in found.trace]
     assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(values))
-    other = fit_all_pairs(AllPairs(X, clicks, weight), 2 * U[::-1], 0.07, tol=1e-9, max_iter=300, max_seconds=60)
+    other = fit_all_pairs(AllPairs(X, clicks.table), 2 * U[::-1], 0.07, tol=1e-9, max_iter=300, max_seconds=60)
     assert other.value == pytest.approx(found.value, rel=1e-3)
 
 
@@ -145,7 +144,7 @@ def test_features_beside_ids_take_a_larger_multiple():
     few = sp.csr_matrix(3.0 * (np.arange(90)[:, None] % 2 == [0, 1]))  # says nothing
     both = sp.csr_matrix(sp.hstack([few, sp.identity(90)]))
     default = hr.PersonalRankSVM(rank=8, loss="squared", prior=0.0).fit_clicks(both, *train)
-    least = AllPairs(both, clicks_of(*train, 90), np.ones((~held).sum())).least_C()
+    least = AllPairs(both, clicks_of(*train, 90).table.astype(float)).least_C()
     first = hr.PersonalRankSVM(rank=8, loss="squared", prior=0.0, C=MULTIPLES[0] * least).fit_clicks(both, *train)
     found = [hr.evaluate_top(ranker, both, test, train).means["ndcg"] for ranker in (default, first)]
     assert default.C_ > 2 * first.C_ and found[0] > found[1] + 0.05

@@ -37,7 +37,7 @@ from hingerank.personal.alternating import (
     squares_to_features,
 )
 from hingerank.personal.catalogue import History, history_of
-from hingerank.personal.preferences import UserPreferences, check_items, from_ratings, rows_of
+from hingerank.personal.preferences import UserPreferences, check_items, from_ratings
 from hingerank.personal.top_n import part_found
 from hingerank.solvers.run import STATIONARY, Run, Solution
 
@@ -199,18 +199,15 @@ def centred(Z: np.ndarray) -> np.ndarray:
 class AllPairs:
     """The function f for the clicks of all users; results do not depend on the number of threads.
 
-    weight: c_ui for each click.
+    table: the weight c_ui of each click (users x items, CSR).
     """
 
     X: Any
-    clicks: History
-    weight: np.ndarray
+    table: sp.csr_matrix
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        self.n = self.X.shape[0]
-        self.start, self.item = self.clicks.start, self.clicks.items
-        self.table = sp.csr_matrix((self.weight, self.item, self.start), shape=(len(self.start) - 1, self.n))
+        self.n, self.start = self.X.shape[0], self.table.indptr.astype(np.int64)
         by_item = self.table.tocsc()
         self.by_item = by_item.indptr.astype(np.int64), by_item.indices, by_item.data
         self.total = np.asarray(self.table.sum(axis=1)).ravel()
@@ -237,7 +234,7 @@ class AllPairs:
 
         def solve(ab: tuple[int, int]) -> None:
             room, A, y = np.empty((k + 1, k)), np.empty((k, k)), np.empty(k)
-            solve_users(*given, *ab, self.start, self.item, self.weight, factor, room, A, y, V)
+            solve_users(*given, *ab, self.start, self.table.indices, self.table.data, factor, room, A, y, V)
 
         run_shards(solve, self.shards, self.threads)
         gain = self.n * float(np.vdot(V, self.table @ Z))
@@ -297,7 +294,7 @@ def fit_all_pairs(
 
 
 def choose_multiple(
-    X: Any, clicks: History, weight: np.ndarray, U: np.ndarray, threads: int | None = None, seed: int = 0
+    X: Any, table: sp.csr_matrix, U: np.ndarray, threads: int | None = None, seed: int = 0
 ) -> tuple[float, np.ndarray]:
     """Choose the multiple of the smallest useful C by held-out clicks of half of the users: (multiple, initial basis).
 
@@ -305,19 +302,17 @@ def choose_multiple(
     Multiples are tried in increasing order, for a few epochs each from the previous result, as long as lists of ten
     find more of the clicks.
     """
-    rng, count = np.random.default_rng(seed), np.diff(clicks.start)
-    some = rng.permutation(len(count))
-    some = np.sort(some[: max(ENOUGH_USERS, len(count) // 2)])
-    row = rows_of(clicks.start, some)
-    code = np.repeat(np.arange(len(some)), count[some])
-    held = (rng.random(len(row)) < PART_HELD) & (count[some][code] >= LEAST_CLICKS)
-    held &= np.bincount(code[~held], minlength=len(some))[code] > 0
+    rng, users = np.random.default_rng(seed), table.shape[0]
+    some = table[np.sort(rng.permutation(users)[: max(ENOUGH_USERS, users // 2)])]
+    count, item = np.diff(some.indptr), some.indices
+    code = np.repeat(np.arange(len(count)), count)
+    held = (rng.random(len(item)) < PART_HELD) & (count[code] >= LEAST_CLICKS)
+    held &= np.bincount(code[~held], minlength=len(count))[code] > 0
     judged = np.unique(code[held])[:MOST_JUDGED]
     if len(judged) < LEAST_CLICKS:
         return MULTIPLES[0], U
-    shape, item = (len(some), clicks.n_items), clicks.items[row]
-    kept, missing = (sp.csr_matrix((weight[row[part]], (code[part], item[part])), shape) for part in (~held, held))
-    problem = AllPairs(X, History(clicks.users[some], kept), kept.data, threads)
+    kept, missing = (sp.csr_matrix((some.data[p], (code[p], item[p])), some.shape) for p in (~held, held))
+    problem = AllPairs(X, kept, threads)
     least, chosen, most = problem.least_C(), MULTIPLES[0], -np.inf
     basis, wanted = U, (missing[judged].toarray() > 0).astype(np.float64)
     for multiple in MULTIPLES:

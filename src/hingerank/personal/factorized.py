@@ -297,16 +297,17 @@ class PersonalRankSVM(FactorRanker):
         """Compare every click with every item; drawn: some of these pairs, which judge the prior of new users."""
         if self.shared:
             raise ValueError("loss='squared' has no shared function: set shared=False, or take another loss")
-        weight = clicks.table.data.astype(np.float64)
+        table = clicks.table.astype(np.float64)
         if self.pair_weight == "user":
-            weight = weight / np.repeat(np.add.reduceat(weight, clicks.start[:-1]) * X.shape[0], np.diff(clicks.start))
+            each = np.add.reduceat(table.data, table.indptr[:-1]) * X.shape[0]
+            table.data /= np.repeat(each, np.diff(table.indptr))
         threads, columns = asked_threads(self.n_jobs), columns_in_use(X)
         small = X if columns is None else X[:, columns]
         with serial_blas():
-            problem = AllPairs(small, clicks, weight, threads)
+            problem = AllPairs(small, table, threads)
             U = self._start(small, len(clicks.users))
             if self.C is None:
-                multiple, U = click_multiple(small, clicks, weight, U, threads)
+                multiple, U = click_multiple(small, table, U, threads)
                 self.C_ = multiple * problem.least_C()
             solution = fit_all_pairs(problem, U, self.C_, **self._limits())
             self._learn_prior(small, solution.w, solution.extra["V"], drawn)
