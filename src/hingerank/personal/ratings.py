@@ -18,6 +18,7 @@ from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_col
 from hingerank.renaming import renamed
 
 Column = str | int
+KINDS = ("id", "id", "number", "moment")  # what is in the columns of users, items, ratings and times
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,22 +161,19 @@ def read_ratings(
     item_ids, duplicates : as in `ratings_from`
     """
     wanted = [user, item, rating] if time is None else [user, item, rating, time]
-    users, items, values, *when = columns_of(source, wanted, delimiter, numbers=[2], moments=[3][: len(wanted) - 3])
+    users, items, values, *when = columns_of(source, wanted, delimiter)
     try:
         return ratings_from(users, items, values, item_ids, times=when[0] if when else None, duplicates=duplicates)
     except DataError as error:  # name the file
         raise (error.at(source) if isinstance(source, str | os.PathLike) else error) from None
 
 
-def columns_of(
-    source: Any, columns: Sequence[Column], delimiter: str | None = None, numbers: Sequence[int] = (),
-    moments: Sequence[int] = (),
-) -> list[np.ndarray]:  # fmt: skip
-    """Return columns of a frame or file by name or number, users and items first; text is read by `read_columns`."""
+def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = None) -> list[np.ndarray]:
+    """Return the columns of users, items and perhaps ratings and times, of a frame or file, by name or number."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if TABLES.get(endings(path)[0]) not in ("parquet", "feather"):
-            return read_columns(path, columns, delimiter, numbers, moments, ids=(0, 1))
+            return read_columns(path, columns, delimiter, KINDS[: len(columns)])
         from hingerank.data.tables import read_table
 
         source = read_table(path, [c for c in columns if isinstance(c, str)] or None)

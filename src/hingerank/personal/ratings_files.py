@@ -33,14 +33,14 @@ def read_rows(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
 
 
 def read_columns(
-    path: Path, columns: Sequence[str | int], delimiter: str | None = None, numbers: Sequence[int] = (),
-    moments: Sequence[int] = (), ids: Sequence[int] = (),
-) -> list[np.ndarray]:  # fmt: skip
+    path: Path, columns: Sequence[str | int], delimiter: str | None = None, kinds: Sequence[str] = ()
+) -> list[np.ndarray]:
     """Read columns by number, or by name if the first line has names; otherwise a name means its place in `columns`.
 
-    numbers, moments, ids: positions in `columns` of those that must be finite numbers, that may be dates, and of ids,
-    none of which may be empty; 1.10 and 1.1 are two ids.
+    kinds: of each column. Each "id" is filled, and 1.10 and 1.1 are two; a "number" is finite; a "moment" is a number,
+    or a date; "any" value may be in the others, and in all columns by default.
     """
+    kinds = kinds or ["any"] * len(columns)
     text = text_of(path)
     first = text.partition("\n")[0]
     if not first.strip():
@@ -54,7 +54,7 @@ def read_columns(
         text, delimiter = text.replace(delimiter, "\t"), "\t"
     odd = '"' in text if delimiter in (",", ";") else not text.isascii()  # NumPy splits at non-ASCII spaces too
     if odd or re.search(rf"[\n\t{re.escape(delimiter)}]0[0-9]", text) or re.match("0[0-9]", text):  # 007 is no number
-        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments, ids)
+        return _mixed_columns(path, text, delimiter, places, skip, kinds)
     try:
         table = np.loadtxt(
             io.StringIO(text), delimiter=None if delimiter == " " else delimiter, usecols=places, skiprows=skip,
@@ -64,8 +64,8 @@ def read_columns(
     except ValueError:  # ids that are not numbers, or a bad line
         exact = False
     found = [whole_if_exact(column) for column in table.T] if exact else []
-    if not exact or any(found[which].dtype.kind == "f" for which in ids):
-        return _mixed_columns(path, text, delimiter, places, skip, numbers, moments, ids)
+    if not exact or any(kind == "id" and column.dtype.kind == "f" for kind, column in zip(kinds, found)):
+        return _mixed_columns(path, text, delimiter, places, skip, kinds)
     return found
 
 
@@ -102,9 +102,8 @@ def place_of(column: str, names: Sequence[str]) -> int | None:
 
 
 def _mixed_columns(
-    path: Path, text: str, delimiter: str, places: list[int], skip: int, numbers: Sequence[int], moments: Sequence[int],
-    ids: Sequence[int],
-) -> list[np.ndarray]:  # fmt: skip
+    path: Path, text: str, delimiter: str, places: list[int], skip: int, kinds: Sequence[str]
+) -> list[np.ndarray]:
     """Read columns that contain text: each becomes whole numbers, numbers or text, whichever fits all of its values."""
     rows = [row for row in split_lines(path, text, delimiter) if row[0] > skip]
     for line, fields in rows:
@@ -112,28 +111,28 @@ def _mixed_columns(
             found = f"{len(fields)} columns, expected at least {max(places) + 1}: {delimiter.join(fields)[:80]!r}"
             raise DataError(f"{path}, line {line}: {found}")
 
-    def fitting(which: int, values: list[Any], expected: str) -> np.ndarray:
+    def fitting(place: int, values: list[Any], expected: str) -> np.ndarray:
         if None in values:
             line, fields = rows[values.index(None)]
-            found = f"found {fields[places[which]].strip()[:40]!r}, expected {expected}"
-            raise DataError(f"{path}, line {line}, column {places[which] + 1}: {found}")
+            found = f"found {fields[place].strip()[:40]!r}, expected {expected}"
+            raise DataError(f"{path}, line {line}, column {place + 1}: {found}")
         return np.array(values)
 
     columns = []
-    for which, place in enumerate(places):
+    for place, kind in zip(places, kinds):
         texts = [fields[place].strip() for _, fields in rows]
-        values: list[Any] = [decimal(text) for text in texts] if which in (*numbers, *moments) else []
-        if which in numbers:
-            fitting(which, values, "a finite number")
-        elif which in moments and values and values[0] is None:
-            dates = [date_of(text) if value is None else None for text, value in zip(texts, values)]
-            columns.append(fitting(which, dates, _MOMENT).astype("datetime64[us]"))
+        numbers: list[Any] = [decimal(text) for text in texts] if kind in ("number", "moment") else []
+        if kind == "id":
+            fitting(place, [text or None for text in texts], "an id")
+        elif kind == "number":
+            fitting(place, numbers, "a finite number")
+        elif kind == "moment" and numbers and numbers[0] is None:
+            dates = [date_of(text) if number is None else None for text, number in zip(texts, numbers)]
+            columns.append(fitting(place, dates, _MOMENT).astype("datetime64[us]"))
             continue
-        elif which in moments:
-            fitting(which, values, _MOMENT)
-        elif which in ids:
-            fitting(which, [text or None for text in texts], "an id")
-        columns.append(_typed(texts, which in ids))
+        elif kind == "moment":
+            fitting(place, numbers, _MOMENT)
+        columns.append(_typed(texts, kind == "id"))
     return columns
 
 
