@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from hingerank.data.blocks import number_ids
 from hingerank.personal.catalogue import UserIndex
+from hingerank.personal.item_features import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings
 from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, rows_or_mean, top_lists
 
@@ -112,27 +113,6 @@ class ItemMean(ItemBaseline):
     def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
         total = np.bincount(item, rating - rating.mean(), count)
         return total / np.maximum(np.bincount(item, minlength=count) + self.shrink, 1e-12)
-
-
-def row_keys(X: Any) -> list[bytes]:
-    """Return bytes for each row that are the same for equal rows, dense or CSR."""
-    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
-    return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
-
-
-def row_numbers(number: dict[bytes, int], X: Any) -> np.ndarray:
-    """Return the number of each row of X, -1 for rows without one."""
-    return np.array([number.get(key, -1) for key in row_keys(X)], np.int64)
-
-
-def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
-    """Number the distinct rows of X: the number of each key, the number of each row, the first row of each number."""
-    number: dict[bytes, int] = {}
-    place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
-    return number, place, np.unique(place, return_index=True)[1]
 
 
 @dataclass(eq=False, repr=False)

@@ -1,4 +1,7 @@
-"""Features of items from genres, words and embeddings, each a (matrix with a row per item, names); and their scales."""
+"""Features of items, each a (matrix with a row per item, names), from genres, words and embeddings; and their scales.
+
+Items with the same features can be counted as one: rows are numbered by their bits (`same_rows`).
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -168,3 +171,24 @@ def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
         shift = np.tile(-centre[moved] / scale[moved], n), np.tile(moved, n), np.arange(n + 1) * k
         out = sp.csr_matrix(out + sp.csr_matrix(shift, shape=X.shape))
     return out.astype(X.dtype, copy=False)
+
+
+def row_keys(X: Any) -> list[bytes]:
+    """Return bytes for each row that are the same for equal rows, dense or CSR."""
+    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    columns, cuts = X.indices.astype(np.int32, copy=False), zip(X.indptr[:-1], X.indptr[1:])
+    return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
+
+
+def row_numbers(number: dict[bytes, int], X: Any) -> np.ndarray:
+    """Return the number of each row of X, -1 for rows without one."""
+    return np.array([number.get(key, -1) for key in row_keys(X)], np.int64)
+
+
+def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
+    """Number the distinct rows of X: the number of each key, the number of each row, the first row of each number."""
+    number: dict[bytes, int] = {}
+    place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)
+    return number, place, np.unique(place, return_index=True)[1]

@@ -14,8 +14,8 @@ from sklearn.utils.extmath import randomized_svd
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
-from hingerank.personal.baselines import row_numbers, same_rows
 from hingerank.personal.catalogue import history_of
+from hingerank.personal.item_features import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
 from hingerank.personal.top_n import part_found, row_products, rows_or_mean

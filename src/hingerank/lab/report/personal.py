@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix, Ranker
 from hingerank.lab.report.plain import drawing, html_table, part, whole_page
-from hingerank.personal.baselines import same_rows
 from hingerank.personal.catalogue import Catalogue
+from hingerank.personal.item_features import same_rows
 from hingerank.personal.item_item import EASE
 from hingerank.personal.rankers import PersonalRanker
 
