@@ -173,16 +173,13 @@ class EASE(PersonalRanker):
         """Return the place in weights_ of each row, -1 for items that were not in the fit."""
         return row_numbers(self._numbers_of_rows, X)
 
-    def _weights_of(self, X: Any) -> np.ndarray:
+    def _place(self, X: Any) -> np.ndarray:
         """Return for each row the weights of the items that a user may have taken."""
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
         if new.any():
             weights[new] = (X[new][:, self.shared_features_] @ self.directions_) @ self.new_weights_.T
         return weights
-
-    def _place(self, X: Any) -> np.ndarray:
-        return self._weights_of(X)
 
     def _taken(self, item_features: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the (users, rows of item_features) that the fit learned from, for the items that are given."""
