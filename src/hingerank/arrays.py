@@ -22,6 +22,7 @@ PerRow: TypeAlias = ArrayLike | None  # a number or an id for each row, where it
 Matrix: TypeAlias = Any  # rows of features: a NumPy array, or SciPy's CSR matrix
 RowsLike: TypeAlias = Any  # what `fit` takes for rows: an array, a SciPy matrix, a frame, RankingData, rows in parts
 Frame: TypeAlias = Any  # a table of pandas, polars, pyarrow or narwhals, or a column of one
+Column: TypeAlias = Any  # a value for each rating, click or item: an array, a list, or a column of a frame
 Vector: TypeAlias = Any  # weights: an array, or whatever adds, scales and multiplies like one (problem/kernel_space.py)
 Tensor: TypeAlias = Any  # PyTorch's, or an array in its place
 Device: TypeAlias = Any  # PyTorch's

@@ -22,16 +22,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Facts, Matrix
 from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.personal.passes import CURVATURE, LOSS, RIGHT, users_pass, users_step
 from hingerank.personal.preferences import UserPreferences
-from hingerank.solvers.run import STATIONARY, Run, Solution
+from hingerank.solvers.run import STATIONARY, Limits, Run, Solution
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the sums of shards may always take
@@ -303,14 +303,7 @@ def columns_in_use(X: Matrix) -> np.ndarray | None:
 
 
 def alternating(
-    users: Users,
-    U: np.ndarray,
-    *,
-    tol: float = 1e-3,
-    max_iter: int = 100,
-    max_seconds: float = np.inf,
-    watch: Callable[[np.ndarray], dict[str, Any]] | None = None,
-    callback: Callable[[dict], Any] | None = None,
+    users: Users, U: np.ndarray, watch: Callable[[np.ndarray], Facts] | None = None, **limits: Unpack[Limits]
 ) -> Solution:
     """Minimise f(U, V) until an epoch can lower it by no more than tol times its value.
 
@@ -325,16 +318,15 @@ def alternating(
     ----------
     users : the users' part of f, with the weights V, which it changes
     U : the start
-    tol, max_iter, max_seconds : when to stop; an iteration is an epoch
     watch : function of U that returns more figures for a trace entry
-    callback : called with each trace entry; return True to stop
+    limits : when to stop; an iteration is an epoch
 
     Returns
     -------
     Solution : w is U, extra["V"] is V, strongest column first
     """
-    run = Run("stationarity", tol, max_iter, max_seconds, callback)
-    run.origin = users.origin(np.zeros_like(U))
+    run = Run("stationarity", **limits)
+    tol, run.origin = run.tol, users.origin(np.zeros_like(U))
     value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U of the epoch before, in the present basis
     turn: np.ndarray | None = None  # from the basis of V to the present one

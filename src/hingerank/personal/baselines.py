@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.item_features import row_numbers, same_rows
@@ -27,11 +28,11 @@ class Baseline(BaseEstimator):
     """
 
     users_: np.ndarray
-    user_factors_: Any
-    item_factors_: Any
+    user_factors_: Matrix
+    item_factors_: Matrix
     _number: dict[bytes, int]
 
-    def fit(self, item_features: Any, users: Any, items: Any, ratings: Any = None) -> Self:
+    def fit(self, item_features: RowsLike, users: Column, items: Column, ratings: PerRow = None) -> Self:
         """Learn; arguments as in PersonalRankSVM. Ratings may be left out if only who took what counts."""
         self._number, place, first = same_rows(item_features)
         rows = check_items(items, len(place), "items")
@@ -40,24 +41,24 @@ class Baseline(BaseEstimator):
         self._learn(user, place[rows], value, item_features, first)
         return self
 
-    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         """Learn from numbers of users and distinct items; first[i] is the first row of X that is item i."""
         raise NotImplementedError
 
-    def _place(self, features: Any) -> Any:
+    def _place(self, features: RowsLike) -> Matrix:
         """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
         return self.item_factors_[row_numbers(self._number, features)]
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         """Return the vectors of users as rows, dense or CSR; those of unknown users are 0."""
         return rows_or_mean(self.user_factors_, numbers, np.zeros(self.user_factors_.shape[1]))
 
-    def predict(self, users: Any, features: Any) -> np.ndarray:
+    def predict(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one score per row of features; unknown users have scores of 0."""
         return row_products(self._place(features), self._own(UserIndex(self.users_).numbers(users, features.shape[0])))
 
     def top_k(
-        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None
+        self, users: Column, candidates: RowsLike, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does; unknown users have scores of 0."""
         number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
@@ -69,7 +70,7 @@ class Baseline(BaseEstimator):
 class ItemBaseline(Baseline):
     """A score for each item, the same for all users."""
 
-    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         self.item_factors_ = np.append(self._value(item, rating, len(first)), 0.0)[:, None]
 
     def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
@@ -78,7 +79,7 @@ class ItemBaseline(Baseline):
     def _own(self, numbers: np.ndarray) -> np.ndarray:
         return np.ones((len(numbers), 1))
 
-    def predict(self, users: Any, features: Any) -> np.ndarray:
+    def predict(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one score per row of features; it does not depend on the user."""
         return self._place(features)[:, 0]
 
@@ -137,7 +138,7 @@ class ItemKNN(Baseline):
     neighbours: int = 200
     shrink: float = 10.0
 
-    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         n_items = len(first)
         T = sp.csr_matrix((np.ones(len(item)), (user, item)), shape=(len(self.users_), n_items))
         T.data[:] = 1.0
@@ -173,7 +174,7 @@ class Peer(Baseline):
             raise ValueError(f"taken must be 'all', 'liked' or the smallest rating that counts, not {self.taken!r}")
         return rating >= float(self.taken)
 
-    def _keep(self, users: Any, items: Any) -> None:
+    def _keep(self, users: Column, items: Column) -> None:
         self.user_factors_ = np.asarray(users, np.float64)
         self.item_factors_ = np.vstack([np.asarray(items, np.float64), np.zeros((1, items.shape[1]))])
 
@@ -208,7 +209,7 @@ class ALS(Peer):
     random_state: int = 0
     n_jobs: int = 1
 
-    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         from threadpoolctl import threadpool_limits
 
         weight = rating if self.by_rating else np.ones(len(rating))
@@ -286,7 +287,7 @@ class LightFM(Peer):
     random_state: int = 0
     n_jobs: int = 1
 
-    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Any, first: np.ndarray) -> None:
+    def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         from lightfm import LightFM as Model
 
         model = Model(
@@ -301,11 +302,11 @@ class LightFM(Peer):
         self.embeddings_ = np.hstack([model.item_embeddings, model.item_biases[:, None]]).astype(np.float64)
         self.user_factors_ = np.hstack([model.user_embeddings, np.ones((len(self.users_), 1))])
 
-    def _place(self, features: Any) -> np.ndarray:
+    def _place(self, features: RowsLike) -> np.ndarray:
         return np.asarray(_single(features) @ self.embeddings_)
 
 
-def _single(F: Any) -> sp.csr_matrix:
+def _single(F: Matrix) -> sp.csr_matrix:
     return sp.csr_matrix(F, dtype=np.float32)
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Column, Matrix, PerRow
 from hingerank.data.blocks import check_ids, number_ids, places_of
-from hingerank.data.files import DataError, draft_of
+from hingerank.data.files import DataError, PathLike, draft_of
 from hingerank.export.model_file import FILE_NAME as MODEL_NAME
 from hingerank.personal.item_features import identity_features, join_features
 from hingerank.personal.preferences import check_weights
@@ -36,7 +37,7 @@ class UserIndex:
         """Add users with numbers first, first + 1, ..."""
         self._numbers.update({user: first + place for place, user in enumerate(ids.tolist())})
 
-    def numbers(self, users: Any, n_rows: int | None = None) -> np.ndarray:
+    def numbers(self, users: Column, n_rows: int | None = None) -> np.ndarray:
         """Return the number of each user, -1 if unknown; a single id (text, a number) is for n_rows rows."""
         if n_rows is None:
             n_rows = count_of(users)
@@ -56,7 +57,7 @@ class UserIndex:
             found[row] = self._numbers.get(wanted[row].item() if wanted.dtype.kind != "O" else wanted[row], -1)
         return found
 
-    def known(self, users: Any, n_rows: int | None = None, cure: str = ADD_USER) -> np.ndarray:
+    def known(self, users: Column, n_rows: int | None = None, cure: str = ADD_USER) -> np.ndarray:
         """Return the same as `numbers`; an unknown id is a DataError that says what to do."""
         numbers = self.numbers(users, n_rows)
         if len(numbers) and numbers.min() < 0:
@@ -65,12 +66,12 @@ class UserIndex:
         return numbers
 
 
-def _is_one(users: Any) -> bool:
+def _is_one(users: Column) -> bool:
     """Return whether this is one id and not a list of ids."""
     return isinstance(users, str | bytes) or np.ndim(users) == 0
 
 
-def count_of(users: Any) -> int:
+def count_of(users: Column) -> int:
     """Return the number of ids; a single id that is not in a list is a DataError."""
     if _is_one(users):
         raise DataError(f"users is the single id {users!r}, expected a list of ids: [{users!r}]")
@@ -86,7 +87,7 @@ def plain_ids(ids: np.ndarray) -> Any:
     return ids
 
 
-def ids_from_plain(ids: Any) -> Any:
+def ids_from_plain(ids: Column) -> Any:
     """Invert `plain_ids`; a value that it cannot have returned is a ValueError."""
     if isinstance(ids, tuple):
         kind, raw = ids
@@ -141,7 +142,7 @@ class History:
         """The user and the row of the item of each entry."""
         return self.users[self.code], self.items
 
-    def of(self, users: Any) -> "History":
+    def of(self, users: Column) -> "History":
         """Return the history of these users alone."""
         rows = UserIndex(np.asarray(users)).numbers(self.users) >= 0
         return History(self.users[rows], self.table[rows])
@@ -155,7 +156,7 @@ class History:
         return History(users, sp.csr_matrix(sp.vstack([self.table[stays], other.table])))
 
 
-def history_of(users: Any, rows: np.ndarray, n_items: int, weight: Any = None) -> History:
+def history_of(users: Column, rows: np.ndarray, n_items: int, weight: PerRow = None) -> History:
     """Return the history of pairs (user, row of the item), which may be in any order and repeated.
 
     weight: of each pair; those of repeated pairs add up, and pairs of weight 0 are left out.
@@ -183,7 +184,7 @@ class Catalogue:
     """
 
     ids: np.ndarray
-    X: Any
+    X: Matrix
     names: list[str]
     titles: np.ndarray | None = None
     history: History | None = None
@@ -192,11 +193,11 @@ class Catalogue:
         """Return the title of an item, or its id if it has none."""
         return str((self.ids if self.titles is None else self.titles)[row : row + 1].tolist()[0])
 
-    def places(self, wanted: Any) -> np.ndarray:
+    def places(self, wanted: Column) -> np.ndarray:
         """Return the row numbers of ids, compared as text; -1 for an id that is not in the catalogue."""
         return places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
 
-    def rows(self, wanted: Any, what: str = "item") -> np.ndarray:
+    def rows(self, wanted: Column, what: str = "item") -> np.ndarray:
         """Return the same as `places`; an id that is not in the catalogue is a DataError."""
         found = self.places(wanted)
         if len(found) and found.min() < 0:
@@ -232,7 +233,7 @@ class Catalogue:
         nobody = sp.csr_matrix((len(users), 1), dtype=bool)  # the column of items that the other one does not have
         return replace(self, history=History(users, sp.hstack([table, nobody]).tocsr()[:, other.places(self.ids)]))
 
-    def save(self, model: Any) -> Path:
+    def save(self, model: PathLike) -> Path:
         """Write the items next to a saved model, which is a folder or a file of any name."""
         path = items_file(model)
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
@@ -254,7 +255,7 @@ class Catalogue:
         return path
 
 
-def items_file(model: Any) -> Path:
+def items_file(model: PathLike) -> Path:
     """Return where the items of a model are: items.npz in its folder, or NAME.items.npz next to a file NAME.
 
     >>> items_file("model/model.safetensors").as_posix(), items_file("shop.safetensors").as_posix()
@@ -266,7 +267,7 @@ def items_file(model: Any) -> Path:
     return path.with_name(FILE_NAME if path.name == MODEL_NAME else f"{path.name}.{FILE_NAME}")
 
 
-def load_catalogue(model: Any) -> Catalogue | None:
+def load_catalogue(model: PathLike) -> Catalogue | None:
     """Load the items saved with a model; None if there are none."""
     path = items_file(model)
     if not path.is_file():

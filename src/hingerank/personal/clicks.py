@@ -18,11 +18,12 @@ is fewer. Given V, the loss is quadratic in U too. Each step of conjugate gradie
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Column, Matrix, PerRow
 from hingerank.data.files import DataError
 from hingerank.kernels.compiled import SUMS_MAY_REORDER, inner, kernel
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -39,7 +40,7 @@ from hingerank.personal.alternating import (
 from hingerank.personal.catalogue import History, history_of
 from hingerank.personal.preferences import UserPreferences, check_items, from_ratings
 from hingerank.personal.top_n import part_found
-from hingerank.solvers.run import STATIONARY, Run, Solution
+from hingerank.solvers.run import STATIONARY, Limits, Run, Solution
 
 CLICKS_PER_SHARD = 16384
 MULTIPLES = (15.0, 50.0, 150.0, 500.0)  # of the smallest useful C; the first is for ids alone
@@ -48,7 +49,7 @@ ENOUGH_USERS, MOST_JUDGED = 200, 500  # up to so many users all are used, else h
 PRODUCTS, ENOUGH = 5, 0.1  # conjugate gradients in U: largest number of products, fraction of the gradient left
 
 
-def clicks_of(users: Any, items: Any, n_items: int, weight: Any = None) -> History:
+def clicks_of(users: Column, items: Column, n_items: int, weight: PerRow = None) -> History:
     """Group clicks, given in any order, by user.
 
     Repeats count once, or with the sum of their weights if they have weights. Clicks of weight 0 are left out.
@@ -202,7 +203,7 @@ class AllPairs:
     table: the weight c_ui of each click (users x items, CSR).
     """
 
-    X: Any
+    X: Matrix
     table: sp.csr_matrix
     threads: int | None = None
 
@@ -259,9 +260,7 @@ class AllPairs:
         return gram(np.sqrt(self.total)[:, None] * V)
 
 
-def fit_all_pairs(
-    problem: AllPairs, U: np.ndarray, C: float, *, tol: float, max_iter: int, max_seconds: float, callback: Any = None
-) -> Solution:
+def fit_all_pairs(problem: AllPairs, U: np.ndarray, C: float, **limits: Unpack[Limits]) -> Solution:
     """Minimise f by alternating steps, until an epoch can lower it by no more than tol times its value.
 
     If the decrease since U = 0 and V = 0 is smaller than the value, it is used instead of the value. The rule is that
@@ -271,7 +270,7 @@ def fit_all_pairs(
     -------
     Solution : w is U, extra["V"] is V, strongest column first
     """
-    run = Run("stationarity", tol, max_iter, max_seconds, callback)
+    run = Run("stationarity", **limits)
     run.origin = C * problem.n * float(problem.total.sum())
     V, value = problem.users(U, C)
     before, scale = np.inf, None
@@ -280,7 +279,7 @@ def fit_all_pairs(
         size = float(np.linalg.norm(g))
         scale = size if scale is None else scale
         promise = max(0.5 * float((g**2 / D).sum()), before - value)
-        gain = min(value, max(run.origin - value, tol * run.origin))
+        gain = min(value, max(run.origin - value, run.tol * run.origin))
         left = promise / gain if gain > 0 else 0.0
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
@@ -294,7 +293,7 @@ def fit_all_pairs(
 
 
 def choose_multiple(
-    X: Any, table: sp.csr_matrix, U: np.ndarray, threads: int | None = None, seed: int = 0
+    X: Matrix, table: sp.csr_matrix, U: np.ndarray, threads: int | None = None, seed: int = 0
 ) -> tuple[float, np.ndarray]:
     """Choose the multiple of the smallest useful C by held-out clicks of half of the users: (multiple, initial basis).
 
@@ -316,7 +315,7 @@ def choose_multiple(
     least, chosen, most = problem.least_C(), MULTIPLES[0], -np.inf
     basis, wanted = U, (missing[judged].toarray() > 0).astype(np.float64)
     for multiple in MULTIPLES:
-        tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED, max_seconds=np.inf)
+        tried = fit_all_pairs(problem, U, multiple * least, tol=1e-3, max_iter=TRIED)
         U = tried.w
         scores = tried.extra["V"][judged] @ item_vectors(X, U, threads).T
         scores[problem.table[judged].nonzero()] = -np.inf

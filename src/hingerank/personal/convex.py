@@ -162,22 +162,17 @@ class ConvexPersonalRanker(PersonalRanker):
     max_seconds: float | None = None
     callback: Callback = None
 
-    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+    def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
         return NATURAL / pair_distances(X, preferences)
 
-    def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
+    def _minimise(self, X: Matrix, preferences: UserPreferences) -> Solution:
         raise NotImplementedError
 
     def _newton(self, design: Design, preferences: UserPreferences) -> Solution:
-        return newton(
-            Problem(design, squared_hinge(), row_preferences(preferences), C=self.C_),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_seconds=np.inf if self.max_seconds is None else self.max_seconds,
-            callback=self.callback,
-        )
+        problem = Problem(design, squared_hinge(), row_preferences(preferences), C=self.C_)
+        return newton(problem, **self._limits())
 
-    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
+    def _learn(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         self.C_ = self._natural(X, preferences) if self.C is None else float(self.C)
         solution = self._minimise(X, preferences)
         found = None if watched is None else self._right(X, watched)
@@ -215,12 +210,12 @@ class JointRanker(ConvexPersonalRanker):
     _cure = None  # all users have the same list, known or not
     coef_: np.ndarray
 
-    def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
+    def _minimise(self, X: Matrix, preferences: UserPreferences) -> Solution:
         solution = self._newton(SharedDesign(X, preferences), preferences)
         self.coef_ = solution.w
         return solution
 
-    def _shared(self, X: Any) -> np.ndarray:
+    def _shared(self, X: Matrix) -> np.ndarray:
         return X @ self.coef_
 
 
@@ -252,23 +247,23 @@ class SeparateRanker(ConvexPersonalRanker):
     _cure: str | None = (
         "SeparateRanker cannot rank for others: fit again with the user's ratings, or use MeanVarianceRanker"
     )
-    user_weights_: Any
+    user_weights_: Matrix
     _cold = "a list in which all items tie"
 
     def _silent(self) -> np.ndarray:
         W = self.user_weights_
         return np.diff(W.indptr) == 0 if sp.issparse(W) else ~W.any(axis=1)
 
-    def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
+    def _minimise(self, X: Matrix, preferences: UserPreferences) -> Solution:
         design = OwnDesign(X, preferences)
         solution = self._newton(design, preferences)
         self.user_weights_ = design.vectors(solution.w)
         return solution
 
-    def _place(self, X: Any) -> Any:
+    def _place(self, X: Matrix) -> Matrix:
         return X
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.user_weights_, numbers)
 
 
@@ -308,7 +303,7 @@ class MeanVarianceRanker(SeparateRanker):
     coef_: np.ndarray = field(init=False)
     shared: float = 1.0
 
-    def _minimise(self, X: Any, preferences: UserPreferences) -> Solution:
+    def _minimise(self, X: Matrix, preferences: UserPreferences) -> Solution:
         positive("shared", self.shared)
         design = MeanAndOwnDesign(X, preferences, self.shared)
         solution = self._newton(design, preferences)
@@ -316,8 +311,8 @@ class MeanVarianceRanker(SeparateRanker):
         self.user_weights_ = design.own.vectors(solution.w[design.cut :])
         return solution
 
-    def _shared(self, X: Any) -> np.ndarray:
+    def _shared(self, X: Matrix) -> np.ndarray:
         return X @ self.coef_
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.user_weights_, numbers, np.zeros(self.user_weights_.shape[1]))

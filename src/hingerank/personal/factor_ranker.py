@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hingerank.arrays import Matrix
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.alternating import item_vectors
@@ -80,7 +80,7 @@ class FactorRanker(PersonalRanker):
         return own
 
     def add_user(
-        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
+        self, user: object, features: RowsLike, ratings: PerRow = None, *, winners: PerRow = None, losers: PerRow = None
     ) -> np.ndarray:
         """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · min(1, n/20) n/pairs · loss_u(X_u U v_u):  a new user.
 
@@ -100,8 +100,8 @@ class FactorRanker(PersonalRanker):
         return self.user_weights_[-1].copy()
 
     def add_users(
-        self, users: Any, item_features: Any, items: Any = None, ratings: Any = None, *, winners: Any = None,
-        losers: Any = None, sample_weight: Any = None, replace: bool = False,
+        self, users: Column, item_features: RowsLike, items: PerRow = None, ratings: PerRow = None, *,
+        winners: PerRow = None, losers: PerRow = None, sample_weight: PerRow = None, replace: bool = False,
     ) -> Self:  # fmt: skip
         """Add many users at once, as ``add_user`` adds one.
 
@@ -116,7 +116,7 @@ class FactorRanker(PersonalRanker):
         return self._add(preferences.users, X, preferences, replace)
 
     def update_user(
-        self, user: Any, features: Any, ratings: Any = None, *, winners: Any = None, losers: Any = None
+        self, user: object, features: RowsLike, ratings: PerRow = None, *, winners: PerRow = None, losers: PerRow = None
     ) -> np.ndarray:
         """Update a known user with more data, as ``add_user``, with the present weights instead of v̄.
 
@@ -140,8 +140,9 @@ class FactorRanker(PersonalRanker):
         return {"mean": mean, "root": root, "strength": self.prior_strength_}
 
     def _given(
-        self, users: Any, features: Any, items: Any, ratings: Any, winners: Any, losers: Any, weight: Any = None
-    ) -> tuple[Matrix, UserPreferences]:
+        self, users: Column, features: RowsLike, items: Column, ratings: Column, winners: Column, losers: Column,
+        weight: PerRow = None,
+    ) -> tuple[Matrix, UserPreferences]:  # fmt: skip
         """Return the item features, and what these users say of them; users: None for one; items: None for all rows."""
         check_is_fitted(self)
         X, pairs = self._rows(features), ratings is None
@@ -166,14 +167,14 @@ class FactorRanker(PersonalRanker):
             prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
         return fold_in(self._place(X), self._shared(X), p, prior)
 
-    def _add(self, users: Any, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
+    def _add(self, users: Column, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         numbers = self._index.numbers(users)
         if not replace and numbers.max() >= 0:
             user = np.asarray(users)[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
         return self._put(users, self._fold_in(X, preferences), preferences.pairs > 0)
 
-    def _put(self, users: Any, V: np.ndarray, warm: np.ndarray) -> Self:
+    def _put(self, users: Column, V: np.ndarray, warm: np.ndarray) -> Self:
         """Store weights of users, and replace those of known users; warm: who has a pair."""
         index = self._index
         numbers = index.numbers(users)

@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.alternating import (
     WIDEST,
     LocalUsers,
-    Matrix,
     Users,
     alternating,
     columns_in_use,
@@ -150,8 +150,8 @@ class PersonalRankSVM(FactorRanker):
 
     @renamed
     def fit_clicks(
-        self, item_features: Any, users: Any, items: Any, *, negatives: str = "uniform", per_click: float = 5.0,
-        n_draws: int = 15, sample_weight: Any = None,
+        self, item_features: RowsLike, users: Column, items: Column, *, negatives: str = "uniform",
+        per_click: float = 5.0, n_draws: int = 15, sample_weight: PerRow = None,
     ) -> Self:  # fmt: skip
         """Learn from clicks, listens or purchases: users prefer items they took to items sampled from the rest.
 
@@ -187,7 +187,7 @@ class PersonalRankSVM(FactorRanker):
         self.notes_["clicks"] = len(clicks.items)
         return self
 
-    def fit_parts(self, item_features: Any, data: Any) -> Self:
+    def fit_parts(self, item_features: RowsLike, data: Any) -> Self:
         """Learn from ratings in parts of whole users, which may be on workers of a cluster, as ``fit`` does.
 
         Parameters
@@ -199,8 +199,9 @@ class PersonalRankSVM(FactorRanker):
         return self._fit(X, data.preferences(self, X.shape[0]), None)
 
     def update(
-        self, item_features: Any, users: Any, items: Any, ratings: Any, *, basis: bool = True, sample_weight: Any = None
-    ) -> Self:
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, basis: bool = True,
+        sample_weight: PerRow = None,
+    ) -> Self:  # fmt: skip
         """Fit again from the present basis and users, to other ratings: the old ones that still count, and new ones.
 
         The objective and the certificate are those of a ``fit`` to these ratings with C = ``C_``. Only the start
@@ -224,7 +225,7 @@ class PersonalRankSVM(FactorRanker):
         return self._fit(X, p, None, start=(U, V, float(self.C_)))
 
     def nuclear_gap(
-        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None
     ) -> float:
         """Return the relative duality gap of  min over W of C · loss(W) + ‖W‖_*  at W = U Vᵀ.
 
@@ -325,10 +326,6 @@ class PersonalRankSVM(FactorRanker):
         """Improve U, and the users' V in place."""
         users.begin(C, U.shape[1], int(self.shared), WIDEST if self.loss == "hinge" else 0.0)
         return alternating(users, U, **how)
-
-    def _limits(self) -> dict[str, Any]:
-        seconds = np.inf if self.max_seconds is None else self.max_seconds
-        return {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": seconds, "callback": self.callback}
 
     def _keep(self, n_features: int, columns: np.ndarray | None, solution: Solution, warm: np.ndarray) -> Solution:
         functions, V, self.width_ = solution.w, solution.extra["V"], float(solution.extra["width"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Column, Matrix, RowsLike
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_fractions
 from hingerank.personal.preferences import places_within
@@ -21,11 +22,11 @@ class PersonalTruth:
     U: np.ndarray
     V: np.ndarray
 
-    def scores(self, users: Any, features: Any) -> np.ndarray:
+    def scores(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one true score per (user, feature row)."""
         return self.item_scores(np.asarray(users), np.arange(features.shape[0]), features)
 
-    def item_scores(self, users: np.ndarray, items: np.ndarray, item_features: Any) -> np.ndarray:
+    def item_scores(self, users: np.ndarray, items: np.ndarray, item_features: RowsLike) -> np.ndarray:
         """Return the same for rows `items` of `item_features`, computing the tastes of each item once."""
         tastes = item_features @ self.U if sp.issparse(item_features) else np.einsum("id,dk->ik", item_features, self.U)
         out = np.empty(len(users))
@@ -42,7 +43,7 @@ class PersonalData:
     `items`, `winners` and `losers` index rows of `item_features`; users are numbered from 0.
     """
 
-    item_features: Any
+    item_features: RowsLike
     users: np.ndarray
     items: np.ndarray | None = None
     ratings: np.ndarray | None = None
@@ -68,7 +69,7 @@ class PersonalData:
             f"{len(self)} {what})"
         )
 
-    def take(self, rows: Any) -> "PersonalData":
+    def take(self, rows: Column) -> "PersonalData":
         """Return some of the ratings or comparisons; items and truth stay."""
         names = ("users", "items", "ratings", "winners", "losers")
         return replace(self, **{name: value[rows] for name in names if (value := getattr(self, name)) is not None})
@@ -160,7 +161,7 @@ def _counts(per_user: Any, n_users: int, most_allowed: int | None, rng: np.rando
     return rng.integers(least, most + 1, n_users)
 
 
-def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: np.random.Generator) -> Any:
+def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: np.random.Generator) -> Matrix:
     if density is None:
         return rng.standard_normal((n, d), dtype=dtype)
     if not 0 < density <= 1:

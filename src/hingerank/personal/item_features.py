@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Column, Matrix
 from hingerank.data.blocks import check_ids, places_of
 from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
@@ -67,7 +68,9 @@ def word_features(texts: Sequence[str], min_items: int = 2, weighting: str = "bi
     return sp.csr_matrix(X), [str(name) for name in vectoriser.get_feature_names_out()]
 
 
-def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "error", name: str = "e") -> Features:
+def embedding_features(
+    item_ids: Column, ids: Column, matrix: Matrix, missing: str = "error", name: str = "e"
+) -> Features:
     """Return the rows of any embedding matrix in the order of the items.
 
     Parameters
@@ -91,7 +94,7 @@ def embedding_features(item_ids: Any, ids: Any, matrix: Any, missing: str = "err
     return X, [f"{name}{column + 1}" for column in range(matrix.shape[1])]
 
 
-def identity_features(item_ids: Any) -> Features:
+def identity_features(item_ids: Column) -> Features:
     """Return an indicator column for every item (CSR): it learns from the item's ratings what other features lack.
 
     Joined to other features it makes PersonalRankSVM a collaborative filter too. It does not help to rank unseen items.
@@ -120,7 +123,7 @@ def join_features(*parts: Features) -> Features:
     return np.hstack(matrices), names
 
 
-def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def column_scales(X: Matrix) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the centre and the scale of each column; None if all columns stay as they are.
 
     A numeric column, with any value that is neither 0 nor 1, becomes (x - mean) / standard deviation, so that a raw
@@ -160,7 +163,7 @@ def column_scales(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
     return np.where(numbers, mean, 0.0), np.where(numbers & ~flat, spread, 1.0)
 
 
-def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
+def scaled(X: Matrix, centre: np.ndarray, scale: np.ndarray) -> Matrix:
     """Return (X - centre) / scale in the type of X; in a CSR matrix only columns with a centre are filled."""
     if not sp.issparse(X):
         return ((X - centre) / scale).astype(X.dtype, copy=False)
@@ -173,7 +176,7 @@ def scaled(X: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
     return out.astype(X.dtype, copy=False)
 
 
-def row_keys(X: Any) -> list[bytes]:
+def row_keys(X: Matrix) -> list[bytes]:
     """Return bytes for each row that are the same for equal rows, dense or CSR."""
     X = sp.csr_matrix(X, dtype=np.float64, copy=True)
     X.sum_duplicates()
@@ -182,12 +185,12 @@ def row_keys(X: Any) -> list[bytes]:
     return [columns[a:b].tobytes() + X.data[a:b].tobytes() for a, b in cuts]
 
 
-def row_numbers(number: dict[bytes, int], X: Any) -> np.ndarray:
+def row_numbers(number: dict[bytes, int], X: Matrix) -> np.ndarray:
     """Return the number of each row of X, -1 for rows without one."""
     return np.array([number.get(key, -1) for key in row_keys(X)], np.int64)
 
 
-def same_rows(X: Any) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
+def same_rows(X: Matrix) -> tuple[dict[bytes, int], np.ndarray, np.ndarray]:
     """Number the distinct rows of X: the number of each key, the number of each row, the first row of each number."""
     number: dict[bytes, int] = {}
     place = np.array([number.setdefault(key, len(number)) for key in row_keys(X)], np.int64)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.checks import positive
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
@@ -81,7 +82,7 @@ class EASE(PersonalRanker):
         "new_strength_": Number(low=0),
         "history_": Array("users, items", csr=True),
     }
-    items_: Any
+    items_: Matrix
     weights_: np.ndarray
     shared_features_: np.ndarray
     directions_: np.ndarray
@@ -95,7 +96,7 @@ class EASE(PersonalRanker):
         self.scale = scale
 
     def fit(
-        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None,
         eval_set: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from who rated what; the ratings themselves do not count. Arguments as in ``fit_clicks``."""
@@ -108,7 +109,9 @@ class EASE(PersonalRanker):
         """Raise an error, because EASE does not learn from comparisons."""
         raise ValueError("EASE learns from what users took: use fit_clicks, or PersonalRankSVM for comparisons")
 
-    def fit_clicks(self, item_features: Any, users: Any, items: Any, *, sample_weight: Any = None) -> Self:
+    def fit_clicks(
+        self, item_features: RowsLike, users: Column, items: Column, *, sample_weight: PerRow = None
+    ) -> Self:
         """Learn from clicks, listens or purchases.
 
         Parameters
@@ -136,7 +139,7 @@ class EASE(PersonalRanker):
         keep_account(self, self._solve(T, X[first], began))
         return self
 
-    def _solve(self, T: sp.csr_matrix, F: Any, began: float) -> Solution:
+    def _solve(self, T: sp.csr_matrix, F: Matrix, began: float) -> Solution:
         G = (T.T @ T).toarray()
         if self.feature_weight > 0:
             G += self.feature_weight * (F @ F.T).toarray() if sp.issparse(F) else self.feature_weight * (F @ F.T)
@@ -155,7 +158,7 @@ class EASE(PersonalRanker):
         certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
         return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
 
-    def _checked(self, features: Any, reset: bool) -> Any:
+    def _checked(self, features: RowsLike, reset: bool) -> Matrix:
         """Return features in the form of the fit, dense or CSR, because items are found by the bits of their rows."""
         X = super()._checked(features, reset)
         if reset:
@@ -169,11 +172,11 @@ class EASE(PersonalRanker):
     def _numbers_of_rows(self) -> dict[bytes, int]:
         return same_rows(self.items_)[0]
 
-    def _item_numbers(self, X: Any) -> np.ndarray:
+    def _item_numbers(self, X: Matrix) -> np.ndarray:
         """Return the place in weights_ of each row, -1 for items that were not in the fit."""
         return row_numbers(self._numbers_of_rows, X)
 
-    def _place(self, X: Any) -> np.ndarray:
+    def _place(self, X: Matrix) -> np.ndarray:
         """Return for each row the weights of the items that a user may have taken."""
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
@@ -181,7 +184,7 @@ class EASE(PersonalRanker):
             weights[new] = (X[new][:, self.shared_features_] @ self.directions_) @ self.new_weights_.T
         return weights
 
-    def _taken(self, item_features: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _taken(self, item_features: RowsLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the (users, rows of item_features) that the fit learned from, for the items that are given."""
         number = self._item_numbers(self._rows(item_features))
         row = np.full(len(self.weights_), -1, np.int64)
@@ -193,10 +196,10 @@ class EASE(PersonalRanker):
     def _usual_measure(self) -> str:
         return "list_ndcg@10"
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.history_, numbers)
 
-    def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    def _scores(self, X: Matrix, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         out = np.empty(len(numbers))
         step = max(1, SCORES_AT_ONCE // max(1, len(self.weights_)))
         for a in range(0, len(out), step):
@@ -230,7 +233,7 @@ class Directions:
         return self.size / (self.size**2 + strength * self.m)
 
 
-def directions(F: Any) -> Directions:
+def directions(F: Matrix) -> Directions:
     """Return the strongest directions of the features that several items have."""
     n, shared = F.shape[0], np.flatnonzero(np.asarray((F != 0).sum(axis=0)).ravel() > 1)
     if len(shared) == 0:
@@ -240,7 +243,7 @@ def directions(F: Any) -> Directions:
     return Directions(shared, left, size, np.ascontiguousarray(right.T), float(part.multiply(part).sum()) / n)
 
 
-def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Any, seed: int = 0) -> float:
+def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Matrix, seed: int = 0) -> float:
     """Return the strength with the best lists of held-out items.
 
     Parameters

@@ -5,13 +5,14 @@ items first that few people would look at.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import positive
 from hingerank.export.attributes import Array, Attribute, Number
@@ -88,7 +89,7 @@ class ListRanker(EASE):
         self.random_state = random_state
 
     def fit(
-        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None,
         eval_set: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from which items were rated, and from the ratings. Arguments as in ``PersonalRankSVM.fit``."""
@@ -109,7 +110,7 @@ class ListRanker(EASE):
         """Raise an error, because clicks do not show what is liked."""
         raise ValueError("clicks do not show what is liked: use EASE().fit_clicks")
 
-    def _fit_parts(self, item_features: Any, given: tuple[Any, Any, Any], weight: Any) -> Self:
+    def _fit_parts(self, item_features: RowsLike, given: Sequence[np.ndarray], weight: np.ndarray | None) -> Self:
         super().fit_clicks(item_features, given[0], given[1], sample_weight=weight)
         X = self._rows(item_features)
         liked = PersonalRankSVM(rank=int(self.rank), C=self.C, scale=None, prior=0.0, random_state=self.random_state)
@@ -122,7 +123,7 @@ class ListRanker(EASE):
         self.notes_ = liked.notes_
         return self
 
-    def _choose(self, X: Any, given: tuple[Any, Any, Any], weight: Any) -> float:
+    def _choose(self, X: Matrix, given: Sequence[np.ndarray], weight: np.ndarray | None) -> float:
         """Return the mix with the best lists, judged by ratings held out from both parts."""
         code = number_ids(given[0], len(given[1]), "users")[1]
         rng, count = np.random.default_rng(self.random_state), np.bincount(code)
@@ -147,9 +148,9 @@ class ListRanker(EASE):
             )
         return MIXES[int(np.argmax(found))]
 
-    def _place(self, X: Any) -> np.ndarray:
+    def _place(self, X: Matrix) -> np.ndarray:
         return np.hstack([super()._place(X), item_vectors(X, self.liked_basis_)])
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         own = sp.csr_matrix(rows_or_mean(self.liked_weights_, numbers))
         return sp.csr_matrix(sp.hstack([super()._own(numbers), own]))

@@ -6,10 +6,10 @@ ratings are never listed. Passes keep a user's rows in the order of their scores
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Column, PerRow
 from hingerank.data.blocks import check_ids, check_unmasked, number_ids, real_numbers
 from hingerank.data.checks import one_of
 from hingerank.data.files import DataError
@@ -122,7 +122,7 @@ def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
 
 
 def from_ratings(
-    users: Any, items: Any, ratings: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
+    users: Column, items: Column, ratings: Column, n_items: int, weight: PerRow = None, pair_weight: str = "uniform",
     squared_error: bool = False,
 ) -> UserPreferences:  # fmt: skip
     """Make preferences from ratings: user u prefers item i to item j if u rated both, and i higher.
@@ -180,7 +180,7 @@ def from_ratings(
 
 
 def from_comparisons(
-    users: Any, winners: Any, losers: Any, n_items: int, weight: Any = None, pair_weight: str = "uniform",
+    users: Column, winners: Column, losers: Column, n_items: int, weight: PerRow = None, pair_weight: str = "uniform",
     squared_error: bool = False,
 ) -> UserPreferences:  # fmt: skip
     """Make preferences from comparisons: user users[e] prefers item winners[e] to item losers[e].
@@ -223,7 +223,7 @@ def from_comparisons(
     return UserPreferences(ids, start, item, known, pairs, notes)
 
 
-def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
+def check_items(items: Column, n_items: int, name: str) -> np.ndarray:
     """Return row numbers of the item features as int32, after checking them."""
     check_unmasked(items, name)
     rows = np.asarray(items)
@@ -244,7 +244,7 @@ def check_items(items: Any, n_items: int, name: str) -> np.ndarray:
     return rows.astype(np.int32, copy=False)
 
 
-def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
+def check_ratings(ratings: Column, n_rows: int) -> np.ndarray:
     """Return ratings as finite numbers, one per row, in their own precision."""
     check_unmasked(ratings, "ratings")
     values = np.asarray(ratings)
@@ -264,7 +264,7 @@ def check_ratings(ratings: Any, n_rows: int) -> np.ndarray:
     return values
 
 
-def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
+def check_weights(weight: PerRow, count: int, name: str, what: str) -> np.ndarray:
     """Return a copy of the weights, one for each rating or comparison; empty if there are none."""
     if weight is None:
         return np.empty(0)
@@ -275,8 +275,8 @@ def check_weights(weight: Any, count: int, name: str, what: str) -> np.ndarray:
 
 
 def counting(
-    users: Any, items: Any, ratings: Any, weight: Any, what: str = "rating"
-) -> tuple[Any, Any, Any, np.ndarray | None]:
+    users: Column, items: Column, ratings: Column, weight: PerRow, what: str = "rating"
+) -> tuple[Column, Column, Column, np.ndarray | None]:
     """Return (users, items, ratings, weights), or comparisons and their weights, without those of weight 0."""
     if weight is None:
         return users, items, ratings, None

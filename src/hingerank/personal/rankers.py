@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
@@ -33,7 +34,7 @@ from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products,
 from hingerank.rankers.base import Absent, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
-from hingerank.solvers.run import Certificate, Solution
+from hingerank.solvers.run import Callback, Certificate, Limits, Solution
 
 SCALES = ("standard", None)
 SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # smallest scale, since columns are divided by it
@@ -72,9 +73,12 @@ class PersonalRanker(SavedModel, BaseEstimator):
     _cold = "the list of the mean user"  # what users without a pair get
     C: Any
     tol: float
+    max_iter: int
+    max_seconds: float | None
+    callback: Callback
 
     def fit(
-        self, item_features: Any, users: Any, items: Any, ratings: Any, *, sample_weight: Any = None,
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None,
         eval_set: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from ratings: a user prefers an item to every item that the user rated lower.
@@ -104,7 +108,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     @renamed
     def fit_pairs(
-        self, item_features: Any, users: Any, winners: Any, losers: Any, sample_weight: Any = None, *,
+        self, item_features: RowsLike, users: Column, winners: Column, losers: Column, sample_weight: PerRow = None, *,
         eval_set: Any = None,
     ) -> Self:  # fmt: skip
         """Learn from comparisons: user users[e] prefers item winners[e] to item losers[e].
@@ -125,7 +129,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             watched = from_comparisons(u, i, j, X.shape[0])
         return self._fit(X, preferences, watched)
 
-    def _rows(self, features: Any, reset: bool = False) -> Any:
+    def _rows(self, features: RowsLike, reset: bool = False) -> Matrix:
         """Check features, then scale and map them as a fit found it (reset: as this fit finds it)."""
         X = self._checked(features, reset)
         if reset:
@@ -139,7 +143,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             self.features_ = None if self.features is None else feature_map(self.features).fit(X)
         return X if self.features_ is None else self.features_.transform(X)
 
-    def _checked(self, features: Any, reset: bool) -> Any:
+    def _checked(self, features: RowsLike, reset: bool) -> Matrix:
         return check_features(self, features, reset=reset)
 
     def _column_names(self, given: Sequence[str] | None = None) -> Sequence[str]:
@@ -148,13 +152,13 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return names if self.features_ is None else self.features_.names(names)
 
     def _known(
-        self, users: Any, first: Any, second: Any, n_items: int, weight: Any = None, pairs: bool = False
+        self, users: Column, first: Column, second: Column, n_items: int, weight: PerRow = None, pairs: bool = False
     ) -> UserPreferences:
         """Return what users say, as this ranker learns it: items and ratings or, with `pairs`, winners and losers."""
         make = from_comparisons if pairs else from_ratings
         return make(users, first, second, n_items, weight, self.pair_weight, self._squared_error)
 
-    def _fit(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None, **how: Any) -> Self:
+    def _fit(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
         self.__dict__.pop("_index", None)  # belongs to an earlier fit
         cold = int((preferences.pairs == 0).sum())
@@ -178,17 +182,22 @@ class PersonalRanker(SavedModel, BaseEstimator):
             warn_weak(self, "C", solution)
         return self
 
-    def _learn(self, X: Any, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
+    def _limits(self) -> Limits:
+        """Return when a solver stops."""
+        seconds = np.inf if self.max_seconds is None else self.max_seconds
+        return {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": seconds, "callback": self.callback}
+
+    def _learn(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         """Find and store the weights; accuracies go into the trace."""
         raise NotImplementedError
 
-    def natural_C(self, item_features: Any, users: Any, items: Any, ratings: Any) -> float:
+    def natural_C(self, item_features: RowsLike, users: Column, items: Column, ratings: Column) -> float:
         """Return the C that a fit to this data uses if C is None; arguments as in ``fit``."""
         unfitted = clone(self)  # the features of this data shall not change what a fitted ranker predicts
         X = unfitted._rows(item_features, reset=True)
         return unfitted._natural(X, unfitted._known(users, items, ratings, X.shape[0]))
 
-    def _natural(self, X: Any, preferences: UserPreferences) -> float:
+    def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
         raise NotImplementedError
 
     def _rating_folds(self, data: Any, measure: str, **options: Any) -> Any:
@@ -201,19 +210,19 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Return the default measure of `hingerank.tune`."""
         return "ndcg@10"
 
-    def _shared(self, X: Any) -> np.ndarray | None:
+    def _shared(self, X: Matrix) -> np.ndarray | None:
         """Return the part of the score that all users share."""
         return None
 
-    def _place(self, X: Any) -> Any:
+    def _place(self, X: Matrix) -> Matrix:
         """Return a vector for each row of X, to be multiplied with a user's vector; None if users have no vectors."""
         return None
 
-    def _own(self, numbers: np.ndarray) -> Any:
+    def _own(self, numbers: np.ndarray) -> Matrix:
         """Return the vectors of users as rows; -1 is the mean user."""
         raise NotImplementedError
 
-    def predict(self, users: Any, features: Any, *, unknown: str = "error") -> np.ndarray:
+    def predict(self, users: Column, features: RowsLike, *, unknown: str = "error") -> np.ndarray:
         """Return one score per row: that of features[r] for user users[r].
 
         Scores are comparable within a user, not between users.
@@ -238,13 +247,13 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Return which users have no pair to learn from, so that they get `_cold`."""
         return np.zeros(len(self.users_), bool)
 
-    def _numbers(self, users: Any, n_rows: int | None = None, unknown: str = "error") -> np.ndarray:
+    def _numbers(self, users: Column, n_rows: int | None = None, unknown: str = "error") -> np.ndarray:
         """Return the number of each user, -1 for unknown users if they are ranked for as the mean user."""
         if one_of("unknown", unknown, "error", "mean") == "mean" or self._cure is None:
             return self._index.numbers(users, n_rows)
         return self._index.known(users, n_rows, self._cure)
 
-    def rank(self, user: Any, candidates: Any, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
+    def rank(self, user: object, candidates: RowsLike, top: int | None = None, *, unknown: str = "error") -> np.ndarray:
         """Return rows of the candidates, best first for this user; equal scores keep their order.
 
         Parameters
@@ -256,12 +265,12 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """
         return self._order(user, candidates, top, unknown)
 
-    def _order(self, user: Any, candidates: Any, top: int | None = None, unknown: str = "error") -> np.ndarray:
+    def _order(self, user: object, candidates: RowsLike, top: int | None = None, unknown: str = "error") -> np.ndarray:
         order = np.argsort(-self.predict(user, candidates, unknown=unknown), kind="stable")
         return order if top is None else order[: whole("top", top)]
 
     def top_k(
-        self, users: Any, candidates: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
+        self, users: Column, candidates: RowsLike, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
         unknown: str = "error",
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """Return the best candidates of every user: (rows, scores), one line per user, best first.
@@ -288,7 +297,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         return top_lists(scores, users, X.shape[0], top, exclude)
 
-    def similar_items(self, items: Any, candidates: Any, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def similar_items(self, items: Column, candidates: RowsLike, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), with z_i the vector that users' vectors multiply: (rows, cosines).
 
         Items are similar if the same users like them, according to the model. For ``PersonalRankSVM`` z_i is Uᵀx_i, for
@@ -317,7 +326,9 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
         return top_lists(cosines, wanted, len(Z), top)
 
-    def score(self, item_features: Any, users: Any, items: Any, ratings: Any, *, against: Any = None) -> float:
+    def score(
+        self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, against: Any = None
+    ) -> float:
         """Return the fraction of pairs of differently rated items that are ordered correctly; equal scores count half.
 
         The pairs of all users have the same weight.
@@ -342,12 +353,12 @@ class PersonalRanker(SavedModel, BaseEstimator):
             raise DataError("no user rated two items differently, so there is no pair to judge: give more ratings")
         return right / pairs
 
-    def _right(self, X: Any, p: UserPreferences) -> tuple[float, int]:
+    def _right(self, X: Matrix, p: UserPreferences) -> tuple[float, int]:
         """Return the numbers of correctly ordered pairs and of all pairs."""
         scores = self._scores(X, np.repeat(self._numbers(p.users), np.diff(p.start)), p.item)
         return count_right(*p.at_scores(scores))
 
-    def _scores(self, X: Any, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    def _scores(self, X: Matrix, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
         place, shared, out = self._place(X), self._shared(X), np.zeros(len(numbers))
         if shared is not None:
@@ -362,7 +373,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
     def _form(self) -> Any:
         raise ExportError(f"{type(self).__name__} has a function for each user: use to='vectors'")
 
-    def _vectors(self, items: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _vectors(self, items: Column) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if items is None:
             raise ExportError("vectors need the items' features: export(path, to='vectors', items=...)")
         X = self._rows(items)
@@ -409,7 +420,7 @@ def accuracies(
     return figures
 
 
-def joined_ratings(first: Any, second: Any, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
+def joined_ratings(first: Column, second: Column, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
     """Return the preferences of both ratings (users, items, ratings), which must differ in items; known: the first's.
 
     Accuracies subtract the pairs of the first, so none of its ratings may be replaced by a later one.

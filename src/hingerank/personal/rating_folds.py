@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from hingerank.arrays import Column, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
@@ -25,10 +26,10 @@ Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sampl
 class RatedItems(Protocol):
     """Ratings with features of their items: `hr.read_ratings(...).with_features(...)`, `hr.make_personal(...)`."""
 
-    users: Any
-    items: Any
-    ratings: Any
-    item_features: Any
+    users: Column
+    items: Column
+    ratings: Column
+    item_features: RowsLike
 
 
 class RatingFolds:
@@ -47,7 +48,7 @@ class RatingFolds:
 
     def __init__(
         self, data: Any, measure: str, validation: Any = None, folds: int = 5, seed: int = 0,
-        hold_out: str = "ratings", sample_weight: Any = None,
+        hold_out: str = "ratings", sample_weight: PerRow = None,
     ) -> None:  # fmt: skip
         self.measure, (self.X, rated) = measure, _columns(data)
         self.of_lists = parse_list_measure(measure)
@@ -78,17 +79,17 @@ class RatingFolds:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def search(self, ranker: Any, given: Stage, widen: bool = True) -> Staged:
+    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
         """Return the settings worth trying, around the default C of the ranker on the first fold."""
         first = {name: column for name, column in self.parts[0][0].items() if name != "sample_weight"}
         stages, start = resolved(ranker, given, natural=lambda: ranker.natural_C(self.X, **first))
         return Staged(stages, start, widen)
 
-    def fit(self, ranker: Any) -> Any:
+    def fit(self, ranker: Ranker) -> Any:
         """Fit the ranker to all ratings and return it."""
         return ranker.fit(self.X, **self.everything)
 
-    def outcomes(self, k: int, ranker: Any, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
+    def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """Yield the value of every setting on fold k."""
         for setting in settings:
             began = time.perf_counter()
@@ -98,7 +99,7 @@ class RatingFolds:
                 value, problem = np.nan, str(error)
             yield FoldOutcome(setting, value, time.perf_counter() - began, problem)
 
-    def _value(self, ranker: Any, learn: Columns, judge: Columns) -> float:
+    def _value(self, ranker: Ranker, learn: Columns, judge: Columns) -> float:
         if "prior" in ranker.get_params(deep=False):
             ranker.set_params(prior=0.0)  # no users are added here, so the prior need not be learnt
         users, items, ratings = judge["users"], judge["items"], judge["ratings"]
@@ -113,13 +114,13 @@ class RatingFolds:
             return float(evaluate(ratings, scores, users, [self.measure])[self.measure])
 
 
-def _differ(a: Any, b: Any) -> bool:
+def _differ(a: Matrix, b: Matrix) -> bool:
     """Return whether two matrices or data frames of the same shape differ in a value."""
     a, b = (X if sp.issparse(X) else np.asarray(X) for X in (a, b))
     return bool((a != b).nonzero()[0].size)
 
 
-def _columns(data: Any) -> tuple[Any, Columns]:
+def _columns(data: object) -> tuple[RowsLike, Columns]:
     if not isinstance(data, RatedItems) or data.item_features is None or data.ratings is None:
         raise ValueError(
             "personal rankers are tuned on ratings with features of their items: "

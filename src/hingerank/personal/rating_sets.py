@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hingerank.data.checks import whole_decimal
-from hingerank.data.files import COMPRESSIONS, TABLES, DataError, endings
+from hingerank.data.files import COMPRESSIONS, TABLES, DataError, PathLike, endings
 from hingerank.personal.item_features import Features, genre_features, identity_features, join_features, word_features
 from hingerank.personal.ratings import Ratings, read_ratings
 from hingerank.personal.ratings_files import guess_delimiter, is_number, read_columns, read_rows, text_of
@@ -26,7 +26,7 @@ GENRES_100K = (
 )  # fmt: skip
 
 
-def read_movielens(folder: Any, part: str | None = None) -> Ratings:
+def read_movielens(folder: PathLike, part: str | None = None) -> Ratings:
     """Read the ratings, titles and genres of a MovieLens folder of any edition; its files may be compressed.
 
     Films without a rating are kept, so that items have the same numbers in every part.
@@ -68,7 +68,7 @@ def read_movielens(folder: Any, part: str | None = None) -> Ratings:
     return replace(read, titles=np.array(titles, object), genres=genres)
 
 
-def is_movielens(folder: Any) -> bool:
+def is_movielens(folder: PathLike) -> bool:
     """Return whether the folder has the files of an edition of MovieLens."""
     return Path(folder).is_dir() and _files(Path(folder)) is not None
 

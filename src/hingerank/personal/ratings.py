@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import check_ids, check_unmasked, number_ids, places_of
 from hingerank.data.checks import one_of, positive
 from hingerank.data.files import TABLES, DataError, endings
@@ -17,7 +17,6 @@ from hingerank.personal.preferences import check_ratings, places_within
 from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns, whole_if_exact
 from hingerank.renaming import renamed
 
-Column = str | int
 KINDS = ("id", "id", "number", "moment")  # what is in the columns of users, items, ratings and times
 
 
@@ -43,7 +42,7 @@ class Ratings:
     titles: np.ndarray | None = None
     genres: list[tuple[str, ...]] | None = None
     times: np.ndarray | None = None
-    item_features: Any = None
+    item_features: RowsLike = None
     feature_names: list[str] | None = None
 
     def __len__(self) -> int:
@@ -57,13 +56,13 @@ class Ratings:
     def n_items(self) -> int:
         return len(self.item_ids)
 
-    def take(self, rows: Any) -> "Ratings":
+    def take(self, rows: Column) -> "Ratings":
         """Return some of the ratings; the items keep their numbers."""
         times = None if self.times is None else self.times[rows]
         return replace(self, users=self.users[rows], items=self.items[rows], ratings=self.ratings[rows], times=times)
 
     @renamed
-    def with_features(self, X: Any, feature_names: Sequence[str] | None = None) -> "Ratings":
+    def with_features(self, X: Matrix, feature_names: Sequence[str] | None = None) -> "Ratings":
         """Return the same ratings with item features, a row for each item; X may be a tuple (features, names)."""
         X, names = X if isinstance(X, tuple) and feature_names is None else (X, feature_names)
         X = np.asarray(X) if isinstance(X, list) else X
@@ -80,8 +79,9 @@ class Ratings:
 
 
 def ratings_from(
-    users: Any, items: Any, ratings: Any, item_ids: Any = None, *, times: Any = None, duplicates: str = "mean"
-) -> Ratings:
+    users: Column, items: Column, ratings: Column, item_ids: PerRow = None, *, times: PerRow = None,
+    duplicates: str = "mean",
+) -> Ratings:  # fmt: skip
     """Make ratings from three columns with ids of any type.
 
     Parameters
@@ -127,7 +127,7 @@ def ratings_from(
     return replace(rated.take(rows), ratings=(np.bincount(number, values) / count)[number[rows]])
 
 
-def check_times(times: Any, n_rows: int) -> np.ndarray:
+def check_times(times: Column, n_rows: int) -> np.ndarray:
     """Return one time for each row: finite numbers, or dates (also as ISO 8601 text)."""
     check_unmasked(times, "times")
     when = np.asarray(times)
@@ -146,8 +146,8 @@ def check_times(times: Any, n_rows: int) -> np.ndarray:
 
 
 def read_ratings(
-    source: Any, user: Column = "user", item: Column = "item", rating: Column = "rating", *,
-    time: Column | None = None, delimiter: str | None = None, item_ids: Any = None, duplicates: str = "mean",
+    source: object, user: str | int = "user", item: str | int = "item", rating: str | int = "rating", *,
+    time: str | int | None = None, delimiter: str | None = None, item_ids: PerRow = None, duplicates: str = "mean",
 ) -> Ratings:  # fmt: skip
     """Read ratings from a data frame or a file.
 
@@ -168,7 +168,7 @@ def read_ratings(
         raise (error.at(source) if isinstance(source, str | os.PathLike) else error) from None
 
 
-def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = None) -> list[np.ndarray]:
+def columns_of(source: object, columns: Sequence[str | int], delimiter: str | None = None) -> list[np.ndarray]:
     """Return the columns of users, items and perhaps ratings and times, of a frame or file, by name or number."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -190,7 +190,7 @@ def columns_of(source: Any, columns: Sequence[Column], delimiter: str | None = N
     return [*(whole_if_exact(ids) if ids.dtype.kind == "f" else ids for ids in (users, items)), *others]
 
 
-def number_items(items: np.ndarray, item_ids: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def number_items(items: np.ndarray, item_ids: Column = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of all items, and the items as numbers of these."""
     if item_ids is None:
         if items.dtype.kind == "O" and len({type(value) for value in items.tolist()}) > 1:  # cannot be sorted
@@ -291,7 +291,7 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
     return train, ratings.take((when > cut) & are_known(ratings.users, train.users))
 
 
-def are_known(users: Any, known: Any) -> np.ndarray:
+def are_known(users: Column, known: Column) -> np.ndarray:
     """Return which users are among the known ones."""
     users, known = np.asarray(users), np.asarray(known)
     if users.dtype.kind in "iu" and known.dtype.kind in "iu":
@@ -309,7 +309,7 @@ def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
     return ratings.take(~test), ratings.take(test)
 
 
-def age_weights(times: Any, half_life: float, now: Any = None) -> np.ndarray:
+def age_weights(times: Column, half_life: float, now: object = None) -> np.ndarray:
     """2^(-age / half_life), age = now - time: for ``sample_weight``.
 
     Parameters

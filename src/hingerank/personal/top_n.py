@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
+from hingerank.arrays import Column, Matrix, RowsLike
 from hingerank.data.blocks import number_ids
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
@@ -30,7 +31,7 @@ USERS_AT_ONCE = 20_000
 GROUPS = (20, 100)  # numbers of training ratings that separate groups of users
 
 
-def row_products(A: Any, B: Any) -> np.ndarray:
+def row_products(A: Matrix, B: Matrix) -> np.ndarray:
     """Return <A[r], B[r]> for every r; each matrix is dense or CSR."""
     if sp.issparse(A):
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
@@ -39,7 +40,7 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     return np.einsum("rc,rc->r", A, B)
 
 
-def rows_or_mean(A: Any, numbers: np.ndarray, mean: np.ndarray | None = None) -> Any:
+def rows_or_mean(A: Matrix, numbers: np.ndarray, mean: np.ndarray | None = None) -> Matrix:
     """Return A[numbers], dense or CSR, with `mean` for the number -1, by default the mean of all rows."""
     if len(numbers) == 0 or numbers.min() >= 0:
         return A[numbers]
@@ -49,14 +50,14 @@ def rows_or_mean(A: Any, numbers: np.ndarray, mean: np.ndarray | None = None) ->
     return np.where((numbers >= 0)[:, None], A[numbers], mean)
 
 
-def all_products(A: Any, B: Any) -> np.ndarray:
+def all_products(A: Matrix, B: Matrix) -> np.ndarray:
     """Return A Bᵀ as a dense matrix."""
     product = A @ B.T
     return product.toarray() if sp.issparse(product) else np.ascontiguousarray(product)
 
 
 def top_lists(
-    scores: Callable[[slice], np.ndarray], users: Any, n_items: int, top: int, exclude: tuple[Any, Any] | None = None
+    scores: Callable[[slice], np.ndarray], users: Column, n_items: int, top: int, exclude: tuple[Any, Any] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (rows, scores) of the best items, a line per user, best first; rows are -1 if too few items are left.
 
@@ -88,7 +89,7 @@ def top_lists(
 
 
 def same_lists(
-    scores: np.ndarray, users: Any, top: int, exclude: tuple[Any, Any] | None
+    scores: np.ndarray, users: Column, top: int, exclude: tuple[Any, Any] | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return `top_lists` of scores that do not depend on the user."""
     return top_lists(lambda block: np.tile(scores, (block.stop - block.start, 1)), users, len(scores), top, exclude)
@@ -98,7 +99,7 @@ def same_lists(
 class Recommends(Protocol):
     """Any personal ranker, or a baseline."""
 
-    def top_k(self, users: Any, candidates: Any, top: int = 10, *, exclude: Any = None) -> Any: ...
+    def top_k(self, users: Column, candidates: RowsLike, top: int = 10, *, exclude: Any = None) -> Any: ...
 
 
 def part_found(scores: np.ndarray, wanted: np.ndarray, top: int) -> float:
@@ -131,8 +132,8 @@ def parse_list_measure(text: str) -> tuple[str, int] | None:
 
 
 def top_in_blocks(
-    ranker: Recommends, users: Any, item_features: Any, top: int = 10, *, exclude: tuple[Any, Any] | None = None,
-    **how: Any,
+    ranker: Recommends, users: Column, item_features: RowsLike, top: int = 10, *,
+    exclude: tuple[Any, Any] | None = None, **how: Any,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # fmt: skip
     """Yield (users, rows, scores) of ``ranker.top_k``, for one block of ``USERS_AT_ONCE`` users at a time.
 
@@ -192,8 +193,8 @@ class TopN:
 
 
 def evaluate_top(
-    ranker: Recommends, item_features: Any, test: Sequence[Any], train: Sequence[Any] | None = None, *, top: int = 10,
-    relevant: float | None = None, groups: Sequence[int] = GROUPS,
+    ranker: Recommends, item_features: RowsLike, test: Sequence[Column], train: Sequence[Column] | None = None, *,
+    top: int = 10, relevant: float | None = None, groups: Sequence[int] = GROUPS,
 ) -> TopN:  # fmt: skip
     """Evaluate the lists that a ranker makes over the whole catalogue.
 
