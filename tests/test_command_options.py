@@ -514,7 +514,7 @@ def test_parameters_given_by_set_are_named_so(call):
 
 def test_a_file_may_have_the_name_of_an_argument(call):
     assert call(MADE["model/"])[0] == 0
-    assert call("report model/")[2].startswith("hingerank: model is a RankSVM, which is not a personal model")
+    assert call("report model/")[2].startswith("hingerank: model is a RankSVM, which learns from graded rows: use")
     status, out, err = call("explain model/ rows.txt --query 1 --pair d1-0 d1-9")
     assert (status, out) == (1, "") and "no documents are called 'd1-9'" in err
 

@@ -10,7 +10,7 @@ import typer
 from hingerank.cli.click_commands import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.diversity_commands import Topics, for_topics, usual_methods
 from hingerank.cli.files import open_data
-from hingerank.cli.groups import JSON, RANKER_NAMES, RatingOptions, Rows
+from hingerank.cli.groups import JSON, RANKER_NAMES, ListedItems, RatingOptions, Rows
 from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target, typed
 from hingerank.cli.output import answer, console, note, print_json, print_table, working
 from hingerank.cli.personal_commands import report_model
@@ -286,13 +286,10 @@ class OfComparison(Group, panel="Comparison", kinds=("comparison",)):
     table: Path | None = option("FILE", "", hidden=True)  # writes the CSV to this file, as in version 0.2
 
 
-class OfModel(Group, panel="Personal model", kinds=("personal model",)):
+class OfModel(ListedItems, panel="Personal model", kinds=("personal model",)):
     """What to show about a personal model."""
 
     user: list[str] | None = option("ID", "User whose list to show; repeatable.")
-    exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
-    include_rated: bool = switch("Lists may have items that the user has rated.")
-    items: Path | None = option("TABLE", "Table of items: ids first, then features.")
 
 
 class OfClicks(ClickMeasuring):
@@ -345,7 +342,7 @@ def report(
     if kind == "clicks":
         written = [_report_clicks(run, output, clicks)]
     elif kind == "personal model":
-        written = [report_model(run, output, personal)]
+        written = [report_model(run, output, personal.user, personal)]
     else:
         written = _report_run(run, output, comparison)
     answer(json, {"written": written}, *map(str, written))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hingerank.cli.files import open_data
+from hingerank.cli.files import load_ranker, open_data
 from hingerank.cli.groups import JSON, Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, target
-from hingerank.cli.output import answer, facts, make_ranker, read_setting, working
+from hingerank.cli.output import answer, facts, make_ranker, read_settings, working
 from hingerank.data.files import DataError
 
 if TYPE_CHECKING:
@@ -149,22 +149,19 @@ def join_files(run: "RunLike", rows: "RankingData | None", qrels: Path | None, p
 def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
     """Return the ranker, and the metadata of its file if it was saved."""
     from hingerank.diversity.selection import DiverseRanker
-    from hingerank.export.model_file import load, read_header
+    from hingerank.export.model_file import read_header
     from hingerank.registry import ranker_class, registered_name
 
     if how.model is not None:
         if how.settings:
             raise ValueError("--set changes no saved model: give it with --method, where the model is learned")
-        ranker = load(how.model)
-        if not isinstance(ranker, DiverseRanker):
-            raise ValueError(f"{how.model} is a {type(ranker).__name__}: it scores rows, use hingerank rank")
-        return ranker, read_header(how.model)["metadata"]
+        return load_ranker(how.model, "topics")[0], read_header(how.model)["metadata"]
     cls = ranker_class(registered_name(how.method))
     if not issubclass(cls, DiverseRanker):
         raise ValueError(
             f"{how.method} does not diversify: use mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div"
         )
-    return make_ranker(cls, how.method, dict(map(read_setting, how.settings or []))), {}
+    return make_ranker(cls, how.method, read_settings(how.settings)), {}
 
 
 # Comparisons.

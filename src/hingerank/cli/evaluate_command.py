@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
-from hingerank.cli.files import data_and_model, open_data, scored
-from hingerank.cli.groups import JSON, LOGGED, Data, ModelRows, RatingColumns, Rows
+from hingerank.cli.files import data_and_model, load_ranker, open_data, scored
+from hingerank.cli.groups import JSON, LOGGED, Data, ListedItems, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch
 from hingerank.cli.output import Table, answer, facts, note, working
 from hingerank.cli.personal_commands import warn_ratings_alone
@@ -48,14 +48,11 @@ class Measuring(
         return f", preset {self.preset}" if self.preset else ""
 
 
-class ListOptions(Group, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
+class ListOptions(ListedItems, panel="Lists for users", kinds=("lists",), fits={"items": ("lists", "rated")}):
     """How `evaluate` measures the lists of a personal model."""
 
     top: int | None = option("N", "Judge lists of N items; DATA holds test ratings.", min=1)
-    exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
-    include_rated: bool = switch("Lists may have items that the user rated in training.")
     relevant: float | None = option("X", "Smallest rating of a relevant item. Default: every rated item.")
-    items: Path | None = option("TABLE", "Table of items. Default: the items saved with the model.")
 
 
 class MeasuredRows(ModelRows):
@@ -99,16 +96,15 @@ def evaluate(
 
     Example: hingerank evaluate log.ndjson model/ --features features.parquet --propensities p.json -m dcg@10
     """
-    from hingerank.export.model_file import is_model, load
+    from hingerank.export.model_file import is_model
     from hingerank.lab.trec_evaluation import is_qrels, is_run
-    from hingerank.personal.rankers import PersonalRanker
 
     data, scores = data_and_model(data, scores)
     is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
     kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
     kind = "clicks" if is_log(rows) else kind
-    ranker = load(scores) if kind == "rows" and is_model(scores) else None
-    kind = "rated" if isinstance(ranker, PersonalRanker) else kind
+    ranker, learned = load_ranker(scores, "rows", "ratings") if kind == "rows" and is_model(scores) else (None, kind)
+    kind = "rated" if learned == "ratings" else kind
     check_kind(kind, how, rows, logged, lists, columns)
     if kind in ("run", "rows", "subtopics") and is_run(data):
         raise ValueError(f"{data} is a TREC run: give the judgments first, as in hingerank evaluate QRELS {data}")
@@ -148,13 +144,10 @@ def _table(title: str, means: dict[str, Any], values: Any, word: str, ids: list[
     return title, [word, *means], [*each, ["mean", *means.values()]]
 
 
-def _rows(data: Path, scores: Path, ranker: object, how: Measuring, rows: ModelRows, json: bool) -> None:
+def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows, json: bool) -> None:
     from hingerank.data.letor import read_scores
     from hingerank.metrics import evaluate as measure_ranking
-    from hingerank.rankers.base import BaseRanker
 
-    if ranker is not None and not isinstance(ranker, BaseRanker):
-        raise ValueError(f"{scores} is a {type(ranker).__name__}, which does not score rows: use hingerank rerank")
     if ranker is not None:
         found, given = scored(ranker, scores, data, rows, graded=True)
     elif scores.is_dir():
@@ -253,7 +246,7 @@ def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool
     ranker, catalogue = open_model(model, how.items)
     test = _judged(ranker, catalogue, data, columns)
     with working("recommending"):
-        hidden = seen_pairs(ranker, catalogue, ranker.users_, how.exclude, how.include_rated, columns)
+        hidden = seen_pairs(ranker, catalogue, ranker.users_, how, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(catalogue, test, hidden, how)
     if not json:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hingerank.cli.groups import JSON, Model, Rows
 from hingerank.cli.options import REQUIRED, Group, choice, command, completing, option, switch, target
-from hingerank.cli.output import Table, answer, facts, read_setting, working
+from hingerank.cli.output import Table, answer, facts, named_values, read_settings, working
 
 
 def known_formats() -> list[str]:
@@ -106,8 +106,8 @@ def upload(
 
     done = send(
         load(model), to, url, name=name, store=store, features=None if features is None else read_features(features),
-        define=define, log=checked.log, params=pairs(checked.params, "=", "--param"), rows=checked.rows,
-        document=checked.document, query=checked.query, replace=replace, headers=pairs(headers, ":", "--header"),
+        define=define, log=checked.log, params=named_values(checked.params, "--param"), rows=checked.rows,
+        document=checked.document, query=checked.query, replace=replace, headers=named_values(headers, "--header", ":"),
         dry_run=dry_run, **read_options(settings, send),
     )  # fmt: skip
     found = {"to": done.to, "name": done.name, "calls": [call._asdict() for call in done.calls], "notes": done.notes}
@@ -118,18 +118,9 @@ def upload(
     answer(json, found | {"check": done.check}, *shown)
 
 
-def pairs(texts: list[str] | None, mark: str, flag: str) -> dict[str, str]:
-    """Parse texts such as name=value into a mapping from names to values."""
-    found = [text.partition(mark) for text in texts or []]
-    for name, sign, _ in found:
-        if not (name.strip() and sign):
-            raise ValueError(f"{flag} {name}: give a name and a value, as in NAME{mark}VALUE")
-    return {name.strip(): value.strip() for name, _, value in found}
-
-
 def read_options(settings: list[str] | None, function: Callable[..., object]) -> dict[str, Any]:
     """Read the options of a format, none of which may be a parameter of the function that takes them."""
-    options = dict(read_setting(text) for text in settings or [])
+    options = read_settings(settings)
     for name in options.keys() & signature(function).parameters.keys():
         raise ValueError(f"--set {name}: use --{name.replace('_', '-')}")
     return options

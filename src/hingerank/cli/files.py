@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hingerank.cli.groups import ModelRows, Rows
+from hingerank.cli.options import KINDS
 from hingerank.cli.output import progress, working
 from hingerank.data.files import DataError, kind_to_read, no_such_file
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 PLAIN = Rows()
 Rowed = TypeVar("Rowed", bound=Rows)
 NO_COLUMNS: Mapping[str, object] = {}
+USES = {  # kind of data that a model learned from -> the commands that take the model
+    "rows": "rank, evaluate or explain",
+    "ratings": "recommend, rank, evaluate or report",
+    "topics": "rerank",
+}
 
 
 def read_options(rows: Rows, kind: str) -> dict[str, Any]:
@@ -173,6 +179,22 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
     from hingerank.export.model_file import is_model
 
     return (model, data) if is_model(data) and not is_model(model) else (data, model)
+
+
+def load_ranker(model: Path, *kinds: str) -> tuple[Any, str]:
+    """Load a model that learned from one of these kinds of data, and return the kind too: rows, ratings or topics."""
+    from hingerank.diversity.selection import DiverseRanker
+    from hingerank.export.model_file import load
+    from hingerank.personal.rankers import PersonalRanker
+
+    ranker = load(model)
+    kind = "topics" if isinstance(ranker, DiverseRanker) else "rows"
+    kind = "ratings" if isinstance(ranker, PersonalRanker) else kind
+    if kind not in kinds:
+        raise ValueError(
+            f"{model} is a {type(ranker).__name__}, which learns from {KINDS[kind][0]}: use hingerank {USES[kind]}"
+        )
+    return ranker, kind
 
 
 def keeping_missing(rows: Rowed, imputes: bool) -> Rowed:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hingerank.cli.files import data_and_model, open_for, scored
+from hingerank.cli.files import data_and_model, load_ranker, open_for, scored
 from hingerank.cli.groups import JSON, Data, Model, ModelRows, RatingColumns
 from hingerank.cli.options import REQUIRED, Group, check_kind, command, option, switch, target
 from hingerank.cli.output import answer, note, print_json, working, writing
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
 
 
-class Pairs(RatingColumns, kinds=("pairs",)):
-    """How `rank` reads pairs of a user and an item."""
-
-
 class Ranking(Group, panel="Output", fits={"top": ("rows",), "trec_run": ("rows",)}):
     """What `rank` writes."""
 
@@ -29,7 +25,7 @@ class Ranking(Group, panel="Output", fits={"top": ("rows",), "trec_run": ("rows"
 
 
 @command
-def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking, json: bool = JSON) -> None:
+def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out: Ranking, json: bool = JSON) -> None:
     """Score data with a saved model, one score per line or ranked.
 
     Scores are in the order of the rows. With --top the lines hold qid, rank, document id (or row number from 1) and
@@ -42,12 +38,9 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: Pairs, out: Ranking
 
     Example: hingerank rank model/ pairs.csv --user-column customer --item-column sku -o scores.txt
     """
-    from hingerank.export.model_file import load
-    from hingerank.rankers.base import BaseRanker
-
     data, model = data_and_model(data, model)
-    ranker = load(model)
-    personal = not isinstance(ranker, BaseRanker)
+    ranker, kind = load_ranker(model, "rows", "ratings")
+    personal = kind == "ratings"
     check_kind("pairs" if personal else "rows", rows, columns, out)
     if json and out.trec_run:
         raise ValueError("--json and --trec-run are two formats: give one of them")
@@ -127,20 +120,10 @@ def explain(
     """
     import numpy as np
 
-    from hingerank.export.model_file import load
     from hingerank.lab.report.plain import explained_page
-    from hingerank.personal.rankers import PersonalRanker
-    from hingerank.rankers.base import BaseRanker
 
     data, model = data_and_model(data, model)
-    ranker = load(model)
-    if isinstance(ranker, PersonalRanker):
-        raise ValueError(
-            f"{model} is a personal model ({type(ranker).__name__}): hingerank report shows what made the lists of "
-            "its users"
-        )
-    if not isinstance(ranker, BaseRanker):
-        raise ValueError(f"{model} is a model ({type(ranker).__name__}) that does not score rows of features")
+    ranker, _ = load_ranker(model, "rows")
     rows = open_for(ranker, model, data, how)
     mine = np.flatnonzero(np.array([str(query) == what.query for query in rows.qid.tolist()]))
     if not len(mine):

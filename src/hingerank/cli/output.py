@@ -153,14 +153,24 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         yield stream
 
 
-def read_setting(text: str) -> tuple[str, Any]:
-    """Parse `name=value` into (name, value)."""
+def named_values(texts: Sequence[str] | None, flag: str, mark: str = "=") -> dict[str, str]:
+    """Parse the texts that an option was given, such as name=value, into a mapping from names to values."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, sign, value = (part.strip() for part in text.partition(mark))
+        if not (name and sign):
+            raise ValueError(f"{flag} {text}: give a name and a value, as in NAME{mark}VALUE")
+        if name in found:
+            raise ValueError(f"{flag} {name} is given twice, as {found[name]} and {value}: leave out one")
+        found[name] = value
+    return found
+
+
+def read_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Parse the texts of --set into parameters and their values."""
     from hingerank.lab.methods import read_value
 
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise ValueError(f"--set {text!r} is not of the form NAME=VALUE")
-    return name.strip(), read_value(value)
+    return {name: read_value(value) for name, value in named_values(texts, "--set").items()}
 
 
 def make_ranker(cls: Any, name: str, parameters: dict[str, Any], flags: dict[str, str] | None = None) -> Any:

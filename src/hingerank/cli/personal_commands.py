@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import JSON, PersonalModel, RatingColumns
+from hingerank.cli.groups import JSON, ListedItems, PersonalModel, RatingColumns
 from hingerank.cli.options import REQUIRED, command, option, switch, target
 from hingerank.cli.output import answer, facts, print_json, writing
 from hingerank.cli.rating_files import (
@@ -38,11 +38,9 @@ def warn_ratings_alone(ranker: Any) -> None:
 def recommend(
     model: PersonalModel,
     columns: RatingColumns,
+    listed: ListedItems,
     user: str | None = option("ID", "User to recommend for; an unknown one gets the mean user's list."),
     everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
-    exclude: Path | None = option("RATINGS", "More ratings whose items are left out."),
-    include_rated: bool = switch("Also recommend items that the user has rated."),
-    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     top: int = option("N", "Items per user.", 10, min=1),
     output: Path | None = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: stdout.", short="-o"),
     json: bool = JSON,
@@ -62,9 +60,9 @@ def recommend(
     binary = kind in ("parquet", "feather")
     if json and binary:
         raise ValueError(f"--json writes text: {output} would be {str(kind).title()}")
-    ranker, catalogue = open_model(model, items)
+    ranker, catalogue = open_model(model, listed.items)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
-    hidden = seen_pairs(ranker, catalogue, users, exclude, include_rated, columns)
+    hidden = seen_pairs(ranker, catalogue, users, listed, columns)
     silent = int(ranker._silent().sum())
     if everybody and silent:
         warnings.warn(f"{silent} users rated no two items differently: they get {ranker._cold}", stacklevel=2)
@@ -210,18 +208,18 @@ def add_users(
     answer(json, found, facts("added", found))
 
 
-def report_model(model: Path, output: Path | None, how: Any) -> Path:
+def report_model(model: Path, output: Path | None, users: list[str] | None, listed: ListedItems) -> Path:
     """Write the page of `report MODEL` and return its path."""
     from hingerank.data.files import write_whole
     from hingerank.export.model_file import FILE_NAME
     from hingerank.lab.report.personal import personal_page
 
-    ranker, catalogue = open_model(model, how.items)
+    ranker, catalogue = open_model(model, listed.items)
     folder = model if model.is_dir() else model.parent
     named = folder.resolve() if model.is_dir() or model.name == FILE_NAME else model
-    chosen = [_known_user(ranker, user) for user in how.user] if how.user else None
+    chosen = [_known_user(ranker, user) for user in users] if users else None
     shown = ranker.users_ if chosen is None else chosen
-    hidden = seen_pairs(ranker, catalogue, shown, how.exclude, how.include_rated, RatingColumns())
+    hidden = seen_pairs(ranker, catalogue, shown, listed, RatingColumns())
     text = personal_page(ranker, catalogue, users=chosen, exclude=hidden, title=named.name)
     path = output or folder / "report.html"
     write_whole(path, text.encode())

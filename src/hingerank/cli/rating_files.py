@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hingerank.cli.groups import RatingColumns, RatingOptions, column_of
+from hingerank.cli.files import load_ranker
+from hingerank.cli.groups import ListedItems, RatingColumns, RatingOptions, column_of
 
 
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
@@ -73,15 +74,12 @@ def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, histor
 
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     """Load a personal ranker and its items: those in `items`, or those saved with the model."""
-    from hingerank.export.model_file import load, read_header
+    from hingerank.export.model_file import read_header
     from hingerank.personal.catalogue import Catalogue, history_of, load_catalogue
     from hingerank.personal.item_item import EASE
-    from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import read_items
 
-    ranker = load(model)
-    if not isinstance(ranker, PersonalRanker):
-        raise ValueError(f"{model} is a {type(ranker).__name__}, which is not a personal model: use hingerank rank")
+    ranker, _ = load_ranker(model, "ratings")
     catalogue = load_catalogue(model)
     if items is not None:
         learned = read_header(model)["metadata"].get("features")
@@ -151,7 +149,7 @@ def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
 
 
 def seen_pairs(
-    ranker: Any, catalogue: Any, users: Any, exclude: Path | None, include_rated: bool, columns: RatingColumns
+    ranker: Any, catalogue: Any, users: Any, listed: ListedItems, columns: RatingColumns
 ) -> tuple[Any, Any] | None:
     """Return the (users, rows) that lists leave out: what these users rated in training, and the pairs of a file."""
     import numpy as np
@@ -160,26 +158,27 @@ def seen_pairs(
     from hingerank.personal.catalogue import UserIndex, history_of
 
     parts = []
-    if not include_rated:
+    if not listed.include_rated:
         known = np.empty(0, ranker.users_.dtype)
         if catalogue.history is not None:
             history = catalogue.history.of(users)
             parts, known = [history.pairs], history.users
         missing = (ranker._index.numbers(users) >= 0) & (UserIndex(known).numbers(users) < 0)
-        if exclude is None and missing.any():
+        if listed.exclude is None and missing.any():
             warnings.warn(
                 f"the model does not store what {missing.sum()} of these users rated, so their lists may offer it "
                 "again: name their ratings with --exclude",
                 stacklevel=2,
             )
-    if exclude is not None:
-        given, items = read_pairs(exclude, columns, ranker)
+    if listed.exclude is not None:
+        given, items = read_pairs(listed.exclude, columns, ranker)
         distinct, code = number_ids(items, len(items), "items") if len(items) else (items, np.empty(0, np.int64))
         rows = catalogue.places(distinct)[code]
         if len(rows) and rows.max() < 0:
             some = items[:1].tolist()[0]
             warnings.warn(
-                f"no item of {exclude} is in the catalogue of the model, such as {some!r}: nothing is left out by it",
+                f"no item of {listed.exclude} is in the catalogue of the model, such as {some!r}: nothing is left out "
+                "by it",
                 stacklevel=2,
             )
         parts.append((given[rows >= 0], rows[rows >= 0]))  # other items cannot be in a list

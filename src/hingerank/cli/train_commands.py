@@ -9,7 +9,7 @@ from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import keeping_missing, open_data, open_like, open_parts
 from hingerank.cli.groups import JSON, LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
-from hingerank.cli.output import answer, facts, make_ranker, note, read_setting, speaking, working
+from hingerank.cli.output import answer, facts, make_ranker, note, read_settings, speaking, working
 from hingerank.cli.rating_files import is_ratings, read_rated, save_with_items
 
 LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
@@ -39,12 +39,11 @@ class Training(Group, panel="Train"):
         options["rank"] = self.rank
         parameters = {name: value for name, value in options.items() if value is not None}
         flags = {name: f"--{name}" for name in parameters} | {"random_state": "--seed"}
-        for name, value in map(read_setting, self.settings or []):
-            if name in parameters:
-                raise ValueError(f"{name} is given twice, as {parameters[name]!r} and {value!r}: leave out one")
-            parameters[name] = value
+        settings = read_settings(self.settings)
+        for name in settings.keys() & parameters:
+            raise ValueError(f"{flags[name]} is given twice, also as --set {name}: leave out one")
         name = registered_name(self.model or usual)
-        return name, make_ranker(ranker_class(name), name, parameters, flags)
+        return name, make_ranker(ranker_class(name), name, parameters | settings, flags)
 
 
 class FitRows(Rows, fits={"validation": ("rows",)}):
