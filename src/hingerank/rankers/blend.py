@@ -4,7 +4,7 @@ import inspect
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
@@ -30,7 +30,7 @@ from hingerank.rankers.base import BaseRanker, TrainingRows
 from hingerank.rankers.blending import Blending, OutOfFold, blend_scores, deal_queries
 from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
 from hingerank.rankers.explanation import Contributions
-from hingerank.rankers.inputs import check_features, evaluation_sets, grades_and_ids, names_of_features
+from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
@@ -148,23 +148,20 @@ class Blend(BaseRanker):
 
     # Learning
 
-    def fit(
-        self, X: RowsLike, y: PerRow = None, qid: PerRow = None, sample_weight: PerRow = None, *, group: PerRow = None,
-        eval_set: Sequence[object] | None = None, eval_group: Iterable[PerRow] | None = None,
-    ) -> Self:  # fmt: skip
-        """Learn from graded rows, as every ranker here does (see ``BaseRanker.fit``)."""
-        sets = evaluation_sets(eval_set, eval_group)
-        rows = self._learning_rows(X, y, qid, sample_weight, group)
-        began, members = time.perf_counter(), self._made()
+    def _source(self, X, *given):
+        """The rows, and their document ids, by which some measures break ties."""
+        rows, docid = self._learning_rows(X, *given), X.docid if isinstance(X, RankingData) else None
+        if docid is not None and rows.blocks.given is not None:
+            docid = np.asarray(docid)[rows.blocks.given]
+        return rows, docid
+
+    def _learn_from(self, source):
+        (rows, docid), began, members = source, time.perf_counter(), self._made()
         self._check_settings()
         for member in members:
             if rows.weight is not None and "sample_weight" not in inspect.signature(type(member).fit).parameters:
                 raise ValueError(f"{type(member).__name__} takes no sample_weight: leave out weights or this member")
-        docid = X.docid if isinstance(X, RankingData) else None
-        if docid is not None and rows.blocks.given is not None:
-            docid = np.asarray(docid)[rows.blocks.given]
         self._fit_folds(rows, members, began, docid=docid)
-        return self._finish(sets)
 
     def _fit_folds(
         self, rows: TrainingRows, members: list[BaseRanker], began: float, *, lists: np.ndarray | None = None,
@@ -300,7 +297,7 @@ class Blend(BaseRanker):
     def _form(self):
         from hingerank.export.sums import summed
 
-        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        names = names_of_features(self, self.n_features_in_)
         return summed(names, [(a, member._form()) for a, member in self._parts()])
 
     def additive(self, X: RowsLike, qid: PerRow = None) -> AdditiveRankSVM:
