@@ -217,7 +217,7 @@ class AdditiveRankSVM(PairwiseRanker):
     def _column(self, feature: object, count: int) -> int:
         """The number of a feature given by name or number."""
         if isinstance(feature, str):
-            names = [str(name) for name in names_of_features(self, count)]
+            names = names_of_features(self, count)
             if feature in names:
                 return names.index(feature)
             raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names[:20])} …")
@@ -301,12 +301,12 @@ class AdditiveRankSVM(PairwiseRanker):
         """One curve for each feature."""
         names, cuts = names_of_features(self, len(self.slopes_)), self.knot_starts_[1:-1]
         parts = zip(names, np.split(self.knots_, cuts), np.split(self.heights_, cuts), self.slopes_, self.deviations_)
-        return [Curve(str(name), t, h, float(slope), float(weight)) for name, t, h, slope, weight in parts]
+        return [Curve(name, t, h, float(slope), float(weight)) for name, t, h, slope, weight in parts]
 
     @property
     def surfaces_(self) -> list[Surface]:
         """One surface for each interaction."""
-        names = [str(name) for name in names_of_features(self, len(self.slopes_))]
+        names = names_of_features(self, len(self.slopes_))
         return [
             Surface((names[grid.first], names[grid.second]), grid.x, grid.y, heights, float(weight))
             for (grid, heights), weight in zip(self._surfaces, getattr(self, "surface_deviations_", []), strict=True)

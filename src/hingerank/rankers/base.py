@@ -319,7 +319,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             why = f"no format carries context={self.context!r}, which works within queries"
             raise ExportError(f"{why}; tune with serve=, as in serve='onnx', or set context=None")
 
-        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        names = names_of_features(self, self.n_features_in_)
         scaling = None if self.scaler_ is None or self.scaler_.name == "none" else self.scaler_
         return Form(names, self._body(), scaling, self.missing_)
 
@@ -397,7 +397,7 @@ class LinearRanker(BaseRanker):
     def _form_kind(self) -> str | None:
         return "linear"
 
-    def _names_of_weights(self, given: Sequence[str] | None) -> Sequence[str]:
+    def _names_of_weights(self, given: Sequence[str] | None) -> list[str]:
         return names_of_features(self, len(self.coef_), given)
 
     def linear_form(self) -> tuple[np.ndarray, float]:
@@ -430,7 +430,7 @@ class LinearRanker(BaseRanker):
         check_is_fitted(self)
         names = self._names_of_weights(feature_names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
-        return [(str(names[j]), float(self.coef_[j])) for j in order]
+        return [(names[j], float(self.coef_[j])) for j in order]
 
 
 def keep_account(ranker: Ranker, solution: Solution) -> None:

@@ -232,7 +232,7 @@ class Explained(PreparedRows):
         found, scores = self._explained(checked, np.asarray(ids))
         values = checked.toarray() if sparse.issparse(checked) else checked
         documents = np.arange(1, n_rows + 1) if documents is None else np.asarray(documents)
-        names = [str(name) for name in names_of_features(self, self.n_features_in_)]
+        names = names_of_features(self, self.n_features_in_)
         return Explanation(
             names, values, found.parts, found.base, scores, np.asarray(ids), documents, found.how, found.exact
         )

@@ -313,7 +313,7 @@ def gather_rows(values: Matrix, rows: np.ndarray | None) -> Matrix:
     return values if rows is None else values[rows]
 
 
-def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> Sequence[str]:
+def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = None) -> list[str]:
     """The `count` names given, else those seen in fit, else "f1", "f2", ... as LETOR files count.
 
     Columns that mark missing values come after the features, and columns of a context after both. Both are named after
@@ -326,20 +326,10 @@ def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = 
         return [*names, *(f"{name}, {context} in its query" for name in names)]
     if given is None and missing is not None and count == missing.width > len(missing.values):
         return missing.names(names_of_features(ranker, len(missing.values)))
-    names = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
-    if len(names) != count:
-        raise ValueError(f"{len(names)} names were given for {count} features")
-    return names
-
-
-def fitted(name: str, fit: Callable[[Scaler], Scaler]) -> Scaler:
-    """The scaler of that name, fitted."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaler = fit(make_scaler(name))
-    learnt = (value for value in vars(scaler).values() if isinstance(value, np.ndarray) and value.dtype.kind == "f")
-    if not all(np.isfinite(value).all() for value in learnt):
-        raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
-    return scaler
+    found = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
+    if len(found) != count:
+        raise ValueError(f"{len(found)} names were given for {count} features")
+    return list(map(str, found))
 
 
 def block_scores(ranker: Ranker, view: RowsView, qid: PerRow) -> np.ndarray:
@@ -401,16 +391,13 @@ class PreparedRows:
             check_memory(X, X.shape[0] if blocks is None else int(blocks.sizes.max(initial=0)), self._bytes_a_row())
             read_ahead(X)
             figures = look_through(X, weight, names_of_features(self, X.shape[1]))
-            self.scaler_ = self._scaler_of_figures(figures, lambda most: X[evenly(len(X), most)])
+            self._learn_scaler_of_figures(figures, lambda most: X[evenly(len(X), most)])
             return X if self.scaler_ is None else X.scaled(self.scaler_, None if blocks is None else blocks.offsets)
         if self.missing != "error":
             self.missing_ = MissingValues.learn(self.missing, X, weight)
             X = self.missing_.filled(X)
-        name = self._scaling()
-        self.scaler_ = None if name is None else fitted(name, lambda scaler: scaler.fit(X, sample_weight=weight))
-        if name is None and self._sees_spreads and self.features is None:
-            warn_spreads(self, column_spreads(X))
-        if name is None and self.context is None:
+        self._learn_scaler(lambda scaler: scaler.fit(X, sample_weight=weight), lambda: column_spreads(X))
+        if self.scaler_ is None and self.context is None:
             return X
         return self._by_scaler(X, None if blocks is None else blocks.numbers)
 
@@ -444,16 +431,26 @@ class PreparedRows:
             )
         return self.scaler_
 
-    def _scaler_of_figures(self, figures: Figures, sample: Callable[[int], Matrix]) -> Scaler | None:
-        """The scaler of columns with these figures; sample(n) gives about n of the rows."""
+    def _learn_scaler_of_figures(self, figures: Figures, sample: Callable[[int], Matrix]) -> None:
+        """Learn the scaler of columns with these figures; sample(n) gives about n of the rows."""
 
         def fit(scaler: Scaler) -> Scaler:
             return scaler.fit_figures(figures, sample(SAMPLED_ROWS if scaler.learns_from == "rows" else 1))
 
-        name = self._scaling()
-        if name is None and self._sees_spreads and self.features is None:
-            warn_spreads(self, figures.spread)
-        return None if name is None else fitted(name, fit)
+        self._learn_scaler(fit, lambda: figures.spread)
+
+    def _learn_scaler(self, fit: Callable[[Scaler], Scaler], spreads: Callable[[], np.ndarray]) -> None:
+        """Set `scaler_`; without a scaler, a warning if the spreads of the columns matter and differ."""
+        name, self.scaler_ = self._scaling(), None
+        if name is None:
+            if self._sees_spreads and self.features is None:
+                warn_spreads(self, spreads())
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.scaler_ = fit(make_scaler(name))
+        learnt = (v for v in vars(self.scaler_).values() if isinstance(v, np.ndarray) and v.dtype.kind == "f")
+        if not all(np.isfinite(v).all() for v in learnt):
+            raise DataError(f"scale={name!r}: squares of the features overflow; divide the features first")
 
     def _scaling(self) -> str | None:
         """The name of the scaler that a fit uses."""

@@ -177,7 +177,7 @@ class ProblemRanker(BaseRanker):
         if data.feature_names is not None:
             self.feature_names_in_ = np.asarray(data.feature_names, object)
         self.fingerprint_ = data.fingerprint()
-        self.scaler_ = self._scaler_of_figures(data.figures(), data.sample)
+        self._learn_scaler_of_figures(data.figures(), data.sample)
         return data.source(self, prefer)
 
     def _check_parts(self) -> None:
