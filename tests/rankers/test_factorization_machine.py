@@ -88,7 +88,7 @@ def test_saved_exported_and_along_a_path(rows, tmp_path):
 
 def test_what_it_refuses(rows):
     X, y, qid, _ = rows
-    with pytest.raises(ValueError, match=r"loss of RankingFM must be one of squared_hinge, .*, not 'hinge'"):
+    with pytest.raises(ValueError, match=r"loss of RankingFM must be 'squared_hinge', .*, not 'hinge'"):
         hr.RankingFM(loss="hinge").fit(X, y, qid)
     with pytest.raises(ValueError, match="rank must be"):
         hr.RankingFM(rank=0).fit(X, y, qid)

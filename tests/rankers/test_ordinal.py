@@ -94,7 +94,7 @@ def test_rows_teach_without_a_row_to_beat():
 
 def test_what_it_refuses(rows):
     X, y, qid, _ = rows
-    with pytest.raises(ValueError, match=r"loss of OrdinalSVM must be one of squared_hinge, .*not 'hinge'"):
+    with pytest.raises(ValueError, match=r"loss of OrdinalSVM must be 'squared_hinge', .*not 'hinge'"):
         hr.OrdinalSVM(loss="hinge").fit(X, y, qid)
     with pytest.raises(ValueError, match=r"300 different grades.*PointwiseRegression"):
         hr.OrdinalSVM().fit(np.ones((300, 1)), np.arange(300.0), qid=0)

@@ -334,8 +334,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     random_state: int | None = 0
 
     def _problem(self, source):
-        if self.loss not in SMOOTH_PAIRS:
-            raise ValueError(f"loss of RankingFM must be one of {', '.join(SMOOTH_PAIRS)}, not {self.loss!r}")
+        one_of("loss of RankingFM", self.loss, *SMOOTH_PAIRS)
         X = source.matrix("RankingFM").astype(np.float64, copy=False)  # products have twice the digits
         return FactorizationMachine(X, make_loss(self.loss), source.preferences, self.rank)
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike, PerRow, RowsLike
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.descent import prank_pass
@@ -91,12 +91,10 @@ class OrdinalSVM(HasThresholds, LossRanker):
     init: ArrayLike | None = None
 
     def _solver(self):
-        if self.loss not in OF_THRESHOLDS:
-            raise ValueError(f"loss of OrdinalSVM must be one of {', '.join(OF_THRESHOLDS)}, not {self.loss!r}")
+        one_of("loss of OrdinalSVM", self.loss, *OF_THRESHOLDS)
         return "newton"
 
     def _loss(self):
-        self._solver()
         loss = make_loss(self.loss)
         assert isinstance(loss, PairLoss)  # as all of OF_THRESHOLDS are
         return Ordinal(loss)

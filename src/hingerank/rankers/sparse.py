@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import PerRow, Ranker, RowsLike
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
@@ -40,7 +40,6 @@ from hingerank.solvers.sparse import (
 from hingerank.structures import L1Ball, L1Norm
 
 RADII = (1, 2, 4, 8, 16, 32, 64, 128, 256)  # the paper's
-STEPS = ("exact", "closed-form")
 LONGEST = 1000.0  # a path of n points ends at this many times the C at which the first feature enters
 
 
@@ -151,11 +150,8 @@ class FenchelRank(WinnersRanker, SparseRanker):
         return self._fit_path(radii, X, y, qid, sample_weight, group)
 
     def _problem(self, source):
-        known = ("corrective", *VARIANTS)
-        if self.variant not in known:
-            raise ValueError(f"there is no variant {self.variant!r}; use one of: {', '.join(known)}")
-        if self.step not in STEPS:
-            raise ValueError(f"there is no step {self.step!r}; use one of: {', '.join(STEPS)}")
+        one_of("variant", self.variant, "corrective", *VARIANTS)
+        one_of("step", self.step, "exact", "closed-form")
         if self.variant == "corrective" and (self.step != "exact" or self.absolute):
             what = "absolute=True" if self.absolute else f"step {self.step!r}"
             raise ValueError(f"{what} works with the variants {', '.join(VARIANTS)}, not with 'corrective'")
