@@ -306,32 +306,41 @@ def check_matrix(X: Matrix, missing: str = "error", names: Sequence[str] | None 
         raise DataError(f"X has type {matrix.dtype}, expected real numbers")
     kind = np.float32 if matrix.dtype.kind == "f" and matrix.dtype.itemsize <= 4 else np.float64
     matrix = matrix.astype(kind, copy=False) if sp.issparse(matrix) else np.ascontiguousarray(matrix, kind)
+    check_finite(matrix, missing != "error", names, 'pass missing="zero" or missing="nan" to accept it')
     values: Any = matrix.data if sp.issparse(matrix) else matrix
-    if all_finite(values):
-        return matrix
-    _refuse(matrix, np.isinf(values), "infinite", names=names)
-    if missing == "error":
-        remedy = 'pass missing="zero" or missing="nan" to accept it'
-        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, option="missing", names=names)
-    if missing == "zero":
+    if missing == "zero" and not all_finite(values):
         matrix = matrix.copy()
         np.nan_to_num(matrix.data if sp.issparse(matrix) else matrix, copy=False)
     return matrix
 
 
-def check_finite(matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = None) -> None:
+_IMPUTE = (
+    "impute it (most rankers do if missing is 'zero', 'median' or 'indicator'; or use sklearn.impute.SimpleImputer), "
+    "leave out its row or column, or read with missing='zero'"
+)
+
+
+def check_finite(
+    matrix: Matrix, allow_nan: bool, names: Sequence[str] | None = None, remedy_of_nan: str = _IMPUTE
+) -> None:
     """Raise a DataError about the first value of an array or CSR matrix that is NaN or infinite, and say what to do."""
     values: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     if all_finite(values):
         return
+    what, bad, option = "infinite", np.isinf(values), None
     remedy = "leave out its row or column, or replace it by a finite number"
-    _refuse(matrix, np.isinf(values), "infinite", remedy, names=names)
-    if not allow_nan:
-        remedy = (
-            "impute it (most rankers do if missing is 'zero', 'median' or 'indicator'; or use "
-            "sklearn.impute.SimpleImputer), leave out its row or column, or read with missing='zero'"
-        )
-        _refuse(matrix, np.isnan(values), "NaN (a missing value)", remedy, "missing", names)
+    if not bad.any() and not allow_nan:
+        what, bad, option, remedy = "NaN (a missing value)", np.isnan(values), "missing", remedy_of_nan
+    if not bad.any():
+        return
+    place = int(np.argmax(bad))
+    if sp.issparse(matrix):
+        row, column = int(np.searchsorted(matrix.indptr, place, side="right")) - 1, int(matrix.indices[place])
+    else:
+        row, column = divmod(place, matrix.shape[1])
+    called = "" if names is None else f" {names[column]!r}"
+    where = f"row {row}, column {column}{called} ({int(bad.sum())} such values)"
+    raise DataError(f"X is {what} at {where}; expected finite numbers", remedy, option)
 
 
 def check_unmasked(values: ArrayLike, name: str) -> None:
@@ -374,28 +383,6 @@ def all_finite(values: np.ndarray) -> bool:
     """Whether all values are finite. If their sum is, which is cheap to compute, no value needs a look."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
-
-
-def _refuse(
-    matrix: Matrix,
-    bad: np.ndarray,
-    what: str,
-    remedy: str = "",
-    option: str | None = None,
-    names: Sequence[str] | None = None,
-) -> None:
-    if not bad.any():
-        return
-    if sp.issparse(matrix):
-        place = int(np.argmax(bad))
-        row = int(np.searchsorted(matrix.indptr, place, side="right")) - 1
-        column = int(matrix.indices[place])
-    else:
-        row, column = (int(i) for i in np.unravel_index(np.argmax(bad), bad.shape))
-    count = f"({int(bad.sum())} such values)"
-    called = "" if names is None else f" {names[column]!r}"
-    where = f"row {row}, column {column}{called}"
-    raise DataError(f"X is {what} at {where} {count}; expected finite numbers", remedy, option)
 
 
 def check_grades(y: ArrayLike, n_rows: int) -> np.ndarray:

@@ -105,9 +105,9 @@ def read_parts(
     rows = _row_counts(table, sources)
     rule = _choose_rule(table, sources, rows, query)
     data = _assemble(table, rule)
-    if rule.qid_from == "nothing" and not one_query:
+    if rule.qid is None and not one_query:
         warn_one_query(data.y, f"{sources[0].path}: {_GIVE_IDS}")
-    elif rule.qid_from != "nothing" and len(rows) > 1:
+    elif rule.qid is not None and len(rows) > 1:
         _warn_shared(data.qid, rows, sources)
     return data, rows
 
@@ -154,7 +154,7 @@ def read_pieces(
     seen = _seen(windows(sources), asked, lambda done: report(done / 2))
     rows = _row_counts(seen, sources)
     rule = _choose_rule(seen, sources, rows, query)
-    if rule.qid_from == "nothing" and not one_query:
+    if rule.qid is None and not one_query:
         what = f"there are no query ids, and all {sum(rows):,} rows count as one query"
         warn(f"{sources[0].path}: {what}; {_GIVE_IDS}", OneQueryWarning)
     plan, (most, name) = seen.fitting(), seen.limit
@@ -248,11 +248,10 @@ def warm_reader() -> None:
 
 
 class IdRule(NamedTuple):
-    """Where in the text the ids are."""
+    """How a finished table gives the ids of its rows, the first of which has a number among all rows."""
 
-    qid_from: str  # "line", "comment" (numbers), "comment text", "counts" or "nothing"
+    qid: Callable[[TextTable, int], np.ndarray] | None  # None: all rows are one query
     docids: bool  # whether the comments are document ids
-    counted: np.ndarray | None = None  # the query of every row, if qid_from is "counts"
 
 
 def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], query: Paths | None) -> IdRule:
@@ -263,33 +262,33 @@ def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], q
         for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:
                 raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
-        return IdRule("line", docids)
+        return IdRule(lambda part, _: _ids(part, 0, text=part.plan.qid_is_text), docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
-        return IdRule("counts", docids, counted)
+        return IdRule(lambda part, first: counted[first : first + part.rows], docids)
     if in_comment and comments.first_empty >= 0:
         raise DataError(f"{path}: qid_in_comment=True, but data row {comments.first_empty + 1} has no comment")
     if in_comment or (in_comment is None and comments.look_like_query_ids):
-        return IdRule("comment" if comments.whole else "comment text", False)
-    return IdRule("nothing", docids)
+        return IdRule(lambda part, _: _ids(part, 1, text=not comments.whole), False)
+    return IdRule(None, docids)
 
 
 def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData:
     """The rows of a finished table. The first of them is row number `first_row` of all rows."""
-    letters, spans = table.texts
-    if rule.qid_from == "line" and table.plan.qid_is_text:
-        qid = _strings(letters, spans, 0)
-    elif rule.qid_from == "comment text":
-        qid = _strings(letters, spans, 1)
-    elif rule.qid_from == "comment":
-        qid = np.empty(table.rows, np.int64)
-        whole_numbers(letters, spans, 1, qid)
-    elif rule.counted is not None:
-        qid = rule.counted[first_row : first_row + table.rows]
-    else:
-        qid = table.qid.finish(table.rows)
-    docid = _strings(letters, spans, 1) if rule.docids else None
+    qid = np.zeros(table.rows, np.int64) if rule.qid is None else rule.qid(table, first_row)
+    docid = _ids(table, 1, text=True) if rule.docids else None
     return RankingData(table.features(), table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
+
+
+def _ids(table: TextTable, which: int, text: bool) -> np.ndarray:
+    """The query ids of the lines (which=0) or the comments (which=1) of a table, as text or as numbers."""
+    if text:
+        return _strings(*table.texts, which)
+    if which == 0:
+        return table.qid.finish(table.rows)
+    numbers = np.empty(table.rows, np.int64)
+    whole_numbers(*table.texts, which, numbers)
+    return numbers
 
 
 def _strings(letters: np.ndarray, spans: np.ndarray, which: int) -> np.ndarray:
