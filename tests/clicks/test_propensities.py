@@ -338,6 +338,28 @@ def test_trust_bias_by_judgments():
         hr.propensities(log, judgments={("z", "z"): 1})
     with pytest.raises(hr.DataError, match="clicks at place 1 do not rise with relevance"):
         hr.propensities(log, judgments={("q", str(d)): 2 - grade for d, grade in enumerate(grades)})
+    with pytest.raises(hr.DataError, match="shown at place 1 do not differ in relevance"):
+        hr.propensities(log.take(log.place > 1), judgments=judged)
+
+
+def test_trust_bias_of_a_context_that_judgments_do_not_reach():
+    place, grade, n = np.tile([1, 1, 2, 2], 200), np.tile([0, 1, 0, 1], 200), 800
+    chance = 0.2 + np.where(place == 1, 0.6, 0.3) * grade
+    names = np.array(["low", "high", "other"])
+    log = hr.ClickLog(
+        queries=np.zeros(2 * n), places=np.tile(place, 2), contexts=np.repeat(["desk", "phone"], n),
+        documents=np.concatenate([names[grade], np.where(place == 1, "other", names[grade])]),
+        clicks=np.tile(np.random.default_rng(0).random(n) < chance, 2),
+    )  # fmt: skip
+    found = hr.propensities(log, judgments={(0, "low"): 0, (0, "high"): 1}, by_context=True)
+    alone = hr.propensities(log.take(log.context == 0), judgments={(0, "low"): 0, (0, "high"): 1}, by_context=True)
+    np.testing.assert_allclose(found.values[0], [1, 0.5], atol=0.1)
+    assert np.isnan(found.values[1]).all() and not np.isnan(found.alpha[1, 1])  # alpha needs no first place
+    assert found.reasons == {
+        "1 (phone)": "judged documents shown there do not differ in relevance",
+        "2 (phone)": "judged documents shown at place 1 do not differ in relevance",
+    }
+    np.testing.assert_array_equal(alone.alpha, [found.alpha[0], [np.nan, np.nan]])
 
 
 def test_given_values_and_files(place_log, tmp_path):

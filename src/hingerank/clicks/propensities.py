@@ -439,13 +439,17 @@ class _Counted:
             alpha = (s * scr - sr * sc) / np.where(spread > 1e-9 * np.maximum(1.0, s * s), spread, np.nan)
             return self._shaped(alpha), self._shaped((sc - alpha * sr) / np.where(s > 0, s, np.nan))
 
-        unknown = np.flatnonzero(np.isnan(fit(self.n, self.c)[0]))
-        reasons = {self._name(k): "judged documents shown there do not differ in relevance" for k in unknown}
-        about = {"judged showings": float(self.n[known].sum()), "showings": float(self.n.sum())}
-        found = self._answer("trust", fit, reasons, about)
-        if not np.atleast_2d(found.alpha)[:, 0].min() > 0:
+        alpha, alike = np.ravel(fit(self.n, self.c)[0]), "judged documents shown {} do not differ in relevance"
+        first = alpha[:: self.n_places]
+        if np.isnan(first).all():
+            raise DataError(alike.format("at place 1") + ": judge more of what stood there")
+        if (first <= 0).any():
             raise DataError("clicks at place 1 do not rise with relevance: the judgments do not explain the clicks")
-        return found
+        unknown = np.isnan(alpha / np.repeat(first, self.n_places))
+        where = np.where(np.isnan(alpha), "there", "at place 1")
+        reasons = {self._name(k): alike.format(where[k]) for k in np.flatnonzero(unknown)}
+        about = {"judged showings": float(self.n[known].sum()), "showings": float(self.n.sum())}
+        return self._answer("trust", fit, reasons, about)
 
     def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: Facts) -> Propensities:
         def resample(rounds: int, seed: int) -> np.ndarray:
