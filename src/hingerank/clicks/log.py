@@ -254,17 +254,18 @@ class ClickLog:
     def _warn_dropped(self, dropped: Mapping[str, int], cells: Cells, found: np.ndarray) -> None:
         if found.all():
             return
-        if not found.any():
-            raise DataError(
-                f"no document of the log has a row: are query and document ids the same in both? The log begins with "
-                f"query {self.query_names[0]!r}, document {self.document_names[0]!r}"
-            )
         first = int(np.argmin(found))
-        some = self.query_names[cells.query[first]], self.document_names[cells.document[first]]
+        query, document = (
+            self.query_names.tolist()[cells.query[first]],
+            self.document_names.tolist()[cells.document[first]],
+        )
+        some = f"such as query {query!r}, document {document!r}"
+        if not found.any():
+            raise DataError(f"no document of the log has a row ({some}): are query and document ids the same in both?")
         showings, clicks = list(dropped.values())[:2]
         warn(
             f"{showings:,} of {self.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents have "
-            f"no row (such as query {some[0]!r}, document {some[1]!r})"
+            f"no row ({some})"
         )
 
 
