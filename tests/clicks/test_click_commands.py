@@ -31,6 +31,7 @@ def call(capsys, monkeypatch, tmp_path, place_log):
 
 def test_info(call):
     out = call("clicks info log.csv --query text")
+    assert any(line.startswith("     1   400 ") for line in out.splitlines()), "numbers stand to the right"
     assert "clicks by position" in out and "showings at places that are counted from 0: 1 was added" in out
     found = json.loads(call("clicks info log.csv --query text --counted --json"))
     assert found["showings"] == 1200 and found["lists"] is None and found["places"]["place"] == [1, 2, 3]

@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Cells, Groups, group_by
 from hingerank.clicks.estimation import SharedCells
-from hingerank.notebook import html_table
+from hingerank.notebook import html_table, shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,9 +88,9 @@ class LogDescription:
         lines += [(f.question, "–" if f.count is None else f"{f.count:,}", f.done) for f in self.findings]
         return lines + [("while reading", f"{count:,}", text) for text, count in self.notes.items()]
 
-    def rates(self) -> list[tuple[str, str, str, str]]:
+    def rates(self) -> list[tuple[int, str, str, float]]:
         """Lines of the second table: place, showings, clicks, click rate."""
-        return [(f"{k}", f"{n:,.12g}", f"{c:,.12g}", f"{rate:.4f}") for k, n, c, rate in zip(*self.places.values())]
+        return [(int(k), f"{n:,.12g}", f"{c:,.12g}", rate) for k, n, c, rate in zip(*self.places.values())]
 
     def tables(self) -> list["Table"]:
         """Two rich tables: the findings, and clicks by place."""
@@ -101,7 +101,7 @@ class LogDescription:
             facts.add_row(*line)
         places = Table(*RATES, title="clicks by place")
         for rate in self.rates():
-            places.add_row(*rate)
+            places.add_row(*map(shown, rate))
         return [facts, places]
 
     def _repr_html_(self) -> str:
@@ -115,7 +115,7 @@ def describe(log: DescribedLog) -> LogDescription:
     place, at = np.unique(cells.place, return_inverse=True)
     groups = group_by([cells.query, cells.document, at.ravel()])  # whatever their propensities
     columns, n, c = groups.columns, groups.sums(cells.showings), groups.sums(cells.clicks)
-    shown, clicked = (np.bincount(columns[2], column, len(place)) for column in (n, c))
+    seen, clicked = (np.bincount(columns[2], column, len(place)) for column in (n, c))
     queries, query = np.unique(columns[0], return_inverse=True)
     silent = int((np.bincount(query.ravel(), c, len(queries)) == 0).sum())
     lists, suspects, of_lists = _lists(log)
@@ -125,8 +125,8 @@ def describe(log: DescribedLog) -> LogDescription:
         lists=lists,
         queries=len(queries),
         documents=len(np.unique(columns[1])),
-        places={"place": place.tolist(), "showings": shown.tolist(), "clicks": clicked.tolist(),
-                "rate": (clicked / np.where(shown > 0, shown, 1.0)).tolist()},
+        places={"place": place.tolist(), "showings": seen.tolist(), "clicks": clicked.tolist(),
+                "rate": (clicked / np.where(seen > 0, seen, 1.0)).tolist()},
         findings=[
             *_joins(place, columns, n, c),
             Finding("queries without clicks", silent, "kept: they teach nothing about their order"),
@@ -169,8 +169,8 @@ def _lists(log: DescribedLog) -> tuple[int | None, list[Hashable], list[Finding]
     lists, _ = log.by_list()
     first = np.full(len(lists), np.iinfo(np.int64).max)
     np.minimum.at(first, lists.number, log.place)
-    shown = lists.sums()
-    all_clicked = (shown >= LEAST_SHOWN) & (lists.sums(log.clicks > 0) == shown)
+    size = lists.sums()
+    all_clicked = (size >= LEAST_SHOWN) & (lists.sums(log.clicks > 0) == size)
     twice, shared = (len(log) - len(group_by([lists.number, column])) for column in (log.document, log.place))
     counts = [int(all_clicked.sum()), twice, shared, int((first > 1).sum())]
     suspects = log.session_names[np.unique(lists.columns[0][all_clicked])].tolist()
