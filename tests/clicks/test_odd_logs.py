@@ -25,6 +25,8 @@ def log_of(clicks, places=(1, 2, 2, 1), **more):
 def test_a_log_without_clicks_teaches_no_click_model(model):
     with pytest.raises(hr.DataError, match="no clicks"):
         hr.click_model(log_of([0] * 4), model)
+    with pytest.raises(hr.DataError, match="no clicks"):  # once a division by 0
+        hr.click_model(log_of([1] * 4, weights=[0] * 4), model)
 
 
 @pytest.mark.parametrize("method", LEARNT)

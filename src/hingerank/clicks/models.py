@@ -116,7 +116,8 @@ class ClickModel:
     def fit(self, log: ClickLog) -> "ClickModel":
         """Learn from the lists of a log, which has sessions."""
         lists = lists_of(log)
-        if not lists.clicks.any():
+        clicks = float(lists.weight @ lists.clicks.sum(axis=1))
+        if not clicks:
             raise DataError("the log has no clicks: there is nothing to learn")
         self._number = {}
         self.query_names_, self.document_names_ = log.query_names, log.document_names
@@ -124,8 +125,7 @@ class ClickModel:
         self.query_, self.document_ = pairs.columns
         weight = np.broadcast_to(lists.weight[:, None], shown.shape)
         self.showings_ = pairs.sums(weight[shown])
-        rate = float((weight * lists.clicks).sum() / max(1e-12, self.showings_.sum()))
-        self.mean_ = min(max(rate, 1e-3), 0.999)
+        self.mean_ = min(max(clicks / self.showings_.sum(), 1e-3), 0.999)
         self.n_places_ = shown.shape[1]
         self.parameters_: dict[str, np.ndarray] = {}
         self._fit(lists, lists.spread(pairs.number, len(pairs)))  # the last one is for documents that are not known
