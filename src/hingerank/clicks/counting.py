@@ -48,13 +48,15 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
     ([[0, 1], [5, 2]], [1.0, 2.0])
     """
     sizes = _sizes(columns)
-    if weights is not None or prod(sizes) > _MOST:
-        groups = group_by(columns)
-        return groups.columns, groups.sums(weights)
     key, _ = _keys(columns, sizes)
+    if weights is not None or prod(sizes) > _MOST:
+        order = np.argsort(key, kind="stable")  # a single merge where two counts, both in order, follow each other
+        first = _changes(key[order])
+        count = np.add.reduceat(np.ones(len(key)) if weights is None else weights[order], first, dtype=np.float64)
+        return [column[order[first]] for column in columns], count
     key = key.astype(np.uint32) if prod(sizes) <= 1 << 32 else key  # half as wide, sorted twice as fast
     key.sort()  # of keys alone, which is several times as fast as to find their order
-    first = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
+    first = _changes(key)
     count, key = np.diff(np.append(first, len(key))).astype(np.float64), key[first]
     found = []
     for column, size in zip(columns[::-1], sizes[::-1]):
@@ -64,22 +66,14 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
 
 
 def merge_rows(one: Counted, two: Counted) -> Counted:
-    """Two counts of distinct rows, both in order, as one: those of `two` find their place by bisection."""
-    sizes = [max(pair) for pair in zip(_sizes(one[0]), _sizes(two[0]))]
-    if prod(sizes) > _MOST:
-        columns = [np.concatenate(pair) for pair in zip(one[0], two[0])]
-        return count_rows(columns, np.concatenate([one[1], two[1]]))
-    (known, _), (more, _) = _keys(one[0], sizes), _keys(two[0], sizes)
-    at = np.searchsorted(known, more)
-    found = at < len(known)
-    found[found] = known[at[found]] == more[found]
-    weights = one[1].copy()
-    weights[at[found]] += two[1][found]
-    new = np.flatnonzero(~found)
-    if not len(new):
-        return one[0], weights
-    columns = [np.insert(column, at[new], other[new]) for column, other in zip(one[0], two[0])]
-    return columns, np.insert(weights, at[new], two[1][new])
+    """Two counts of distinct rows as one."""
+    columns = [np.concatenate(pair) for pair in zip(one[0], two[0])]
+    return count_rows(columns, np.concatenate([one[1], two[1]]))
+
+
+def _changes(key: np.ndarray) -> np.ndarray:
+    """The positions at which sorted keys are other than before."""
+    return np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
 
 
 def _sizes(columns: Sequence[np.ndarray]) -> list[int]:
