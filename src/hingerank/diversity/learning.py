@@ -17,7 +17,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import positive, whole
-from hingerank.diversity.kernels import MEAN, orders_likelihood
+from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.selection import DiverseRanker, aggregate_kinds, select
@@ -83,29 +83,19 @@ class LinearDiverseRanker(DiverseRanker):
                     f"{len(w) // len(kinds)}: use as many"
                 )
             row = query.relations.row
-        if self.learned_rank:
-            kinds, w, row = self._with_learned(query, kinds, row)
-        return select(query.X @ self.coef_, w, row, kinds, top)
+        return select(query.X @ self.coef_, w, row, kinds, top, self._learned_relation(query))
 
-    def _with_learned(
-        self, query: DiverseQuery, kinds: np.ndarray, given: Callable[[int], np.ndarray] | None
-    ) -> tuple[np.ndarray, np.ndarray, Callable[[int], np.ndarray]]:
-        """Return aggregates, weights and rows with v_i·W v_j as one more relation, always aggregated by its mean."""
+    def _learned_relation(self, query: DiverseQuery) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return chosen items -> v_i · W v̄ of every candidate; None if no relation is learned."""
+        if not self.learned_rank:
+            return None
         vectors, W = query.representation, self.relation_matrix_
         if vectors.shape[1] != len(W):
             raise ValueError(
                 f"the query has vectors of length {vectors.shape[1]}, the model was fitted on {len(W)}: use the same"
             )
-        products = vectors @ W.T
-        weights = self.relation_coef_.reshape(len(kinds), -1) if len(kinds) else np.zeros((0, 0))
-        if MEAN not in kinds:
-            kinds, weights = np.append(kinds, MEAN), np.vstack((weights, np.zeros((1, weights.shape[1]))))
-
-        def row(i: int) -> np.ndarray:
-            own = (vectors @ products[i])[None]
-            return own if given is None else np.vstack((given(i), own))
-
-        return kinds, np.column_stack((weights, kinds == MEAN)).ravel(), row
+        left = vectors @ W
+        return lambda chosen: left @ vectors[chosen].mean(axis=0)
 
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         super()._check_together(sizes)

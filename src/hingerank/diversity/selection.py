@@ -132,20 +132,24 @@ def aggregate_kinds(name: str) -> np.ndarray:
 
 
 def select(
-    s: np.ndarray, w: np.ndarray, row: Callable[[int], np.ndarray] | None, kinds: np.ndarray, top: int
-) -> np.ndarray:
+    s: np.ndarray, w: np.ndarray, row: Callable[[int], np.ndarray] | None, kinds: np.ndarray, top: int,
+    learned: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:  # fmt: skip
     """Greedily choose `top` items i with the largest s_i + w · h_S(i), h_S aggregating the distances from i to S.
 
-    row(i): the distances from item i, (relations, n); None if w is empty. O(top · n · relations), computing `top` - 1
-    rows; h of the empty set is 0, so the first item is the one with the best s.
+    row(i): the distances from item i, (relations, n); None if w is empty. learned(S): what else adds to the scores.
+    O(top · n · relations), computing `top` - 1 rows; both are 0 for the empty set, so the first item is the one with
+    the best s.
     """
     n = len(s)
     H, taken, workspace = np.zeros((len(w), n)), np.zeros(n, np.bool_), np.empty(n)
-    order, distances = np.empty(min(top, n), np.int64), np.empty((0, n))
+    order, distances, scores = np.empty(min(top, n), np.int64), np.empty((0, n)), s
     for t in range(len(order)):
         if t and row is not None:
             distances = row(int(order[t - 1]))
-        order[t] = next_pick(s, H, w, taken, workspace, distances, t, kinds)
+        if t and learned is not None:
+            scores = s + learned(order[:t])
+        order[t] = next_pick(scores, H, w, taken, workspace, distances, t, kinds)
         taken[order[t]] = True
     return order
 
