@@ -22,8 +22,8 @@ from hingerank.data.streams import BrokenRecord, json_records
 
 IMPRESSION = "impression"
 _BULK = ("index", "create", "update", "delete")
-_COLUMNS = ("list", "document", "time", "team", "context", "application", "text")
-SHOWN, HIT = -1.0, -2.0
+_COLUMNS = ("place", "weight", "list", "document", "time", "context", "team", "application", "text")
+SHOWN, HIT = -1.0, -2.0  # weights of what is no action
 _NONE = "(none)"  # the context of an event that has none
 
 
@@ -72,8 +72,7 @@ class _Events:
         self.contexts: dict[str, int] = {_NONE: 0}
         self.text_of: dict[int, int] = {}  # list -> text, by its query
         self.with_hits: set[int] = set()  # lists
-        self.columns = {name: array("q") for name in _COLUMNS}
-        self.place, self.weight = array("d"), array("d")  # weight: of an action, SHOWN or HIT
+        self.rows = array("d")  # of _COLUMNS
 
     def take(self, record: Given) -> None:
         if "action_name" in record:
@@ -136,11 +135,8 @@ class _Events:
         self, place: float, weight: float, list_: int, document: str, time: int, context: int, team: int = -1,
         application: int = -1, text: int = -1,
     ) -> None:  # fmt: skip
-        values = list_, int(self.showings.codes("document", [document])[0]), time, team, context, application, text
-        for column, value in zip(self.columns.values(), values):
-            column.append(value)
-        self.place.append(place)
-        self.weight.append(weight)
+        code = int(self.showings.codes("document", [document])[0])
+        self.rows.extend((place, weight, list_, code, time, context, team, application, text))
 
     @staticmethod
     def _number(numbers: dict[str, int], value: str) -> int:
@@ -157,10 +153,9 @@ class _Events:
 
     def finish(self, first_place: int | None) -> None:
         """The showings of all lists, with their clicks."""
-        events = {name: np.frombuffer(column, np.int64) if len(column) else np.zeros(0, np.int64)
-                  for name, column in self.columns.items()}  # fmt: skip
-        lists, weight = events["list"], np.array(self.weight)
-        place = self._from_one(np.array(self.place), events["application"], first_place)
+        place, weight, *codes = np.array(self.rows).reshape(-1, len(_COLUMNS)).T
+        events = dict(zip(_COLUMNS[2:], (column.astype(np.int64) for column in codes)))
+        lists, place = events["list"], self._from_one(place, events["application"], first_place)
         text = self._texts(events)
         known = text[lists] >= 0
         impressed, listed = (np.zeros(len(self.lists) + 1, bool) for _ in range(2))
