@@ -147,20 +147,19 @@ def _check_size(showings: int) -> None:
 
 def _place_bias(model: UserModel, places: int) -> tuple[np.ndarray, np.ndarray] | None:
     """α and β of the first places, of models under which places are independent; else None."""
+    known: tuple[ArrayLike, ArrayLike]
     if isinstance(model, PlaceBias):
         if model.context_names is not None:
             raise ValueError("simulated users have no contexts: give propensities by place alone")
-        known = (np.asarray(values, np.float64)[:places] for values in (model.alpha, model.beta))
-        alpha, beta = (np.append(values, np.full(places - len(values), np.nan)) for values in known)
-    elif isinstance(model, str):
-        if model != "pbm":
-            return None
-        alpha, beta = 1.0 / np.arange(1, places + 1), np.zeros(places)
-    elif callable(model) or isinstance(model, Mapping):
+        known = model.alpha, model.beta
+    elif isinstance(model, str) and model == "pbm":
+        known = 1.0 / np.arange(1, places + 1), np.zeros(places)
+    elif isinstance(model, str | Mapping) or callable(model):
         return None
     else:
-        alpha = np.asarray(model, np.float64)[:places]
-        alpha, beta = np.append(alpha, np.full(places - len(alpha), np.nan)), np.zeros(places)
+        known = model, np.zeros(places)
+    unknown = np.full(places, np.nan)
+    alpha, beta = (np.append(np.asarray(values, np.float64), unknown)[:places] for values in known)
     if not (np.isfinite(alpha).all() and (alpha >= 0).all() and (alpha + beta <= 1 + 1e-9).all()):
         raise ValueError(
             f"the model needs a probability for each of the {places} places: give more, or show fewer (top=)"
