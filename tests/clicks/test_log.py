@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.clicks.counting import count_rows, group_by, merge_rows
+from hingerank.clicks.counting import count_rows, group_by
 
 
 def make_log(rng, n=400, **more):
@@ -169,7 +169,9 @@ def test_counts_that_are_merged_are_counts_of_all(spread):
     parts = [[rng.integers(0, 5, n) * spread for _ in range(3)] for n in (40, 1, 60, 25)]
     merged = count_rows(parts[0])
     for part in parts[1:]:
-        merged = merge_rows(merged, count_rows(part))
+        more = count_rows(part)
+        both = [np.concatenate(pair) for pair in zip(merged[0], more[0])]
+        merged = count_rows(both, np.concatenate([merged[1], more[1]]))
     columns, count = count_rows([np.concatenate(column) for column in zip(*parts)])
     np.testing.assert_array_equal(merged[0], columns)
     np.testing.assert_array_equal(merged[1], count)

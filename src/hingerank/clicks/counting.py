@@ -7,7 +7,6 @@ from math import prod
 import numpy as np
 
 _MOST = 1 << 62
-Counted = tuple[list[np.ndarray], np.ndarray]  # columns of distinct rows in order, and how often each came
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Cells:
         return len(self.query)
 
 
-def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None) -> Counted:
+def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None) -> tuple[list[np.ndarray], np.ndarray]:
     """The distinct rows of columns of numbers from 0 up, in order, and how often (or with what weight) each came.
 
     >>> distinct, count = count_rows([np.array([1, 0, 1]), np.array([2, 5, 2])])
@@ -63,12 +62,6 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
         key, value = np.divmod(key, size)
         found.append(value.astype(column.dtype))
     return found[::-1], count
-
-
-def merge_rows(one: Counted, two: Counted) -> Counted:
-    """Two counts of distinct rows as one."""
-    columns = [np.concatenate(pair) for pair in zip(one[0], two[0])]
-    return count_rows(columns, np.concatenate([one[1], two[1]]))
 
 
 def _changes(key: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hingerank.clicks.counting import Counted, codes_of, count_rows, group_by, merge_rows
+from hingerank.clicks.counting import codes_of, count_rows, group_by
 from hingerank.clicks.log import ClickLog, Coded
 from hingerank.data.blocks import number_values
 from hingerank.data.checks import warn
@@ -42,9 +42,7 @@ class Showings:
         self.notes: dict[str, int] = {}
         self._others: dict[str, int] = {}  # actions that are not clicks
         self._numbers: dict[str, dict[Hashable, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}
-        self._batches: list[dict[str, np.ndarray]] = []
-        self._cells: Counted | None = None
-        self._used: list[str] = []  # columns of every batch
+        self._batches: list[dict[str, np.ndarray]] = []  # one of them where equal showings are counted
 
     def note(self, what: str, count: int = 1) -> None:
         """Add to the count of something that was found."""
@@ -65,37 +63,34 @@ class Showings:
         columns = {name: column for name, column in batch.items() if column is not None}
         if not len(columns["place"]):
             return
-        used = [name for name in (columns if self.keep == "showings" else _COUNTED_BY) if name in columns]
-        for name in sorted({*used} ^ {*(self._used or used)}):
+        if self.keep == "cells":
+            for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
+                distinct, codes = codes_of(columns[name])
+                columns[name] = self.codes(name, distinct.tolist())[codes]
+            columns = _counted(columns)
+        known = self._batches[0] if self._batches else columns
+        for name in sorted(columns.keys() ^ known.keys()):
             raise DataError(
                 f"only some files of the log have a column of {name}: add it to the others, or leave it out"
             )
-        self._used = used
-        if self.keep == "showings":
-            if "times" in used and self._batches and columns["times"].dtype != self._batches[0]["times"].dtype:
-                raise DataError("some files of the log have times as numbers, others as dates: write them alike")
-            self._batches.append(columns)
-            return
-        for name in _NUMBERED & columns.keys():  # places and ids are whole numbers, these are numbered
-            distinct, codes = codes_of(columns[name])
-            columns[name] = self.codes(name, distinct.tolist())[codes]
-        counted = count_rows([columns[name] for name in used], columns.get("weights"))
-        self._cells = counted if self._cells is None else merge_rows(self._cells, counted)
+        if "times" in columns and columns["times"].dtype != known["times"].dtype:
+            raise DataError("some files of the log have times as numbers, others as dates: write them alike")
+        if self.keep == "cells" and self._batches:
+            columns = _counted({name: np.concatenate([known[name], columns[name]]) for name in columns})
+            self._batches.clear()
+        self._batches.append(columns)
 
     def log(self, what: str) -> ClickLog:
         """All showings as a log; `what` they were read from is for errors."""
-        if not self._batches and self._cells is None:
+        if not self._batches:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
-        if self._cells is not None:
-            columns = dict(zip(self._used, self._cells[0])) | {"weights": self._cells[1]}
-            for name in _NUMBERED & columns.keys():
-                columns[name] = np.array(list(self._numbers[name]))[columns[name]]
-        elif len(self._batches) > 1:
-            columns = {name: np.concatenate([batch[name] for batch in self._batches]) for name in self._batches[0]}
-        else:
-            columns = self._batches[0]
-        self._batches, self._cells = [], None
+        columns = self._batches[0]
+        if len(self._batches) > 1:
+            columns = {name: np.concatenate([batch[name] for batch in self._batches]) for name in columns}
+        self._batches = []
+        if self.keep == "cells":
+            columns |= {name: np.array(list(self._numbers[name]))[columns[name]] for name in _NUMBERED & columns.keys()}
         if self._others and not columns["clicks"].any():
             often = sorted(self._others, key=lambda name: -self._others[name])[:5]
             names = ", ".join(repr(name[:40]) for name in often)
@@ -150,6 +145,13 @@ class Showings:
         clicks = np.zeros(len(groups))
         np.maximum.at(clicks, groups.number, columns["clicks"])
         return {name: column[groups.first[order]] for name, column in columns.items()} | {"clicks": clicks[order]}
+
+
+def _counted(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Equal rows of columns of whole numbers once, with their weight."""
+    used = [name for name in _COUNTED_BY if name in columns]
+    rows, weights = count_rows([columns[name] for name in used], columns.get("weights"))
+    return dict(zip(used, rows)) | {"weights": weights}
 
 
 ClickedPairs: TypeAlias = PathLike | Iterable[tuple[Hashable, Hashable]]  # a file of (query, document), or such pairs
