@@ -141,20 +141,18 @@ def test_pamm_step_is_the_mean_over_all_pairs_of_the_broken_ones(data):
     w = rng.standard_normal(10 + len(data[0].relations))
     d, margin = 10, 2.0
 
-    def likelihood(w, order):
+    def likelihood(w, k):
         query, none = sampled.query, np.empty((0, data[0].n))
         nothing = (none, np.zeros(data[0].n), np.zeros(len(w) - d), none)
-        return order_likelihood(query.X @ w[:d], w[d:], query.rows, query.slot[order], order, kinds, *nothing)
+        return order_likelihood(query.X @ w[:d], w[d:], query.rows, query.slots[k], query.orders[k], kinds, *nothing)
 
     def total(w, broken):
-        orders = sampled.query.orders
-        return sum(likelihood(w, orders[a]) - likelihood(w, orders[b]) for a, b in broken) / 8
+        return sum(likelihood(w, a) - likelihood(w, b) for a, b in broken) / 8
 
     broken = [
         (a, b)
         for a, b in itertools.product(range(2), range(2, 6))
-        if likelihood(w, sampled.query.orders[a]) - likelihood(w, sampled.query.orders[b])
-        <= margin * (sampled.values[a] - sampled.values[b])
+        if likelihood(w, a) - likelihood(w, b) <= margin * (sampled.values[a] - sampled.values[b])
         and sampled.values[a] > sampled.values[b] + 1e-12
     ]
     count, gradient = sampled.broken(linear_score(data[0], kinds), w, margin)

@@ -113,11 +113,10 @@ def order_likelihood(s, w, rows, slots, order, kinds, shifts, g_s, g_w, g_t):
 
 
 @kernel(allocates=True)
-def orders_likelihood(s, w, rows, slot, orders, kinds, shifts, values, g_s, g_w, g_t):
+def orders_likelihood(s, w, rows, slots, orders, kinds, shifts, values, g_s, g_w, g_t):
     """`order_likelihood` of each row of `orders`, rankings of equal length; gradients are added to the rows of g."""
     for k in range(len(orders)):
-        own = orders[k]
-        values[k] = order_likelihood(s, w, rows, slot[own], own, kinds, shifts[k], g_s[k], g_w[k], g_t[k])
+        values[k] = order_likelihood(s, w, rows, slots[k], orders[k], kinds, shifts[k], g_s[k], g_w[k], g_t[k])
 
 
 @kernel(allocates=True)

@@ -109,16 +109,14 @@ class LinearDiverseRanker(DiverseRanker):
 class OrderedQuery:
     """Rankings of a query's candidates, of equal length (row numbers, best first), and the distances of those they use.
 
-    rows[slot[i]] is the (r, n) row of item i; items that no ranking uses have no row.
+    rows[slots[k, t]] is the (r, n) row of item orders[k, t].
     """
 
     def __init__(self, query: DiverseQuery, orders: list[np.ndarray], relations: bool) -> None:
         self.X, self.vectors, self.orders = query.X, query.representation, np.stack(orders)
-        self.rows, self.slot = np.empty((0, 0, query.n)), np.full(query.n, -1, np.int64)
-        if relations:
-            used = np.unique(self.orders)
-            self.slot[used] = np.arange(len(used))
-            self.rows = np.ascontiguousarray(query.relations.rows(used))
+        used, slots = np.unique(self.orders, return_inverse=True)
+        self.slots = slots.reshape(self.orders.shape)
+        self.rows = np.ascontiguousarray(query.relations.rows(used)) if relations else np.empty((0, 0, query.n))
 
     @cached_property
     def means(self) -> np.ndarray:
@@ -183,7 +181,7 @@ class DiverseScore:
         if self.size:
             shifts = query.means @ (query.vectors @ self.matrix(theta)).T
         g_t = np.empty_like(shifts)
-        how = (query.rows, query.slot, query.orders, self.kinds, shifts)
+        how = (query.rows, query.slots, query.orders, self.kinds, shifts)
         orders_likelihood(query.X @ linear[:d], linear[d:], *how, values, g_s, g_w, g_t)
 
         def gradient(weights: np.ndarray) -> np.ndarray:
