@@ -109,6 +109,7 @@ def test_gamma_from_the_data():
         assert choose_gamma("median", form(X)) == pytest.approx(1 / np.median(distances), rel=0.05)
     assert choose_gamma("auto", X) == 0.125 and choose_gamma(3, X) == 3.0
     assert choose_gamma("scale", np.ones((4, 2))) == choose_gamma("median", np.ones((4, 2))) == 1.0
+    assert choose_gamma("scale", np.full((100, 3), 0.1)) == 1.0  # whose mean is rounded
     for bad in ("wide", 0, -1.0, np.inf, None, "0*scale", "x*scale", "3", True):
         with pytest.raises(ValueError, match="gamma must be"):
             choose_gamma(bad, X)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
 from hingerank.data.checks import real
+from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
 
 SAMPLED_PAIRS = 20_000  # number of pairs of rows from which gamma="median" is computed
@@ -274,7 +275,7 @@ def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None
         return factor
     if rule == "scale":
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            variance = np.float64(_variances(X, weight).sum())
+            variance = np.square(column_figures(X, weight).spread).sum()
             found = factor * (float(1.0 / variance) if variance > 0 else 1.0)
     else:
         found = factor * _median_heuristic(X, seed)
@@ -300,21 +301,6 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
             f"as '0.25*scale', not {gamma!r}"
         )
     return number, match[2] if match else None
-
-
-def _variances(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """The variance of each column with row weights, in double precision."""
-    weight = np.ones(X.shape[0]) if weight is None else weight
-    total, width = weight.sum(), X.shape[1]
-    if sp.issparse(X):
-        per_value, values = np.repeat(weight, np.diff(X.indptr)), X.data.astype(np.float64)
-        mean = np.bincount(X.indices, per_value * values, width) / total
-        absent = total - np.bincount(X.indices, per_value, width)
-        apart = np.bincount(X.indices, per_value * (values - mean[X.indices]) ** 2, width)
-        return (apart + absent * mean**2) / total
-    blocks = range(0, len(X), 4096)
-    mean = sum(weight[a : a + 4096] @ X[a : a + 4096].astype(np.float64) for a in blocks) / total
-    return sum(weight[a : a + 4096] @ (X[a : a + 4096].astype(np.float64) - mean) ** 2 for a in blocks) / total
 
 
 def _median_heuristic(X: Matrix, seed: int) -> float:
