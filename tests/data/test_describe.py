@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.describe import pairs_per_query
+from hingerank.data.describe import column_quantiles, pairs_per_query
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.rows_view import RowsView, StackedRows
@@ -78,3 +78,18 @@ def test_rows_of_several_sparse_files_are_described_as_sparse():
     both = RankingData(view, *(np.concatenate([part, part]) for part in (data.y, data.qid)))
     found, copied = both.describe(), RankingData(view.copied("a test"), both.y, both.qid).describe()
     assert found.layout == "CSR float32" and found.density == copied.density and found.scaling == copied.scaling
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_quantiles_are_numpys_of_repeated_rows(form):
+    """A weight of 0 leaves a row out; missing values do not count, and a column of them has 0."""
+    rng, asked = np.random.default_rng(0), np.linspace(0, 1, 7)
+    X, weight = rng.integers(0, 4, (40, 5)).astype(float), rng.integers(0, 3, 40)
+    X[:, 1] += 1.0  # no zeros
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 4] = np.nan
+    for mass in (None, weight.astype(float)):
+        rows = X if mass is None else np.repeat(X, weight, axis=0)
+        expected = np.nanquantile(rows[:, :4], asked, axis=0, method="inverted_cdf").T
+        found = column_quantiles(form(X), mass, asked)
+        assert np.array_equal(found[:4], expected) and not found[4].any()

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import evenly
+from hingerank.data.describe import column_quantiles
 from hingerank.data.files import DataError
 from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.data.sparse import plain_csr
@@ -39,7 +40,10 @@ class MissingValues:
         if how not in WAYS[1:]:
             hint = "; 'nan' is for reading data, a ranker has to replace NaN" if how == "nan" else ""
             raise ValueError(f"missing must be one of {', '.join(map(repr, WAYS))}, not {how!r}{hint}")
-        values = np.zeros(X.shape[1]) if how == "zero" else _medians(X, weight)
+        values = np.zeros(X.shape[1])
+        if how != "zero":
+            rows = evenly(X.shape[0], SAMPLED_ROWS)
+            values = column_quantiles(X[rows], None if weight is None else weight[rows], np.array([0.5]))[:, 0]
         marked = np.empty(0, np.int64)
         if how == "indicator":
             gaps = np.bincount(X.indices[np.isnan(X.data)]) if sp.issparse(X) else np.isnan(X).any(axis=0)
@@ -86,31 +90,3 @@ class MissingValues:
                 "damaged"
             )
         return cls(np.ascontiguousarray(values), marked.astype(np.int64))
-
-
-def _medians(X: Matrix, weight: np.ndarray | None) -> np.ndarray:
-    """The median of each column's known values: the least one that at least half of the weight does not exceed.
-
-    A row of weight 2 counts as two rows.
-    """
-    rows = evenly(X.shape[0], SAMPLED_ROWS)
-    sample, mass = X[rows], np.ones(min(X.shape[0], SAMPLED_ROWS)) if weight is None else weight[rows]
-    if not sp.issparse(sample):
-        return np.array([_median(column, mass) for column in np.ascontiguousarray(sample.T)])
-    columns, total, found = sample.tocsc(), float(mass.sum()), np.zeros(X.shape[1])
-    for c in range(X.shape[1]):
-        entries = slice(columns.indptr[c], columns.indptr[c + 1])
-        own = mass[columns.indices[entries]]
-        values = np.append(columns.data[entries], 0.0)
-        found[c] = _median(values, np.append(own, max(0.0, total - own.sum())))
-    return found
-
-
-def _median(values: np.ndarray, mass: np.ndarray) -> float:
-    known = ~np.isnan(values)
-    values, mass = values[known], mass[known]
-    if not mass.any():
-        return 0.0
-    order = np.argsort(values, kind="stable")
-    sums = np.cumsum(mass[order])
-    return float(values[order[np.searchsorted(sums, 0.5 * sums[-1] * (1 - 1e-12))]])

@@ -23,6 +23,7 @@ from hingerank.data.blocks import evenly
 from hingerank.data.describe import Figures, merge_figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.distributed.parts import (
     Answers,
     Lease,
@@ -48,7 +49,6 @@ from hingerank.distributed.questions import (
     see_part,
     top_grade,
 )
-from hingerank.features.curves import SAMPLED_ROWS
 from hingerank.kernels.threads import add_up
 from hingerank.losses import Loss, WindowLoss
 from hingerank.metrics.measure import Measure, parse_measure

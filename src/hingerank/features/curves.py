@@ -12,12 +12,12 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Floats, Integers, Matrix
 from hingerank.data.blocks import evenly
+from hingerank.data.describe import column_quantiles
 from hingerank.data.files import DataError
-from hingerank.data.scaling import make_scaler
+from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.kernels.curves import add_curves, line_parts, line_scores, line_tables
 from hingerank.kernels.threads import cut_shards, run_shards
 
-SAMPLED_ROWS = 1 << 14  # number of evenly spaced rows from which knots are computed
 RUG = 25  # number of quantiles of each column that are stored for plots
 NUMBERS_PER_SHARD = 1 << 18
 ROWS_AT_ONCE = 1024  # dense rows whose values stay in the second-level cache
@@ -109,45 +109,16 @@ def place_knots(X: Matrix, count: int, weight: Floats | None = None, width: Floa
     >>> place_knots(np.array([[0.0], [0.0], [1.0], [5.0]]), 3).values.tolist()
     [0.0, 5.0]
     """
-    n, d = X.shape
-    rows = evenly(n, SAMPLED_ROWS)
-    sample, mass = X[rows], np.ones(min(n, SAMPLED_ROWS)) if weight is None else weight[rows]
     if width is None:
         with np.errstate(over="ignore", invalid="ignore"):
             width = make_scaler("standard").fit(X, sample_weight=weight).width_
     if not np.isfinite(width).all():
         raise DataError("squares of the features overflow: scale the features first (scale=...)")
-    asked = np.linspace(0, 1, count)
-    found = _quantiles(sample, mass, np.concatenate((asked, np.linspace(0, 1, RUG))))
-    columns = [np.unique(found[c, :count]) for c in range(d)]
+    rows, asked = evenly(X.shape[0], SAMPLED_ROWS), np.concatenate((np.linspace(0, 1, count), np.linspace(0, 1, RUG)))
+    found = column_quantiles(X[rows], None if weight is None else weight[rows], asked)
+    columns = [np.unique(own[:count]) for own in found]
     starts = np.concatenate(([0], np.cumsum([len(column) for column in columns])))
     return Knots(np.concatenate(columns), starts, width, found[:, count:])
-
-
-def _quantiles(X: Matrix, mass: Floats, asked: Floats) -> Floats:
-    """The values of every column at the given fractions of the rows' total weight."""
-    total = float(mass.sum())
-    wanted = asked * total * (1 - 1e-12)  # so that rounding cannot skip past a fraction that is a whole number of rows
-    even = bool((mass == mass[0]).all())
-    found = np.empty((X.shape[1], len(asked)))
-    if not sparse.issparse(X) and even:
-        ordered = np.sort(np.ascontiguousarray(X.T), axis=1)
-        at = np.searchsorted(np.cumsum(mass), wanted)
-        return ordered[:, np.minimum(at, X.shape[0] - 1)].astype(np.float64)
-    by_column = X.tocsc() if sparse.issparse(X) else None
-    for c in range(X.shape[1]):
-        if by_column is None:
-            values, own = np.asarray(X[:, c], np.float64), mass
-        else:
-            entries, absent = slice(by_column.indptr[c], by_column.indptr[c + 1]), np.ones(len(mass), bool)
-            rows, values = by_column.indices[entries], by_column.data[entries].astype(np.float64)
-            absent[rows], own = False, mass[rows]
-            if absent.any():  # a single 0 has the weight of all absent entries
-                values, own = np.append(values, 0.0), np.append(own, mass[absent].sum())
-        order = np.argsort(values, kind="stable")
-        at = np.searchsorted(np.cumsum(own[order]), wanted)
-        found[c] = values[order][np.minimum(at, len(values) - 1)]
-    return found
 
 
 class SurfaceGrid(NamedTuple):

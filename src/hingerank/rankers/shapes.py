@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hingerank.arrays import Matrix
-from hingerank.features.curves import SAMPLED_ROWS
+from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.notebook import new_figure
 from hingerank.preferences import Preferences, QueryPreferences
 
