@@ -232,14 +232,14 @@ def _show(results: "Results", how: Experiment, folder: Path, kind: str, json: bo
 
 def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
     """Raise an error before the run if a method cannot take part or the leaderboard cannot be made."""
-    from hingerank.lab.kinds import is_recommender
     from hingerank.lab.topics import Reranker
+    from hingerank.personal.top_n import Recommends
 
     names = [method.name for method in methods]
     if how.baseline is not None and how.baseline not in names:
         raise ValueError(f"the baseline {how.baseline!r} is not one of the methods {', '.join(names)}")
     for method in methods if kind != "topics" else []:
-        if kind == "rows" and is_recommender(method.ranker):
+        if kind == "rows" and isinstance(method.ranker, Recommends):
             raise ValueError(f"{method.name} learns a function for each user: give ratings (--items names the items)")
         if isinstance(method.ranker, Reranker):
             raise ValueError(

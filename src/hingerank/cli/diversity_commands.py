@@ -236,12 +236,12 @@ def usual_methods(folds: list[Any]) -> str:
 def for_topics(methods: list["Method"], folds: list[Any], measure: str) -> list["Method"]:
     """Check that the topics have what each method needs; methods with a parameter `measure` learn for this measure."""
     from hingerank.diversity.selection import DiverseRanker
-    from hingerank.lab.kinds import is_recommender
     from hingerank.lab.topics import is_diversity_measure
+    from hingerank.personal.top_n import Recommends
 
     topic, found = folds[0].rows.topics[0], []
     for method in methods:
-        if is_recommender(method.ranker):
+        if isinstance(method.ranker, Recommends):
             raise ValueError(f"{method.name} is for ratings, not for topics")
         topic.need(*getattr(method.ranker, "_needs", ()), to=method.name)
         chosen = {*method.fixed, *getattr(method.search, "space", {})}

@@ -26,11 +26,6 @@ LONGEST = 100  # items in a list
 SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic
 
 
-def is_recommender(ranker: Ranker) -> bool:
-    """Whether a ranker, or its class, learns from ratings and makes lists: a personal one, a baseline or your own."""
-    return isinstance(ranker, Recommends)
-
-
 @dataclass(frozen=True)
 class OfRows:
     """Graded rows: a ranker gives every row a score, and measures of grades judge the order."""
@@ -65,15 +60,14 @@ class OfRows:
         """Fit a ranker."""
         if isinstance(ranker, Reranker):
             raise ValueError(f"{type(ranker).__name__} reorders the documents of topics: give DiverseData, not rows")
-        if is_recommender(ranker):
-            ranker.fit(*self.ratings)
-        else:
-            ranker.fit(self.data.X, self.data.y, qid=self.data.qid)
+        by_user = isinstance(ranker, Recommends)
+        ranker.fit(*self.ratings) if by_user else ranker.fit(self.data.X, self.data.y, qid=self.data.qid)
 
     def scores(self, ranker: Ranker) -> np.ndarray:
         """A score for every row."""
         data = self.data
-        found = ranker.predict(data.qid, data.X) if is_recommender(ranker) else predicted(ranker, data.X, data.qid)
+        by_user = isinstance(ranker, Recommends)
+        found = ranker.predict(data.qid, data.X) if by_user else predicted(ranker, data.X, data.qid)
         scores = np.asarray(found, float)
         if scores.shape != (data.n_rows,):
             raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
@@ -221,7 +215,7 @@ class OfLists(OfRows):
         if seen is not None:
             here = place_of[seen[1]] >= 0
             seen = seen[0][here], place_of[seen[1][here]]
-        if is_recommender(ranker):
+        if isinstance(ranker, Recommends):
             lists, _ = ranker.top_k(users, X, top, exclude=seen)
         else:  # a ranker of rows has one function for all users
             of_all = np.asarray(predicted(ranker, X, np.zeros(X.shape[0], np.int64)), np.float64)

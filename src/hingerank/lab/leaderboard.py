@@ -5,8 +5,6 @@ means, p, interval and effect size over the same queries. Means over folds, as L
 column. `winner` and `refit` lead from a comparison to a model.
 """
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +15,8 @@ import numpy as np
 from hingerank.arrays import Facts, Ranker
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
-from hingerank.lab.kinds import is_recommender
 from hingerank.lab.methods import Method
-from hingerank.lab.results import Results, check_known, mean_of, no_formula
+from hingerank.lab.results import Results, check_known, csv_text, mean_of
 from hingerank.lab.statistics import (
     TESTS,
     TestResult,
@@ -31,6 +28,7 @@ from hingerank.lab.statistics import (
     win_tie_loss,
 )
 from hingerank.notebook import html_table
+from hingerank.personal.top_n import Recommends
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -138,15 +136,13 @@ class Leaderboard:
 
     def to_csv(self) -> str:
         """All figures in full precision; columns as in `Line`, then the mean of every measure."""
-        text = io.StringIO()
         others = list(self.lines[0].means) if self.lines else []
         names = [name for name in Line.__annotations__ if name not in ("means", "missing")]
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*names, "missing", "mark", *(f"mean {name}" for name in others)])
-        for line in self.lines:
-            head = [getattr(line, name) for name in names]
-            writer.writerow(map(no_formula, [*head, line.absent, line.mark, *(line.means[name] for name in others)]))
-        return text.getvalue()
+        rows = (
+            [*(getattr(line, name) for name in names), line.absent, line.mark, *(line.means[name] for name in others)]
+            for line in self.lines
+        )
+        return csv_text([*names, "missing", "mark", *(f"mean {name}" for name in others)], rows)
 
     def to_latex(self, measures: Sequence[str] | None = None) -> str:
         """A tabular for a paper (it needs the package booktabs): means, in bold the best of each column among methods
@@ -383,6 +379,6 @@ def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tup
     chosen = next((method for method in methods if method.name == name), None)
     if chosen is None:
         raise ValueError(f"{name} won, and it is not among the methods given: give it too")
-    if is_recommender(chosen.ranker):
+    if isinstance(chosen.ranker, Recommends):
         raise ValueError(f"{name} learns a function for each user: fit it from Python and save it there")
     return name, chosen.make(setting, results.header["seed"]).fit(data)

@@ -187,12 +187,7 @@ class Results:
 
     def write_csv(self, path: Path | str) -> None:
         """The long table as CSV; settings and versions as JSON in their cells."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for *head, setting, made_with, seed, size in self.rows():
-            writer.writerow(map(no_formula, [*head, canonical(setting), canonical(made_with), seed, size]))
-        write_whole(Path(path), text.getvalue().encode())
+        write_whole(Path(path), csv_text(COLUMNS, self.rows()).encode())
 
     def arrays(self, method: str, fold: str, seed: int | None = None) -> dict[str, np.ndarray]:
         """Test scores ("scores", rows in the order of the test part), and "weights" or a "basis" if there are any."""
@@ -217,14 +212,23 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} is damaged: delete it, and do without these scores and weights") from error
 
 
-def no_formula(cell: object) -> object:
-    """A cell of CSV; text that a spreadsheet would run as a formula gets an apostrophe in front.
+def csv_text(names: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV, dicts as JSON; text that a spreadsheet would run as a formula gets an apostrophe in front.
 
-    >>> no_formula("=1+1"), no_formula("-0.5"), no_formula(-0.5)
-    ("'=1+1", '-0.5', -0.5)
+    >>> csv_text(["setting", "value"], [[{"C": 1}, -0.5], ["=1+1", "-0.5"]]).split()
+    ['setting,value', '"{""C"":1}",-0.5', "'=1+1,-0.5"]
     """
-    runs = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) and decimal(cell) is None
-    return f"'{cell}" if runs else cell
+
+    def cell(value: object) -> object:
+        if not isinstance(value, str):
+            return canonical(value) if isinstance(value, dict) else value
+        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) and decimal(value) is None else value
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(map(cell, row) for row in rows)
+    return text.getvalue()
 
 
 def check_known(kind: str, name: object, known: Iterable[object]) -> None:
