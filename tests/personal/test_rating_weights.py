@@ -216,3 +216,38 @@ def test_columns_of_different_lengths_are_named_with_weights_of_0_too():
     for fit_clicks in (hr.EASE().fit_clicks, hr.PersonalRankSVM().fit_clicks):
         with pytest.raises(DataError, match="users has shape"):
             fit_clicks(X, [1, 1], [0, 1, 2], sample_weight=weight)
+
+
+def compared(seed=0):
+    data = hr.make_personal(12, 30, 4, 2, per_user=(6, 25), seed=seed)
+    return (
+        data.item_features,
+        (data.users, data.winners, data.losers),
+        np.random.default_rng(1).integers(1, 4, len(data)),
+    )
+
+
+def test_users_whose_comparisons_have_weights_count_alike_with_pair_weight_user():
+    X, told, weight = compared()
+    heavy = np.where(told[0] % 2, 10, 1) * weight
+    fit = [hr.JointRanker(C=1.0, pair_weight="user", tol=1e-10).fit_pairs(X, *told, w).coef_ for w in (weight, heavy)]
+    np.testing.assert_allclose(*fit, rtol=1e-6)
+    p = from_comparisons(*told, len(X), weight, "user")
+    np.testing.assert_allclose(p.known.scale * np.bincount(told[0], weight), 1.0)
+
+
+@pytest.mark.parametrize("prior", [0.3, "zero"])
+def test_a_comparison_of_weight_2_is_two_comparisons(prior):
+    """In the fit, in the default C of convex rankers, and for new users."""
+    X, told, weight = compared()
+    twice = [np.repeat(column, weight) for column in told]
+    default = hr.JointRanker().fit_pairs(X, *told, weight).C_
+    assert default == pytest.approx(hr.JointRanker().fit_pairs(X, *twice).C_)
+    one, two = (hr.PersonalRankSVM(rank=2, C=1.0, prior=prior).fit_pairs(X, *told) for _ in range(2))
+    new = ["new", "other"]
+    users = np.array(new)[told[0][told[0] < 2]]
+    mine = told[0] < 2
+    one.add_users(users, X, winners=told[1][mine], losers=told[2][mine], sample_weight=weight[mine])
+    again = np.repeat(np.arange(mine.sum()), weight[mine])
+    two.add_users(users[again], X, winners=told[1][mine][again], losers=told[2][mine][again])
+    np.testing.assert_allclose(one.user_weights_[-2:], two.user_weights_[-2:], rtol=1e-5, atol=1e-8)

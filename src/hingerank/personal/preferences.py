@@ -93,15 +93,19 @@ class UserPreferences:
     @property
     def mass(self) -> tuple[np.ndarray, np.ndarray]:
         """The sums of weights of each user's rows, and of the user's pairs; without weights, their numbers."""
-        count = np.diff(self.start).astype(np.float64)
-        if self.known.kind == PAIRS or not len(self.known.weight):
+        count, known = np.diff(self.start).astype(np.float64), self.known
+        if not len(known.weight):
             return count, self.pairs
-        total = np.bincount(np.repeat(np.arange(len(count)), np.diff(self.start)), self.known.weight, len(count))
-        return total, self.pairs if self.known.kind == TARGETS else weigh_pairs(self.start, self.known)
+        if known.kind == PAIRS:
+            return count, weigh_pairs(self.start, known)
+        total = np.bincount(np.repeat(np.arange(len(count)), np.diff(self.start)), known.weight, len(count))
+        return total, self.pairs if known.kind == TARGETS else weigh_pairs(self.start, known)
 
 
 def weigh_pairs(start: np.ndarray, known: Known) -> np.ndarray:
-    """Sum weight_i weight_j over the pairs of each user: ½ (square of the sum - squares of sums by grade)."""
+    """Sum the weights of each user's pairs; those of ratings are ½ (square of the sum - squares of sums by grade)."""
+    if known.kind == PAIRS:
+        return np.add.reduceat(known.weight, known.start[:-1])
     users, most = len(start) - 1, int(known.grades.max(initial=1))
     of_user = np.repeat(np.arange(users), np.diff(start))
     total = np.bincount(of_user, known.weight, users)
@@ -219,6 +223,8 @@ def from_comparisons(
     weights = weights[order] if len(weights) else weights
     margin = np.inf if squared_error else 1.0
     known = Known(PAIRS, begin, _scale(pairs, pair_weight), weights, winner=winner, loser=loser, margin=margin)
+    if len(weights):
+        known = known._replace(scale=_scale(weigh_pairs(start, known), pair_weight))
     notes = {CONTRADICTED: int(count_contradictions(begin, winner, loser))}
     return UserPreferences(ids, start, item, known, pairs, notes)
 
