@@ -15,11 +15,10 @@ from hingerank.data.blocks import evenly
 from hingerank.data.describe import column_quantiles
 from hingerank.data.files import DataError
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
-from hingerank.kernels.curves import add_curves, line_parts, line_scores, line_tables
-from hingerank.kernels.threads import cut_shards, run_shards
+from hingerank.kernels.curves import line_entries, line_parts, line_scores, line_tables
+from hingerank.kernels.threads import run_shards
 
 RUG = 25  # number of quantiles of each column that are stored for plots
-NUMBERS_PER_SHARD = 1 << 18
 ROWS_AT_ONCE = 1024  # dense rows whose values stay in the second-level cache
 MOST_COLUMNS = 200  # columns among which the best pairs are searched
 Tables = tuple[Floats, Floats]
@@ -58,7 +57,7 @@ class Curves(NamedTuple):
         return self._evaluated(X, None, apart=True)
 
     def tables(self) -> Tables:
-        """The curves in the form in which dense rows are looked up."""
+        """The curves in the form in which values are looked up."""
         return line_tables(self.knots, self.heights, self.starts, self.slopes)
 
     def of(self, column: int) -> tuple[Floats, Floats]:
@@ -74,26 +73,25 @@ class Curves(NamedTuple):
         return np.interp(x, knots, heights) + self.slopes[column] * outside
 
     def _evaluated(self, X: Matrix, tables: Tables | None, apart: bool) -> Floats:
-        n, d = X.shape
-        out = np.zeros((n, d if apart else 1))
+        (n, d), (knots, lines) = X.shape, self.tables() if tables is None else tables
+        out, zero, height = np.zeros((n, d if apart else 1)), np.zeros(d), ROWS_AT_ONCE
         if sparse.issparse(X):
-            zero = np.array([self.at(c, 0.0) for c in range(d)])
-            shards = cut_shards(np.arange(n + 1), max(1, NUMBERS_PER_SHARD // max(1, d)))
-        else:
-            knots, lines = self.tables() if tables is None else tables
-            shards = [(first, first + ROWS_AT_ONCE) for first in range(0, n, ROWS_AT_ONCE)]
+            height *= 8  # some Python calls for each block
+            line_entries(zero, np.arange(d, dtype=X.indices.dtype), knots, lines)
 
-        def some(shard: tuple[int, int]) -> None:
-            block, own = X[slice(*shard)].astype(np.float64), out[slice(*shard)]  # so that kernels are compiled once
-            if sparse.issparse(X):
-                rows = block.data, block.indices, block.indptr
-                add_curves(*rows, self.knots, self.heights, self.slopes, self.starts, zero, int(apart), own)
+        def some(first: int) -> None:
+            rows = slice(first, first + height)
+            block, own = X[rows].astype(np.float64), out[rows]  # so that kernels are compiled once
+            if sparse.issparse(X):  # by the differences from the curves at 0, which absent entries do not have
+                line_entries(block.data, block.indices, knots, lines)
+                block.data -= zero[block.indices]
+                own[:] = block.toarray() + zero if apart else block.sum(axis=1) + zero.sum()
             elif apart:
                 line_parts(np.ascontiguousarray(block), knots, lines, own)
             else:
                 line_scores(np.ascontiguousarray(block), knots, lines, own[:, 0])
 
-        run_shards(some, shards)
+        run_shards(some, range(0, n, height))
         return out
 
 

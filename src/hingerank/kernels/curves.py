@@ -216,35 +216,7 @@ def _bin_rows(values, where, knots, starts, width, bins, places, room):
     bin_block(values, where, knots, starts, width, bins, places, room)
 
 
-@inner
-def curve_at(x, knots, heights, slope, first, last):
-    """The value at x of a curve that is linear between knots and continues outside with the given slope."""
-    k = knots_up_to(x, knots, first, last)
-    if k == 0:
-        return heights[first] + slope * (x - knots[first])
-    if first + k == last:
-        return heights[last - 1] + slope * (x - knots[last - 1])
-    below = first + k - 1
-    place = (x - knots[below]) / (knots[below + 1] - knots[below])
-    return heights[below] + (heights[below + 1] - heights[below]) * place
-
-
-@kernel
-def add_curves(values, columns, begins, knots, heights, slopes, starts, at_zero, apart, out):
-    """out[r, c] += the curve of column c at row r's value if apart = 1; out[r, 0] += their sum if apart = 0.
-
-    Rows are CSR in float64; at_zero holds the curves at 0, for absent entries. O(values · log knots).
-    """
-    for r in range(len(begins) - 1):
-        for c in range(len(slopes)):
-            out[r, c * apart] += at_zero[c]
-        for e in range(begins[r], begins[r + 1]):
-            c = columns[e]
-            value = curve_at(values[e], knots, heights, slopes[c], starts[c], starts[c + 1])
-            out[r, c * apart] += value - at_zero[c]
-
-
-# Values of curves for dense rows: all columns have the same number of knots, so that a search needs no branches.
+# Values of curves: all columns have the same number of knots, so that a search needs no branches.
 #
 # knots[c] are those of column c, ascending, padded with infinities to a power of two, at least LAST. lines[c, k] has
 # the height and slope of the line in bin k, and the value at which it has that height.
@@ -305,3 +277,11 @@ def line_parts(X, knots, lines, parts):
     for r in range(X.shape[0]):
         for c in range(X.shape[1]):
             parts[r, c] = line_at(X[r, c], c, knots, lines)
+
+
+@kernel
+def line_entries(values, columns, knots, lines):
+    """values[e] <- h_c(values[e]) of column c = columns[e], as the entries of CSR rows are stored. O(values · log
+    knots)."""
+    for e in range(len(values)):
+        values[e] = line_at(values[e], columns[e], knots, lines)

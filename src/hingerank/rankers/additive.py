@@ -7,7 +7,6 @@ from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike, PerRow, RowsLike
@@ -359,7 +358,7 @@ class AdditiveRankSVM(PairwiseRanker):
         return self._curves.tables()
 
     def _scores(self, X):
-        total = self._curves.scores(X, None if sparse.issparse(X) else self._tables)
+        total = self._curves.scores(X, self._tables)
         for grid, heights in self._surfaces:
             total += grid.values(X, heights)
         return total
