@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.decomposition import PCA
 
 import hingerank as hr
 from hingerank.preferences import WeightedWinners
@@ -293,3 +294,8 @@ def test_around_what_cannot_be(rows):
         hr.RankSVM().fit_winners(X, u, qid, around=[1.0, 2.0])
     with pytest.raises(ValueError, match="fitted linear ranker"):
         hr.RankSVM().fit_winners(X, u, qid, around="production")
+    with pytest.raises(ValueError, match="weights of the map's outputs"):  # even where there are as many of them
+        hr.RankSVM(features=PCA(X.shape[1])).fit_winners(X, u, qid, around=production)
+    turned = hr.RankSVM(scale="query-minmax", features=PCA(X.shape[1])).fit(X, u, qid)
+    with pytest.raises(ValueError, match="without a feature map"):
+        hr.RankSVM(scale="query-minmax").fit_winners(X, u, qid, around=turned)

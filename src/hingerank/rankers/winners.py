@@ -127,6 +127,8 @@ class WinnersRanker(ProblemRanker):
                 f"around= needs a linear ranker with a smooth loss, which {type(self).__name__} with these parameters "
                 "is not: use RankSVM with its loss 'squared_hinge'"
             )
+        if self.features is not None and isinstance(around, LinearRanker):
+            raise ValueError("features= makes this ranker learn weights of the map's outputs: give such to around=")
         centre = linear_weights(around, self.scaler_)
         if centre.shape != (problem.dimension,):
             raise ValueError(
@@ -149,7 +151,8 @@ def linear_weights(ranker: object, scaler: Scaler | None) -> np.ndarray:
         return weights
     check_is_fitted(ranker)
     own = ranker.scaler_
-    if (own is not None and own.per_query) or (scaler is not None and scaler.per_query):
+    per_query = (own is not None and own.per_query) or (scaler is not None and scaler.per_query)
+    if per_query and ranker.features is None:
         if own is None or scaler is None or own.name != scaler.name:
             raise ValueError(
                 "around scales its features differently, and within queries, so its weights cannot be converted: "
