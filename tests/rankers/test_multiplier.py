@@ -424,6 +424,16 @@ def test_a_large_C_converges():
     assert best.objective_ <= one.objective_ + 1e-9 * abs(one.objective_)
 
 
+def test_rank_orders_by_the_ranker_that_it_was_read_from_though_another_has_its_parameters():
+    X, y, qid = problem(0)
+    first = FactorizedRankSVM(rank=2, max_iter=5).fit(X, y, qid)
+    order = first.rank(X, qid)
+    second = FactorizedRankSVM(**first.get_params()).fit(-X, y, qid)
+    held = first.rank
+    assert second.rank == 2 and not np.array_equal(second.rank(X, qid), order)
+    assert np.array_equal(held(X, qid), order)
+
+
 def test_a_start_is_shrunk_without_rounding_beyond_the_formula_s():
     """min(1, Σ / w·w) itself: epochs amplify the last bit of a start, and the model would be another one."""
     for seed in range(10):

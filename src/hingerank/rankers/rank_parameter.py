@@ -43,6 +43,7 @@ class RankParameter:
         return value
 
     def __set__(self, ranker: Ranker, value: object) -> None:
-        if isinstance(value, Integral) and not isinstance(value, (bool, CallableRank)):
+        fresh = isinstance(value, CallableRank) and value.owner in (None, ranker)  # of another ranker it ranks by that
+        if isinstance(value, Integral) and not isinstance(value, bool) and not fresh:
             value = CallableRank(value)
         ranker.__dict__["rank"] = value
