@@ -426,7 +426,7 @@ def test_a_large_C_converges():
 
 def test_rank_orders_by_the_ranker_that_it_was_read_from_though_another_has_its_parameters():
     X, y, qid = problem(0)
-    first = FactorizedRankSVM(rank=2, max_iter=5).fit(X, y, qid)
+    first = FactorizedRankSVM(rank=2).fit(X, y, qid)
     order = first.rank(X, qid)
     second = FactorizedRankSVM(**first.get_params()).fit(-X, y, qid)
     held = first.rank
