@@ -140,10 +140,11 @@ def clicks(
 def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
     with working("counting"):
         found = log.describe()
+    rates = [(int(place), showings, clicks, float(rate)) for place, showings, clicks, rate in found.rates()]
     answer(
         json, {"files": [str(path) for path in paths], **found.to_dict()},
         (", ".join(map(str, paths)), ["", "count", "what was done"], found.facts()),
-        ("clicks by position", ["place", "showings", "clicks", "click rate"], found.rates()),
+        ("clicks by position", ["place", "showings", "clicks", "click rate"], rates),
     )  # fmt: skip
 
 

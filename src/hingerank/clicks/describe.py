@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Cells, Groups, group_by
 from hingerank.clicks.estimation import SharedCells
-from hingerank.notebook import html_table, shown
+from hingerank.notebook import html_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,9 +88,9 @@ class LogDescription:
         lines += [(f.question, "–" if f.count is None else f"{f.count:,}", f.done) for f in self.findings]
         return lines + [("while reading", f"{count:,}", text) for text, count in self.notes.items()]
 
-    def rates(self) -> list[tuple[int, str, str, float]]:
+    def rates(self) -> list[tuple[str, str, str, str]]:
         """Lines of the second table: place, showings, clicks, click rate."""
-        return [(int(k), f"{n:,.12g}", f"{c:,.12g}", rate) for k, n, c, rate in zip(*self.places.values())]
+        return [(f"{k}", f"{n:,.12g}", f"{c:,.12g}", f"{rate:.4f}") for k, n, c, rate in zip(*self.places.values())]
 
     def tables(self) -> list["Table"]:
         """Two rich tables: the findings, and clicks by place."""
@@ -101,7 +101,7 @@ class LogDescription:
             facts.add_row(*line)
         places = Table(*RATES, title="clicks by place")
         for rate in self.rates():
-            places.add_row(*map(shown, rate))
+            places.add_row(*rate)
         return [facts, places]
 
     def _repr_html_(self) -> str:
