@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import hingerank as hr
 from hingerank.rankers.corrections import CORRECTIONS, click_weights, regressed_relevance
@@ -64,6 +65,21 @@ def test_doubly_robust_by_its_formula(rows, log):
     lists = np.bincount(log.query_names[log.query], minlength=12)[np.arange(60) // 5] / 4
     found = click_weights(data, Trust(), "doubly-robust", clip=tau)
     np.testing.assert_allclose(found, lists * np.maximum(mu, 0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_regression_takes_a_missing_feature_for_the_median_of_its_column(rows, log, sparse):
+    """Once every weight was NaN, and so was the value of every ranking."""
+    X = np.array(rows.X)
+    X[7, 0], X[30, 1] = np.nan, np.nan
+    full = np.where(np.isnan(X), [np.sort(column)[(np.isfinite(column).sum() - 1) // 2] for column in X.T], X)
+
+    def joined(X):
+        known = csr_matrix(X) if sparse else X
+        return log.join(hr.RankingData.from_arrays(known, rows.y, rows.qid, docid=rows.docid, missing="nan"))
+
+    found, expected = (click_weights(joined(each), ALPHA, "doubly-robust") for each in (X, full))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_the_regression_never_sees_the_query_it_is_for(rows, log):
@@ -140,7 +156,7 @@ def test_propensities_of_contexts(rows):
     )  # fmt: skip
     assert click_weights(log.join(rows), ByDevice()).tolist()[:2] == [1.0, 12.0]
     other = hr.ClickLog(queries=[0], documents=[0], places=[1], clicks=[1], contexts=["tablet"])
-    with pytest.raises(ValueError, match="no propensity above 0"):
+    with pytest.raises(ValueError, match=r"place 1 \(tablet\) has no propensity above 0.*leave their showings out, or"):
         click_weights(other.join(rows), ByDevice())
 
 

@@ -6,7 +6,7 @@ of lists.
 """
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -17,6 +17,7 @@ from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import places_of, real_numbers
 from hingerank.data.checks import warn
 from hingerank.data.files import DataError
+from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.sources import RowsInParts
 from hingerank.registry import did_you_mean
@@ -155,12 +156,15 @@ def bias_of(data: ClickData, propensities: Propensities, wanted_by: str) -> tupl
     unknown = ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
     wrong = (data.showings > 0) & unknown
     if wrong.any():
-        place = int(data.place[int(np.argmax(wrong))])
-        reasons = propensities.reasons if isinstance(propensities, PlaceBias) else {}
-        why = next((why for name, why in reasons.items() if name.partition(" ")[0] == str(place)), "")
+        cell = int(np.argmax(wrong))
+        where, why, example = f"{data.place[cell]}", "", f", as in log.take(log.place < {data.place[cell]})"
+        if isinstance(propensities, PlaceBias):
+            if propensities.context_names is not None and data.context is not None and data.context_names is not None:
+                where, example = f"{where} ({data.context_names[data.context[cell]]})", ""
+            why = propensities.reasons.get(where, "")
         raise DataError(
-            f"place {place} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
-            f"shown at such places: leave their showings out, as in log.take(log.place < {place}), or give propensities"
+            f"place {where} has no propensity above 0{f' ({why})' if why else ''}, and {int(wrong.sum())} cells were "
+            f"shown at such places: leave their showings out{example}, or give propensities"
         )
     return np.where(unknown, 1.0, alpha), np.where(unknown, 0.0, beta)  # of cells with showings of weight 0
 
@@ -288,7 +292,7 @@ def regressed_relevance(data: ClickData, alpha: np.ndarray, beta: np.ndarray) ->
     v = α r + β, r the mean relevance, is about the variance of a click: clicks are rare at low places and vary little
     there. Without v the first places alone would count, whose documents are better than those below them. By rows it is
     Σ ω (t - R)² with ω = Σ n α² / v, t = Σ α (c - n β) / (v ω). The ridge is that of the least squared error on queries
-    left out. Values below 0 count as 0.
+    left out. Values below 0 count as 0. A missing feature counts as the median of its column.
     """
     rows, n_queries = data.data, data.data.n_queries
     refuse_parts(data, "relevance is regressed on features (doubly robust; use clipped or ips)")
@@ -307,7 +311,14 @@ def regressed_relevance(data: ClickData, alpha: np.ndarray, beta: np.ndarray) ->
     target = np.divide(moment, weight, out=np.zeros_like(moment), where=weight > 0)
     query = rows.blocks.scatter(rows.blocks.numbers)
     fold = np.random.default_rng(0).permutation(n_queries)[query] % min(FOLDS, n_queries)
-    regressions = [_Ridge(rows.X, target, np.where(fold == k, 0.0, weight)) for k in range(int(fold.max()) + 1)]
+    total = (rows.X.data if sparse.issparse(rows.X) else rows.X).sum(dtype=np.float64)
+    fill = MissingValues.learn("median", rows.X) if np.isnan(total) else None
+
+    def features(which: np.ndarray) -> Matrix:
+        return rows.X[which] if fill is None else fill.filled(rows.X[which])
+
+    weights = (np.where(fold == k, 0.0, weight) for k in range(int(fold.max()) + 1))
+    regressions = [_Ridge(features, rows.n_features, target, of_others) for of_others in weights]
 
     def held_out(ridge: float) -> np.ndarray:
         out = np.empty(len(fold))
@@ -320,16 +331,19 @@ def regressed_relevance(data: ClickData, alpha: np.ndarray, beta: np.ndarray) ->
     return np.maximum(held_out(best), 0.0)
 
 
+Features = Callable[[np.ndarray], Matrix]  # of some rows
+
+
 class _Ridge:
     """Weighted ridge regression of standardised columns, for many penalties: one decomposition."""
 
-    def __init__(self, X: Matrix, target: np.ndarray, weight: np.ndarray):
-        self.X, self.mass = X, float(weight.sum())
+    def __init__(self, features: Features, width: int, target: np.ndarray, weight: np.ndarray):
+        self.features, self.mass = features, float(weight.sum())
         if self.mass == 0:
             self.mean, self.centre = 0.0, None
             return
         self.mean = float(weight @ target) / self.mass
-        self.centre, gram, product = _moments(X, weight / self.mass, target - self.mean)
+        self.centre, gram, product = _moments(features, width, weight / self.mass, target - self.mean)
         self.width = np.sqrt(np.maximum(np.diag(gram), 0.0))
         self.width[self.width == 0] = 1.0
         values, self.vectors = np.linalg.eigh(gram / np.outer(self.width, self.width))
@@ -339,17 +353,19 @@ class _Ridge:
         if self.centre is None:
             return np.full(len(rows), self.mean)
         b = self.vectors @ (self.product / (self.values + ridge)) / self.width
-        return np.asarray(self.X[rows] @ b) - float(self.centre @ b) + self.mean
+        return np.asarray(self.features(rows) @ b) - float(self.centre @ b) + self.mean
 
 
-def _moments(X: Matrix, weight: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _moments(
+    features: Features, d: int, weight: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of rows whose weights add up to 1: the mean, the covariance, and Σ weight · target · (x - mean); by blocks."""
-    used, d = np.flatnonzero(weight), X.shape[1]
+    used = np.flatnonzero(weight)
     mean, gram, product = np.zeros(d), np.zeros((d, d)), np.zeros(d)
     height = max(1, BLOCK // d)
     for a in range(0, len(used), height):
         rows = used[a : a + height]
-        block = X[rows]
+        block = features(rows)
         dense = np.asarray(block.toarray() if sparse.issparse(block) else block, np.float64)
         w = weight[rows]
         mean += w @ dense
