@@ -18,7 +18,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.proposals import Staged
-from hingerank.search.settings import AROUND, STAGES, farther, resolved, scales_for
+from hingerank.search.settings import AROUND, STAGES, farther, scales_for, usual_search
 from hingerank.search.tuning import RatingsRanker
 
 
@@ -177,8 +177,8 @@ def test_every_ranker_has_settings_to_try(name):
 def test_a_comparison_tries_what_tune_tries(data):
     fold = query_folds(data, 3, seed=0)[0]
     for name in ("rank-svm", "fenchel-rank", "lightgbm"):
-        stages, start = resolved(ranker_class(name), {}, lambda: scales_for(fold.part("train").X), None)
-        assert method_from_name(name, fold=fold).search == Staged(stages, start)
+        found = usual_search(ranker_class(name), {}, lambda: scales_for(fold.part("train").X), None)
+        assert method_from_name(name, fold=fold).search == found
 
 
 @pytest.mark.parametrize("name", ["fenchel-rank", "rankboost", "crr", "fourier-rank-svm", "feature-selection"])
@@ -420,7 +420,7 @@ def test_a_setting_that_adds_next_to_nothing_is_stopped():
 
 
 def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
-    stages, _ = resolved(hr.AdditiveRankSVM, {}, lambda: scales_for(data.X), None)
+    stages = usual_search(hr.AdditiveRankSVM, {}, lambda: scales_for(data.X), None).stages
     assert [list(stage) for stage in stages[1:]] == [
         ["smoothness", "C"],
         ["pair_weight", "C"],
@@ -428,7 +428,7 @@ def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
         ["interactions"],
         ["interactions"],
     ]
-    sparse_stages, _ = resolved(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None)
+    sparse_stages = usual_search(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None).stages
     assert not any("context" in stage for stage in sparse_stages)
 
 

@@ -33,11 +33,9 @@ from hingerank.search.settings import (
     Search,
     Setting,
     Stage,
-    Staged,
     Values,
-    limits_of,
-    resolved,
     scales_for,
+    usual_search,
 )
 
 
@@ -201,11 +199,10 @@ def method_from_name(
         return ranker().natural_C(*kind_of(train()).ratings)
 
     of_rows = (lambda: [*scales_for(train().X)], natural_C) if fold is not None else ()
-    stages, start = resolved(ranker, given, *of_rows)
+    found = usual_search(ranker, given, *of_rows)
     fixed, several = _split(given)
-    stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in stages]
-    grown = Staged(stages, start, limits=limits_of(ranker)) if not several else None
-    tried = make_search(stages, search, trials, grown)
+    stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in found.stages]
+    tried = make_search(stages, search, trials, replace(found, stages=stages) if not several else None)
     return Method(called or asked, ranker, tried, fixed)
 
 

@@ -17,7 +17,7 @@ from hingerank.personal.preferences import counting
 from hingerank.personal.ratings import are_known, part_of_each
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import FoldOutcome
-from hingerank.search.settings import Setting, Stage, Staged, resolved
+from hingerank.search.settings import Setting, Stage, Staged, usual_search
 
 Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sample_weight if there are weights
 
@@ -79,11 +79,10 @@ class RatingFolds:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
+    def search(self, ranker: Ranker, given: Stage) -> Staged:
         """Return the settings worth trying, around the default C of the ranker on the first fold."""
         first = {name: column for name, column in self.parts[0][0].items() if name != "sample_weight"}
-        stages, start = resolved(ranker, given, natural=lambda: ranker.natural_C(self.X, **first))
-        return Staged(stages, start, widen)
+        return usual_search(ranker, given, natural=lambda: ranker.natural_C(self.X, **first))
 
     def fit(self, ranker: Ranker) -> Any:
         """Fit the ranker to all ratings and return it."""

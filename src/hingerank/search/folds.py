@@ -37,7 +37,7 @@ from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
 from hingerank.rankers.winners import Centre, check_winners
-from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, resolved, scales_for
+from hingerank.search.settings import AROUND, LIMITS, Setting, Stage, Staged, scales_for, usual_search
 
 FITS = ("fit", "_source", "_learn_from", "_fit")  # methods that a path replaces
 SCORES = ("predict", "_predict", "_scores", "_scaled")  # methods that scoring several rankers at once replaces
@@ -173,7 +173,7 @@ class Folds(Protocol):
 
     def fit(self, ranker: Ranker) -> Ranker: ...
 
-    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged: ...
+    def search(self, ranker: Ranker, given: Stage) -> Staged: ...
 
 
 class QueryFolds:
@@ -211,16 +211,15 @@ class QueryFolds:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
+    def search(self, ranker: Ranker, given: Stage) -> Staged:
         """The settings worth trying for a ranker on these rows."""
         data = self.data
-        stages, start = resolved(
+        found = usual_search(
             ranker, given, lambda: scales_for(data.sample(SAMPLED_ROWS) if isinstance(data, RowsInParts) else data.X)
         )
-        if isinstance(data, RowsInParts) or is_mapped(data.X):  # context and interactions need all rows at once
-            left = ("context", "interactions")
-            stages = [{name: values for name, values in stage.items() if name not in left} for stage in stages]
-        return Staged(stages, start, widen, {"n_features": (1, data.n_features)})
+        at_once = ("context", "interactions") if isinstance(data, RowsInParts) or is_mapped(data.X) else ()
+        stages = [{name: each for name, each in stage.items() if name not in at_once} for stage in found.stages]
+        return replace(found, stages=stages, limits={"n_features": (1, data.n_features)})
 
     def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
         """The ranker, fitted to rows of a fold; by default to everything, with the names of its features."""
@@ -413,12 +412,12 @@ class ClickFolds(QueryFolds):
         super().__init__(rows[0], measure, rows[1] if len(rows) > 1 else None, folds, seed, keep_scores=keep_scores)
         self.shown = dict(zip(given[-1].data.blocks.ids.tolist(), np.asarray(given[-1].lists).tolist()))
 
-    def search(self, ranker: Ranker, given: Stage, widen: bool = True) -> Staged:
+    def search(self, ranker: Ranker, given: Stage) -> Staged:
         """The same; grids of a C that multiplies a sum over clicks are scaled to the weight of the pairs here.
 
         The factor is a power of ten near 1 / the mean weight of winners: it corresponds to 1 for pairs of weight 1.
         """
-        found, u = super().search(ranker, given, widen), self.everything.y
+        found, u = super().search(ranker, given), self.everything.y
         usual = 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
         stages = [dict(stage) for stage in found.stages]
         for stage in stages if "C" not in given and not isinstance(ranker, SparseRanker) else ():

@@ -150,11 +150,6 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def limits_of(ranker: Ranker) -> dict[str, tuple[float, float]]:
-    """Limits of a ranker's grids that differ from `LIMITS`."""
-    return {"lam": (0.0, 1.0)} if _registered_base(ranker) in ("mmr", "xquad", "pm2") else {}
-
-
 def _registered_base(ranker: Ranker) -> str:
     """The registered name of a ranker, of its class, or of its nearest registered base class; "" if there is none."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
@@ -169,10 +164,10 @@ def parameters_of(ranker: Ranker) -> Facts:
     return {each.name: each.default for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
 
 
-def resolved(
+def usual_search(
     ranker: Ranker, given: Stage, scales: Callable[[], Values] = list, natural: Callable[[], float | None] | None = None
-) -> tuple[list[Stage], Setting]:
-    """(Stages to go through, values of later stages' parameters before their stage).
+) -> "Staged":
+    """The settings worth trying for a ranker.
 
     The given grid is one stage; otherwise the ranker's usual stages, without fixed parameters. A class that inherits
     from a registered one is searched like that one, as far as it has the parameters, any other like a linear ranker.
@@ -188,9 +183,9 @@ def resolved(
     if unknown is not None:
         kind = ranker if isinstance(ranker, type) else type(ranker)
         raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
-    usual: list[Stage] = []
+    base, usual = _registered_base(ranker), list[Stage]()
     one_grid = any(len(values) > 1 for values in given.values())
-    for stage in [] if one_grid else STAGES.get(_registered_base(ranker), LINEAR):
+    for stage in [] if one_grid else STAGES.get(base, LINEAR):
         free = {name: values for name, values in stage.items() if name in known and name not in given}
         if any(values is not AROUND for values in free.values()):
             usual.append(free)
@@ -214,7 +209,8 @@ def resolved(
         stages.append(found)
         tried |= set(found)
     start = {name: known[name] for stage in stages[1:] for name in stage if name not in stages[0]}
-    return stages, start
+    limits = {"lam": (0.0, 1.0)} if base in ("mmr", "xquad", "pm2") else {}  # a trade-off, no penalty
+    return Staged(stages, start, limits=limits)
 
 
 def scales_for(X: Matrix) -> list[str | None]:

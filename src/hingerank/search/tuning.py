@@ -57,7 +57,6 @@ class Study:
     trials: dict[str, Trial] = field(default_factory=dict)
     outcomes: dict[str, list[FoldOutcome]] = field(default_factory=dict)  # of each trial, by fold
     widened: dict[str, Values] = field(default_factory=dict)
-    problem: str | None = None
     began: float = field(default_factory=time.perf_counter)
 
     def runs(self, setting: Setting) -> bool:
@@ -85,7 +84,6 @@ class Study:
                     held = f"fold {k + 1} holds out: give fewer folds" if len(folds) > 1 else "the validation data have"
                     outcome = outcome._replace(problem=f"{folds.measure} is not defined for anything that {held}")
                 found[canonical(outcome.setting)].append(outcome)
-                self.problem = self.problem or outcome.problem
                 if self.plan.progress is not None or is_watched():
                     self._tell(found)
         for key, outcomes in found.items():
@@ -97,6 +95,11 @@ class Study:
                 if self.trials[key] is not best:
                     self.outcomes[key] = [outcome._replace(scores=None) for outcome in outcomes]
         return [self._worth(self.trials[canonical(setting)]) for setting in settings]
+
+    @property
+    def problem(self) -> str | None:
+        """The first error of a fit."""
+        return next((each.problem for tried in self.outcomes.values() for each in tried if each.problem), None)
 
     def _worth(self, trial: Trial) -> float | None:
         """A setting's value for the search: its mean; if it was stopped, the best mean minus its lag on its folds."""
@@ -297,7 +300,7 @@ def tune(
     tried, studies = {name: listed(name, values) for name, values in (params or {}).items()}, []
     for name, ranker in zip(names, rankers):
         given = present_names(ranker, tried, warn=True)
-        studies.append(Study(name, ranker, plan, parts.search(ranker, given, widen)))
+        studies.append(Study(name, ranker, plan, replace(parts.search(ranker, given), widen=widen)))
     if target is not None:
         begun = {study.name: (study.ranker, study.search.first) for study in studies}
         check_target(target, begun, serve_only or blend, blend)
