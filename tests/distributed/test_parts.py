@@ -8,6 +8,7 @@ import pytest
 import hingerank as hr
 from hingerank.distributed import parted_data
 from hingerank.distributed import parts as parts_module
+from hingerank.metrics import parse_measure
 
 RANKERS = {
     "RankSVM": {},
@@ -223,6 +224,10 @@ def test_the_scale_of_err_is_that_of_all_parts(data, tmp_path):
     ranker = hr.RankSVM(C=0.01).fit(rows)
     expected = hr.evaluate(rows, ranker.predict(rows), measures=["err@10", "ndcg@10"])
     assert hr.distributed.evaluate(ranker, parts, ["err@10", "ndcg@10"]) == pytest.approx(expected, abs=1e-12)
+    alone = hr.distributed.evaluate(ranker, parts, parse_measure("err@10"))
+    assert alone == pytest.approx({"err@10": expected["err@10"]}, abs=1e-12)
+    with pytest.raises(ValueError, match="a measure is a name"):
+        hr.distributed.evaluate(ranker, parts, lambda y, scores: 1.0)
     choices = {"params": {"C": [0.01, 1.0]}, "measure": "err@10", "folds": 2}
     trials = hr.tune("rank-svm", parts, **choices).tuning_.trials
     fixed = hr.tune("rank-svm", parts, **choices | {"measure": "err@10:max_grade=4"}).tuning_.trials

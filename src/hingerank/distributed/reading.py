@@ -54,7 +54,8 @@ def read(
         The cluster whose workers hold the parts. None: this process handles one part after the other. Any object with a
         method ``run(question, parts, arguments)`` works as well.
     parts : int, optional
-        Number of parts into which a binary folder is split. By default each has about a million rows.
+        Number of parts into which a binary folder is split. By default each has about a million rows. A folder in which
+        the rows of a query are not next to each other is one part.
     spanning : {"error", "join"}
         "error": a query id in several parts is an error, since ids often start again in every file. "join": the same id
         is the same query, and all of its rows go to the first of these parts.
@@ -116,12 +117,12 @@ def evaluate(
     ----------
     ranker : a fitted ranker
     data : PartedData
-    measures : a name such as "ndcg@10", or several
+    measures : a name such as "ndcg@10", or several; functions of your own need rows in memory (`hingerank.evaluate`)
     per_query : return the values of every query, part after part, instead of means
     """
-    names = [measures] if isinstance(measures, str) else list(measures)
-    values = data.evaluate([ranker], names)[0]
-    return values if per_query else {name: float(np.nanmean(values[name])) for name in names}
+    wanted = list(measures) if isinstance(measures, Iterable) and not isinstance(measures, str) else [measures]
+    values = data.evaluate([ranker], wanted)[0]
+    return values if per_query else {name: float(np.nanmean(found)) for name, found in values.items()}
 
 
 def runner_of(client: object) -> Runner:
