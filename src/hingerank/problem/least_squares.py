@@ -1,6 +1,6 @@
 """Objectives whose loss is a sum of squares: one small matrix, decomposed once, solves for every C."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from hingerank.losses import Loss
 from hingerank.losses.lists import AllDifferences, GradeDifferences, RegressionAround, Squared, WithRegression
 from hingerank.preferences import GradedPreferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
-from hingerank.problem.mapped import ScaledDesign
+from hingerank.problem.mapped import MappedRows, ScaledDesign
 from hingerank.problem.problem import Design, Point, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
@@ -55,10 +55,13 @@ class Sums(NamedTuple):
         return np.asarray(self.rows / self.mass)
 
 
-def centred(design: Design, centre: np.ndarray) -> Design:
-    """Φ - 1 centreᵀ."""
+def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray) -> Design:
+    """What `make` makes of rows, less a centre; rows read block by block are centred so, too, for losses by query."""
+    design = make(X)
     if isinstance(design, StreamedDesign):
         return StreamedDesign(design.source, design.uneven, centre)
+    if isinstance(X, RowsView) and isinstance(design, MappedRows | ScaledDesign):
+        return StreamedDesign(X, design.uneven, centre)
     return ScaledDesign(design, np.ones(len(centre)), centre)
 
 

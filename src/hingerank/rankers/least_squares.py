@@ -1,15 +1,13 @@
 """Least squares on differences of scores: RankRLS, and CRR, which adds regression on the grades."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from hingerank.arrays import Matrix
 from hingerank.data.checks import one_of
-from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Attribute, Number
 from hingerank.export.forms import Affine
 from hingerank.export.sums import summed
@@ -17,10 +15,8 @@ from hingerank.losses import Loss
 from hingerank.losses.lists import WithRegression
 from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem import Problem
-from hingerank.problem.least_squares import LeastSquaresProblem, centred
-from hingerank.problem.mapped import MappedRows, ScaledDesign
+from hingerank.problem.least_squares import LeastSquaresProblem, around_means
 from hingerank.problem.problem import Design
-from hingerank.problem.streamed import StreamedDesign
 from hingerank.rankers.linear import LossRanker
 from hingerank.rankers.problem_ranker import RowsSource
 from hingerank.rankers.sources import MAPPED, MEMORY, Source
@@ -28,14 +24,6 @@ from hingerank.solvers.newton import closed_form
 
 LARGEST_SOLVED = 4000  # features: above, conjugate gradients take less time and memory than a matrix of d² numbers
 SQUARES = ("all_differences", "grade_differences", "squared")
-
-
-def around_means(X: Matrix, make: Callable[[Matrix], Design], centre: np.ndarray) -> Design:
-    """What `make` makes of rows, counted from a centre; plain rows of a file are made and centred block by block."""
-    design = make(X)
-    if isinstance(X, RowsView) and isinstance(design, MappedRows | ScaledDesign):
-        return StreamedDesign(X, design.uneven, centre)
-    return centred(design, centre)
 
 
 class LeastSquaresRanker(LossRanker):
