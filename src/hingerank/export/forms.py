@@ -259,17 +259,15 @@ class Form:
             return min(self.parts, key=lambda p: (p.scaling is not None, p.kind != "trees")).sample(count, gaps)
         rng, body = np.random.default_rng(0), self.body
         rows = rng.random((count, self.width))
-        if isinstance(body, Trees):
+        if isinstance(body, Trees | Shapes):
             for column in self.used():
-                near = body.number[(body.feature == column) & (np.abs(body.number) < LARGEST)]
+                if isinstance(body, Shapes):
+                    near = body.curves.of(column)[0]
+                else:
+                    near = body.number[(body.feature == column) & (np.abs(body.number) < LARGEST)]
                 near = near if len(near) else np.zeros(1)  # only missing values are told from others
-                spread = max(0.5 * np.ptp(near), float(np.abs(near).max()))
+                spread = 0.5 * np.ptp(near) or float(np.abs(near).max())
                 spread = spread if spread > SMALL * 2 else 1.0  # LightGBM puts thresholds that close to 0
-                rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
-        elif isinstance(body, Shapes):
-            for column in range(self.width):
-                near = body.curves.of(column)[0]
-                spread = 0.2 * np.ptp(near) or abs(near[0]) or 1.0
                 rows[:, column] = rng.choice(near, count) + spread * rng.standard_normal(count)
         elif isinstance(body, KernelSum):
             rows = body.rows[rng.integers(0, len(body.rows), count)] + 0.1 * rng.standard_normal(rows.shape)
@@ -311,13 +309,11 @@ def unscaled(scaler: Scaler, rows: np.ndarray) -> np.ndarray:
         return np.copysign(np.expm1(np.minimum(np.abs(rows) * scaler.width_, LARGEST_LOG)), rows)
     if not isinstance(scaler, QuantileScaler):
         return rows
-    top, column = scaler.quantiles_.shape[1] - 1, np.arange(rows.shape[1])
+    top = scaler.quantiles_.shape[1] - 1
     place = np.clip(rows, 0, 1) * top
     place[::2] = np.round(place[::2])
-    low = np.floor(place).astype(np.int64)
-    part = place - low
-    found = (1 - part) * scaler.quantiles_[column, low] + part * scaler.quantiles_[column, np.minimum(low + 1, top)]
-    return found + np.where((rows < 0) | (rows > 1), rows - np.clip(rows, 0, 1), 0.0)
+    found = [np.interp(at, np.arange(top + 1), own) for at, own in zip(place.T, scaler.quantiles_, strict=True)]
+    return np.column_stack(found) + (rows - np.clip(rows, 0, 1))
 
 
 def missing_matters(body: Trees) -> bool:
