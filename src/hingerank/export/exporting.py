@@ -119,7 +119,8 @@ def written(
     notes = notes_of(form) + ([SINGLE] if to in LUCENE else [])
     if to in LUCENE and not options.get("define"):
         notes.append(f"The features are the engine's own, by these names: {', '.join(used_names(form))}.")
-    about = {"ranker": ranker, "version": __version__, "notes": notes, "features": features, "listed": listed}
+    entries = {str(entry.get("name", name)): entry for name, entry in features.items() if isinstance(entry, Mapping)}
+    about = {"ranker": ranker, "version": __version__, "notes": notes, "features": entries, "listed": listed}
     about["set"] = engine_set(form, to, listed, options)
     keeps = to in LUCENE and form.kind != "trees"
     given = form if keeps else replace(plain_form, names=form.names)

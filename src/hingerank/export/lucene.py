@@ -35,11 +35,6 @@ def used_names(form: Form) -> list[str]:
     return names
 
 
-def by_engine_name(features: Given) -> dict[str, Given]:
-    """The entries of a mapping, by the engine's names."""
-    return {str(v.get("name", k)): v for k, v in features.items() if isinstance(v, Mapping)}
-
-
 def own_list(features: object, to: str) -> tuple[Given, list[str] | None]:
     """The given mapping of names, or the names in an engine's own list of features.
 
@@ -87,8 +82,8 @@ def engine_set(form: Form, to: str, listed: Sequence[str] | None, options: Given
 def to_define(used: Sequence[str], about: Given, define: bool, keys: Sequence[str]) -> dict[str, Facts]:
     """The features to write definitions of, and the entries `keys` of the mapping for each: with `define` those that
     the engine's own list, about["listed"], lacks, else none."""
-    mapping, listed = by_engine_name(about["features"]), about["listed"]
-    given = {n: {key: entry[key] for key in keys if key in entry} for n, entry in mapping.items()}
+    listed = about["listed"]
+    given = {n: {key: entry[key] for key in keys if key in entry} for n, entry in about["features"].items()}
     lacking = [n for n in used if listed is None or n not in listed]
     if define:
         return {n: given.get(n, {}) for n in lacking}

@@ -11,8 +11,7 @@ import numpy as np
 
 from hingerank.arrays import Facts, Given
 from hingerank.export.expressions import Words, filled_expression, scaled_expression, score_expression, total
-from hingerank.export.forms import Affine, ExportError, Form
-from hingerank.export.lucene import by_engine_name
+from hingerank.export.forms import ExportError, Form
 from hingerank.export.onnx_graph import run_onnx, write_onnx
 
 Column: TypeAlias = np.ndarray | np.float64  # a value for each row, or the same for all
@@ -40,7 +39,7 @@ def write_vespa(
     """
     if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
         raise ExportError(f"name must be letters, digits, - and _, phase one of {PHASES}, rerank a number of rows")
-    given = {n: v["expression"] for n, v in by_engine_name(about["features"]).items() if "expression" in v}
+    given = {n: v["expression"] for n, v in about["features"].items() if "expression" in v}
     terms: dict[int, str] = {}
     functions: list[str] = []
     for j in form.features_used():
@@ -66,14 +65,17 @@ def write_vespa(
             for j, x in own.items():
                 own[j] = f"filled_{j + 1}{behind}"
                 functions += _function(own[j], filled_expression(WORDS, part, j, x))
-        if part.within_queries:  # never in a sum here
-            return ["\n".join([*head, *functions, *_by_query(part, own, rerank)]), b""]
         if part.scaling is not None:
             for j, x in own.items():
-                own[j] = f"scaled_{j + 1}{behind}"
-                functions += _function(own[j], scaled_expression(WORDS, part.scaling, j, x))
+                scaled = f"scaled_{j + 1}{behind}"
+                inner = x if part.within_queries else scaled_expression(WORDS, part.scaling, j, x)
+                functions += _function(scaled, inner)
+                own[j] = f"normalize_linear({scaled})" if part.within_queries else scaled
         scores.append(score_expression(WORDS, part, own))
-    return ["\n".join([*head, *functions, *_phase(phase, total(scores) if scores[1:] else scores[0])]), b""]
+    text = total(scores) if scores[1:] else scores[0]
+    if form.within_queries:  # Vespa scales between the extremes of the rows that it reranks, in the global phase
+        return ["\n".join([*head, *functions, *_phase("global-phase", text, f"rerank-count: {int(rerank)}")]), b""]
+    return ["\n".join([*head, *functions, *_phase(phase, text)]), b""]
 
 
 def needs_onnx(form: Form) -> bool:
@@ -117,15 +119,6 @@ def _function(name: str, text: str) -> list[str]:
 def _phase(phase: str, text: str, *more: str) -> list[str]:
     inner = [f"        {line}" for line in more]
     return [f"    {phase} {{", *inner, "        expression {", f"            {text}", "        }", "    }", "}", ""]
-
-
-def _by_query(form: Form, terms: dict[int, str], rerank: int) -> list[str]:
-    """Vespa scales between the minimum and maximum of the rows that it reranks, in the global phase."""
-    assert isinstance(form.body, Affine)
-    weights = form.body.weights
-    functions = [line for j, x in terms.items() for line in _function(f"scaled_{j + 1}", x)]
-    sums = total([f"{WORDS.number(weights[j])} * normalize_linear(scaled_{j + 1})" for j in terms] or ["0.0"])
-    return [*functions, *_phase("global-phase", sums, f"rerank-count: {int(rerank)}")]
 
 
 def run_vespa(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
