@@ -112,3 +112,17 @@ def test_lines_and_curves_are_one_additive_ranker(data, tmp_path):
     assert np.array_equal(back.predict(data), one.predict(data))
     with pytest.raises(ValueError, match="not one sum of curves"):
         hr.Blend([LINE, TREES], folds=2).fit(data).additive(data)
+
+
+@pytest.mark.parametrize("other", [("minmax", hr.RankSVM), ("maxabs", hr.RankSVM), ("standard", hr.AdditiveRankSVM)])
+def test_a_blend_of_columns_far_from_zero_is_one_model(other, tmp_path):
+    """Timestamps: neither scaling is folded into weights, and one takes the place of the other."""
+    rng = np.random.default_rng(6)
+    Z, qid = rng.standard_normal((200, 2)), np.arange(200) % 10
+    X, y = Z * [10, 1] + [1.7e12, 0], np.digitize(Z @ [1.0, 0.5], [-0.5, 0.5]).astype(float)
+    rows = hr.RankingData(X, y, qid)
+    blend = hr.Blend([other[1](scale=other[0]), hr.RankSVM(scale="standard", C=0.1)]).fit(rows)
+    found = blend.export(tmp_path / "m.pmml", "pmml", check=rows).check
+    scores = blend.predict(rows)
+    assert found["largest_difference"] < 1e-7 * np.ptp(scores)
+    assert blend.additive(rows).score(X, y, qid) == pytest.approx(blend.score(X, y, qid), abs=1e-3)

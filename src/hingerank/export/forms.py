@@ -215,7 +215,7 @@ class Form:
             away = np.abs(scaling.centre_ * scaling.factor)[self.used()].max(initial=0.0)
             if FAR < away < np.inf and not always:
                 return self
-            return replace(self, body=_folded(body, scaling.centre_, scaling.width_), scaling=None)
+            return replace(self, body=folded_body(body, scaling.centre_, scaling.width_), scaling=None)
 
     def used(self) -> np.ndarray:
         """The columns that the score, which is no sum, depends on; those from n_features on mark missing values."""
@@ -338,7 +338,7 @@ def _ways_for_missing(body: Trees, filled: MissingValues) -> Trees:
     return body._replace(feature=feature, number=number, missing=missing)
 
 
-def _folded(body: Body, centre: np.ndarray, width: np.ndarray) -> Body:
+def folded_body(body: Body, centre: np.ndarray, width: np.ndarray) -> Body:
     """The body whose score of x equals this body's score of (x - centre) / width."""
     if isinstance(body, Affine):
         weights = body.weights / width

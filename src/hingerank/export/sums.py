@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hingerank.data.scaling import ColumnScaler
 from hingerank.export.forest import Forest, first_children
 from hingerank.export.forms import (
     Affine,
@@ -17,6 +18,7 @@ from hingerank.export.forms import (
     Shapes,
     Sum,
     Trees,
+    folded_body,
     largest_below,
 )
 from hingerank.features.curves import Curves
@@ -36,17 +38,31 @@ def summed(names: Sequence[str], parts: Sequence[tuple[float, Form]]) -> Form:
         for a, whole in parts
         for part in whole.folded().parts
     ]
+    forms.sort(key=lambda form: not (isinstance(form.body, Affine | Shapes) and isinstance(form.scaling, ColumnScaler)))
     groups: list[list[Form]] = []
     for form in forms:
-        alike = next((group for group in groups if joins(group[0], form)), None)
-        if alike is None:
-            groups.append([form])
+        for group in groups:
+            if joins(group[0], alike := rescaled(form, group[0])):
+                group.append(alike)
+                break
         else:
-            alike.append(form)
+            groups.append([form])
     joined = [replace(group[0], body=merged([form.body for form in group])) for group in groups]
     if not joined:
         return Form(names, Affine(np.zeros(len(names))))
     return joined[0] if len(joined) == 1 else Form(names, Sum(tuple(joined)))
+
+
+def rescaled(form: Form, first: Form) -> Form:
+    """The same linear model or curves with the columns as another form scales them, if that is by columns: some are far
+    from 0, so that neither scaling was folded."""
+    own, scaler = form.scaling, first.scaling
+    plain = isinstance(form.body, Affine | Shapes) and (own is None or isinstance(own, ColumnScaler))
+    if not plain or not isinstance(scaler, ColumnScaler) or form.width != first.width:
+        return form
+    centre, width = (0.0, 1.0) if own is None else (own.centre_, own.width_)
+    body = folded_body(form.body, (centre - scaler.centre_) / scaler.width_, width / scaler.width_)
+    return replace(form, body=body, scaling=scaler)
 
 
 def joins(first: Form, second: Form) -> bool:

@@ -314,7 +314,7 @@ class Blend(BaseRanker):
         from hingerank.export.sums import added_curves
 
         check_is_fitted(self)
-        form = self._form()
+        form = self._form().folded(always=True)
         plain = form.scaling is None and form.filled is None
         if not plain or form.kind not in ("linear", "curves"):
             raise ValueError(
