@@ -2,7 +2,7 @@
 
 Exit statuses: 0 for success; 1 for a user's mistake (ValueError, a file or stream that cannot be read or written); 2
 for a wrong command line; 130 for an interruption; 70 for a bug in this program. To add a command, write a function
-with `@command` in one of the modules below and name it in `PANELS`.
+with `@command` that returns its answer in one of the modules below, and name it in `PANELS`.
 """
 
 import errno

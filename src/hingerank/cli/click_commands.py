@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from hingerank.cli.files import open_data
-from hingerank.cli.groups import JSON, Rows
+from hingerank.cli.groups import Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
-from hingerank.cli.output import Table, answer, facts, working
+from hingerank.cli.output import Answer, Table, facts, working
 from hingerank.data.files import TABLES, TEXTS, DataError, endings, no_such_file
 from hingerank.registry import did_you_mean
 
@@ -107,8 +107,7 @@ def clicks(
     estimating: PropensityOptions,
     judging: JudgmentOptions,
     out: ClickOutput,
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Describe a click log, or learn propensities or judgments from it.
 
     info shows clicks by position, documents shown at several positions, bots and gaps. propensities estimates
@@ -129,26 +128,24 @@ def clicks(
     if estimating.features is not None and estimating.method != "regression-em":
         raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
     opened = reading.read(list(log))
-    if what == "info":
-        _info(log, opened, json)
-    elif what == "propensities":
-        _propensities(opened, estimating, out.output, json)
-    else:
-        _judgments(opened, judging, out.output, json)
+    if what == "propensities":
+        return _propensities(opened, estimating, out.output)
+    return _info(log, opened) if what == "info" else _judgments(opened, judging, out.output)
 
 
-def _info(paths: list[Path], log: "ClickLog", json: bool) -> None:
+def _info(paths: list[Path], log: "ClickLog") -> Answer:
     with working("counting"):
         found = log.describe()
     rates = [(int(place), showings, clicks, float(rate)) for place, showings, clicks, rate in found.rates()]
-    answer(
-        json, {"files": [str(path) for path in paths], **found.to_dict()},
-        (", ".join(map(str, paths)), ["", "count", "what was done"], found.facts()),
+    names = [str(path) for path in paths]
+    return (
+        {"files": names, **found.to_dict()},
+        (", ".join(names), ["", "count", "what was done"], found.facts()),
         ("clicks by position", ["place", "showings", "clicks", "click rate"], rates),
-    )  # fmt: skip
+    )
 
 
-def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None, json: bool) -> None:
+def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | None) -> Answer:
     from hingerank.clicks.propensities import place_name, propensities
 
     rows = None if options.features is None else open_features(options.features, Rows())
@@ -176,10 +173,10 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
         ]  # fmt: skip
         title = f"propensities ({options.method})" + ("" if context is None else f", {context}")
         tables.append((title, ["place", "value", "from", "to", ""], rows_shown))
-    answer(json, stored, *tables)
+    return stored, *tables
 
 
-def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, json: bool) -> None:
+def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None) -> Answer:
     from hingerank.clicks.judgments import judgments
     from hingerank.clicks.models import click_model
     from hingerank.data.tables import write_table
@@ -199,7 +196,7 @@ def _judgments(log: "ClickLog", options: JudgmentOptions, output: Path | None, j
              "log_likelihood": model.log_likelihood(log), "perplexity": perplexity, "grades": counts,
              "written": None if output is None else str(output)}  # fmt: skip
     words = about | {"grades": ", ".join(f"{grade}: {count:,}" for grade, count in counts.items())}
-    answer(json, about, facts("judgments", {name: word for name, word in words.items() if word is not None}))
+    return about, facts("judgments", {name: word for name, word in words.items() if word is not None})
 
 
 # Logs with features.

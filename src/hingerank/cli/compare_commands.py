@@ -10,9 +10,9 @@ import typer
 from hingerank.cli.click_commands import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.diversity_commands import Topics, for_topics, usual_methods
 from hingerank.cli.files import open_data
-from hingerank.cli.groups import JSON, RANKER_NAMES, ListedItems, RatingOptions, Rows
-from hingerank.cli.options import REQUIRED, Group, check_kind, choice, command, option, switch, target, typed
-from hingerank.cli.output import answer, console, note, print_json, print_table, working
+from hingerank.cli.groups import RANKER_NAMES, ListedItems, RatingOptions, Rows
+from hingerank.cli.options import JSON, REQUIRED, Group, check_kind, choice, command, option, switch, target, typed
+from hingerank.cli.output import Answer, console, note, print_json, print_table, working
 from hingerank.cli.personal_commands import report_model
 from hingerank.cli.rating_files import is_ratings, read_rated
 
@@ -310,8 +310,7 @@ def report(
     personal: OfModel,
     clicks: OfClicks,
     output: Path | None = target("FILE", "Page to write. Default: report.html in the folder.", short="-o"),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Write a web page about a comparison, a model or clicks.
 
     The page is one self-contained file. For a personal model it shows the basic ranking functions in words, a map of
@@ -345,7 +344,7 @@ def report(
         written = [report_model(run, output, personal.user, personal)]
     else:
         written = _report_run(run, output, comparison)
-    answer(json, {"written": written}, *map(str, written))
+    return {"written": written}, *map(str, written)
 
 
 def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
@@ -395,8 +394,7 @@ def _report_run(run: Path, output: Path | None, how: OfComparison) -> list[Path]
 @command
 def cite(
     what: Annotated[list[str], typer.Argument(metavar="RUN|RANKER…", help="Folders of compare, or names of rankers.")],
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Print the papers behind rankers or a comparison as BibTeX.
 
     Example: hingerank cite run/ > references.bib
@@ -417,4 +415,4 @@ def cite(
         others += found[1]
     unknown = [f"% {method}: not a ranker of this library, cite its paper yourself" for method in others]
     papers = bibtex(rankers)
-    answer(json, {"rankers": rankers, "without_paper": others, "bibtex": papers}, *unknown, *papers.split("\n")[:-1])
+    return {"rankers": rankers, "without_paper": others, "bibtex": papers}, *unknown, *papers.split("\n")[:-1]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hingerank.cli.groups import JSON, Data, Rows
+from hingerank.cli.groups import Data, Rows
 from hingerank.cli.options import Group, choice, command, completing, option, switch
-from hingerank.cli.output import Table, answer, note, progress, working
+from hingerank.cli.output import Answer, Table, note, progress, working
 
 if TYPE_CHECKING:
     from hingerank.data.ranking_data import RankingData
@@ -20,8 +20,7 @@ def info(
     rows: Rows,
     columns: bool = switch("Also print range, mean and spread of every column."),
     verify: bool = switch("Only read all of a data set, model or run and verify its checksums."),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Describe a data set: queries, rows, grades, pairs, ranges.
 
     The description also suggests a scaling.
@@ -37,14 +36,13 @@ def info(
     if verify:
         with working("reading"):
             verified = _verify(data, rows)
-        answer(json, {"file": data, "verified": verified}, f"{data}: {verified}")
-        return
+        return {"file": data, "verified": verified}, f"{data}: {verified}"
     opened = open_data(data, rows)
     with working("counting"):
         found = opened.describe()
     names = ["name", "min", "max", "mean", "sd", "long_tail"]
     each: list[Table] = [("columns", names, list(zip(*(found.columns[name] for name in names))))] if columns else []
-    answer(json, {"file": data, **found.to_dict()}, (str(data), ["", ""], found.facts()), *each)
+    return {"file": data, **found.to_dict()}, (str(data), ["", ""], found.facts()), *each
 
 
 def _verify(path: Path, rows: Rows) -> str:
@@ -95,8 +93,7 @@ def convert(
     log: LogOptions,
     dtype: str = choice("float64|float32", "float64, or float32 for half the space.", "float64"),
     force: bool = switch("Replace what is there."),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Convert data between text, tables and the binary folder.
 
     OUT that ends in / (or has no ending) is a binary folder, which later commands memory-map. The endings .txt, .svm,
@@ -137,7 +134,7 @@ def convert(
             write(data, target)
     sizes = {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
     said = ", ".join(f"{count:,} {name}" for name, count in sizes.items())
-    answer(json, {"written": place, **sizes}, f"{place}: {said}")
+    return {"written": place, **sizes}, f"{place}: {said}"
 
 
 def known_sets() -> list[str]:
@@ -172,8 +169,7 @@ def fetch(
     source: str | None = option("PATH|URL", "Use this archive, folder or mirror instead.", flag="--from"),
     cache: Path | None = option("FOLDER", "Where to keep data sets. Default: $HINGERANK_CACHE."),
     checksum: str | None = option("sha256:HEX", "Require this checksum."),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Download a public data set, verify it, print its folder.
 
     An interrupted download resumes. For data sets whose licence must be accepted on a web page, the command prints what
@@ -193,9 +189,7 @@ def fetch(
              "published" if one.checksum else "recorded at first use"]
             for one in sets
         ]  # fmt: skip
-        table = "public sets", ["name", "what", "download", "size", "checksum"], rows
-        answer(json, [vars(one) for one in sets], table)
-        return
+        return [vars(one) for one in sets], ("public sets", ["name", "what", "download", "size", "checksum"], rows)
     if name is None:
         raise typer.BadParameter("name a set to fetch, or pass --list")
     if name not in PUBLIC_SETS:
@@ -204,4 +198,4 @@ def fetch(
     note(f"{PUBLIC_SETS[name].licence} ({PUBLIC_SETS[name].licence_page})")
     with progress(name, bytes_counted=True) as advance:
         folder = fetch_set(name, cache, source=source, checksum=checksum, progress=advance)
-    answer(json, {"name": name, "folder": folder}, str(folder))
+    return {"name": name, "folder": folder}, str(folder)

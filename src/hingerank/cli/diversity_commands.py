@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hingerank.cli.files import load_ranker, open_data
-from hingerank.cli.groups import JSON, Rows, TopicParts
+from hingerank.cli.groups import Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, target
-from hingerank.cli.output import answer, facts, make_ranker, read_settings, working
+from hingerank.cli.output import Answer, facts, make_ranker, read_settings, working
 from hingerank.data.files import DataError
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def rerank(
     how: Diversifying,
     parts: RunParts,
     out: Reranked,
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Diversify a TREC run: each document adds to those before it.
 
     Methods that learn take two steps: learn a model from judgments with --fit and --save, then use it with --model.
@@ -109,8 +108,7 @@ def rerank(
         with working("reranking"):
             write_run(out.output, ranker.rerank_run(data, how.top), out.tag)
         found["written"] = str(out.output)
-    if json or out.save is not None:
-        answer(json, found, facts("fitted", found))
+    return found, *([] if out.save is None else [facts("fitted", found)])
 
 
 def _check_steps(how: Diversifying, out: Reranked, ranker: "DiverseRanker") -> None:

@@ -8,9 +8,9 @@ import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
 from hingerank.cli.files import data_and_model, load_ranker, open_data, scored
-from hingerank.cli.groups import JSON, LOGGED, Data, ListedItems, ModelRows, RatingColumns, Rows
+from hingerank.cli.groups import LOGGED, Data, ListedItems, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch
-from hingerank.cli.output import Table, answer, facts, note, working
+from hingerank.cli.output import Answer, Table, facts, note, working
 from hingerank.cli.personal_commands import warn_ratings_alone
 from hingerank.cli.rating_files import open_model, read_rating_file, rows_of_items, seen_pairs
 
@@ -72,8 +72,7 @@ def evaluate(
     logged: ClickMeasuring,
     lists: ListOptions,
     columns: RatingColumns,
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Measure how well a model, scores or a TREC run rank data.
 
     DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
@@ -109,23 +108,20 @@ def evaluate(
     if kind in ("run", "rows", "subtopics") and is_run(data):
         raise ValueError(f"{data} is a TREC run: give the judgments first, as in hingerank evaluate QRELS {data}")
     if kind == "clicks":
-        _by_clicks(data, scores, rows, logged, how.measures, json)
-    elif kind == "lists":
-        _lists(data, scores, lists, columns, json)
-    elif kind == "rated":
-        _rated(data, scores, lists.items, columns, how, json)
-    elif kind == "subtopics":
-        _subtopics(data, scores, how, json)
-    elif kind == "run":
-        _run(data, scores, how, rows, json)
-    else:
-        _rows(data, scores, ranker, how, rows, json)
+        return _by_clicks(data, scores, rows, logged, how.measures)
+    if kind == "lists":
+        return _lists(data, scores, lists, columns)
+    if kind == "rated":
+        return _rated(data, scores, lists.items, columns, how)
+    if kind == "subtopics":
+        return _subtopics(data, scores, how)
+    return _run(data, scores, how, rows) if kind == "run" else _rows(data, scores, ranker, how, rows)
 
 
-def _print_means(
-    title: str, counts: dict[str, Any], values: dict[str, Any], word: str, ids: list[Any], how: Measuring, json: bool
-) -> None:
-    """Print the means of values, and with --per-query also the value of each query, topic or user."""
+def _means(
+    title: str, counts: dict[str, Any], values: dict[str, Any], word: str, ids: list[Any], how: Measuring
+) -> Answer:
+    """Return the means of values, and with --per-query also the value of each query, topic or user."""
     import numpy as np
 
     from hingerank.metrics.evaluator import mean_over_queries
@@ -133,7 +129,7 @@ def _print_means(
     means = {name: mean_over_queries(np.asarray(found)) for name, found in values.items()}
     key, named = ("per_user", "user") if word == "user" else ("per_query", "qid")
     each = {key: {named: ids, **values}} if how.per_query else {}
-    answer(json, {**counts, "means": means, **each}, _table(title, means, values, word, ids, how))
+    return {**counts, "means": means, **each}, _table(title, means, values, word, ids, how)
 
 
 def _table(title: str, means: dict[str, Any], values: Any, word: str, ids: list[Any], how: Measuring) -> Table:
@@ -144,7 +140,7 @@ def _table(title: str, means: dict[str, Any], values: Any, word: str, ids: list[
     return title, [word, *means], [*each, ["mean", *means.values()]]
 
 
-def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows, json: bool) -> None:
+def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows) -> Answer:
     from hingerank.data.letor import read_scores
     from hingerank.metrics import evaluate as measure_ranking
 
@@ -161,10 +157,10 @@ def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows
     values = measure_ranking(found, given, measures=names, per_query=True, preset=how.preset)
     title = f"{found.n_queries:,} queries, {found.n_rows:,} rows" + how.of_preset
     counts = {"queries": len(queries), "rows": found.n_rows, "preset": how.preset}
-    _print_means(title, counts, values, "query", queries, how, json)
+    return _means(title, counts, values, "query", queries, how)
 
 
-def _run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
+def _run(data: Path, run: Path, how: Measuring, rows: Rows) -> Answer:
     """Measure a TREC run with judgments, or with data that has document ids."""
     from hingerank.diversity.trec import read_run
     from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
@@ -178,10 +174,10 @@ def _run(data: Path, run: Path, how: Measuring, rows: Rows, json: bool) -> None:
     title = f"{len(judged.keys() & ranked.keys()):,} of {len(judged):,} judged topics are in {run.name}"
     title += (", the others count as 0" if how.complete else "") + how.of_preset
     counts = {"topics": len(topics), "judged": len(judged), "preset": how.preset}
-    _print_means(title, counts, values, "topic", topics, how, json)
+    return _means(title, counts, values, "topic", topics, how)
 
 
-def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
+def _subtopics(qrels: Path, run: Path, how: Measuring) -> Answer:
     """Measure a TREC run by subtopic judgments: means over the judged topics, or values per topic."""
     import numpy as np
 
@@ -202,10 +198,10 @@ def _subtopics(qrels: Path, run: Path, how: Measuring, json: bool) -> None:
     values = {name: list(found.values()) for name, found in by_topic.items()}
     counts = {"topics": len(topics), "topics_only_in": left_out, "means": means}
     each = {"per_query": by_topic} if how.per_query else {}
-    answer(json, counts | each, _table(title, means, values, "topic", topics, how))
+    return counts | each, _table(title, means, values, "topic", topics, how)
 
 
-def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Measuring, json: bool) -> None:
+def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, how: Measuring) -> Answer:
     """Measure how a personal model orders the items that each user rated."""
     from hingerank.metrics import evaluate as measure_ranking
 
@@ -218,7 +214,7 @@ def _rated(data: Path, model: Path, items: Path | None, columns: RatingColumns, 
     ids = list(dict.fromkeys(users.tolist()))
     title = f"items that {len(ids):,} users rated, {len(users):,} ratings"
     counts = {"users": len(ids), "ratings": len(users), "preset": how.preset}
-    _print_means(title, counts, values, "user", ids, how, json)
+    return _means(title, counts, values, "user", ids, how)
 
 
 def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> tuple[Any, Any, Any]:
@@ -239,7 +235,7 @@ def _judged(ranker: Any, catalogue: Any, data: Path, columns: RatingColumns) -> 
     return rated.users[both], rows[both], rated.ratings[both]
 
 
-def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool) -> None:
+def _lists(data: Path, model: Path, how: Any, columns: RatingColumns) -> Answer:
     """Measure lists over all items that the users had not rated."""
     from hingerank.personal.top_n import OF_LISTS, evaluate_top
 
@@ -249,8 +245,7 @@ def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool
         hidden = seen_pairs(ranker, catalogue, ranker.users_, how, columns)
         found = evaluate_top(ranker, catalogue.X, test, hidden, top=how.top, relevant=how.relevant)
         beside = _baselines(catalogue, test, hidden, how)
-    if not json:
-        warn_ratings_alone(ranker)
+    warn_ratings_alone(ranker)
     columns_shown, lines = found.table()
     tables: list[Table] = [(f"lists of {how.top} out of {len(catalogue.ids):,} items", columns_shown, lines)]
     if beside:
@@ -258,7 +253,7 @@ def _lists(data: Path, model: Path, how: Any, columns: RatingColumns, json: bool
         tables.append(("compared with simple lists", ["", *columns_shown[2:]], means))
     tables.append(facts("all lists together", {name: found.means[name] for name in OF_LISTS if name in found.means}))
     figures = {"top": how.top, "users": len(found.users), "means": found.means, "groups": found.groups}
-    answer(json, {**figures, "baselines": {name: other.means for name, other in beside.items()}}, *tables)
+    return {**figures, "baselines": {name: other.means for name, other in beside.items()}}, *tables
 
 
 def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, Any]:
@@ -290,9 +285,7 @@ def _baselines(catalogue: Any, test: Any, hidden: Any, how: Any) -> dict[str, An
     }
 
 
-def _by_clicks(
-    data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None, json: bool
-) -> None:
+def _by_clicks(data: Path, model: Path, rows: Rows, how: ClickMeasuring, measures: list[str] | None) -> Answer:
     """Estimate the values of models from the clicks of a log."""
     found, tables = dict[str, object](), list[Table]()
     for measure in measures or ["dcg@10"]:
@@ -304,6 +297,6 @@ def _by_clicks(
                    "effective_size": one.effective_size}
             for name, one in values.items()
         }  # fmt: skip
-    answer(json, {"estimator": how.estimator, "values": found}, *tables)
     some = next(iter(values.values()))
     note(f"{some.lists:,.0f} lists of {some.queries:,} queries, {some.clicks:,.0f} clicks; {some.resampled} resampled")
+    return {"estimator": how.estimator, "values": found}, *tables

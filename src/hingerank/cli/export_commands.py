@@ -5,9 +5,9 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from hingerank.cli.groups import JSON, Model, Rows
+from hingerank.cli.groups import Model, Rows
 from hingerank.cli.options import REQUIRED, Group, choice, command, completing, option, switch, target
-from hingerank.cli.output import Table, answer, facts, named_values, read_settings, working
+from hingerank.cli.output import Answer, Table, facts, named_values, read_settings, working
 
 
 def known_formats() -> list[str]:
@@ -31,8 +31,7 @@ def export(
     missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
     label: str | None = option("COLUMN", "Column of grades of DATA (CSV/Parquet only). Default: label."),
     qid: str | None = option("COLUMN", "Column of query ids of DATA (CSV/Parquet only). Default: qid."),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Write a model for a search engine, a database, ONNX, C, ….
 
     With --check, a program on this machine runs the export. The command prints the largest difference from the model's
@@ -58,7 +57,7 @@ def export(
     found: dict[str, Any] = {"to": to, "files": [str(path) for path in done.files], "notes": done.notes}
     lines = [["written", path] for path in found["files"]] + [["note", text] for text in done.notes]
     checked = [] if done.check is None else [facts("check", done.check)]
-    answer(json, found | {"check": done.check}, ("exported", ["", ""], lines), *checked)
+    return found | {"check": done.check}, ("exported", ["", ""], lines), *checked
 
 
 class Checked(Group, panel="Check"):
@@ -89,8 +88,7 @@ def upload(
     replace: bool = switch("Replace a model of this name, after the new one has passed the check."),
     headers: list[str] | None = option("'NAME: VALUE'", "Header of every call; repeatable.", flag="--header"),
     dry_run: bool = switch("Print the calls without making them.", panel="Output"),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Put a model into a search engine and compare its scores there.
 
     The model is read back, and the engine scores a few rows with it. These scores must equal the scores that the model
@@ -115,7 +113,7 @@ def upload(
     if not dry_run:
         lines = [["model", done.name], *(["note", text] for text in done.notes)]
         shown = [("uploaded", ["", ""], lines), facts("check", done.check or {})]
-    answer(json, found | {"check": done.check}, *shown)
+    return found | {"check": done.check}, *shown
 
 
 def read_options(settings: list[str] | None, function: Callable[..., object]) -> dict[str, Any]:

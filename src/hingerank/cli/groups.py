@@ -18,7 +18,6 @@ PersonalModel = Annotated[
 MODEL_PLACE = target(
     "PATH", "Where to save the model: folder/ or file.safetensors.", REQUIRED, short="-o", writes="model"
 )
-JSON = switch("Print JSON instead of text.", panel="Output")
 RANKER_NAMES = completing(lambda: RANKERS)  # what a shell offers for --model and the like
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hingerank.cli.files import data_and_model, load_ranker, open_for, scored
-from hingerank.cli.groups import JSON, Data, Model, ModelRows, RatingColumns
-from hingerank.cli.options import REQUIRED, Group, check_kind, command, option, switch, target
-from hingerank.cli.output import answer, note, print_json, working, writing
+from hingerank.cli.groups import Data, Model, ModelRows, RatingColumns
+from hingerank.cli.options import JSON, REQUIRED, Group, check_kind, command, option, switch, target
+from hingerank.cli.output import Answer, note, print_json, working, writing
 from hingerank.cli.rating_files import open_model, read_pairs
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def explain(
     what: Explaining,
     how: ModelRows,
     page: Path | None = target("FILE", "Also write an HTML page with a picture."),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Show what each feature contributes to the scores of a query.
 
     Contributions are exact for linear, sparse, additive and boosted models and for trees. Other models use the gradient
@@ -138,6 +137,7 @@ def explain(
     if page is not None:
         with writing(page) as stream:
             stream.write(explained_page(found, what.query, pair, what.top))
+        note(f"wrote {page}")
     document = {"query": what.query, **found.to_dict(what.top)}
     if pair is None:
         places = range(min(what.documents, len(found)))
@@ -145,9 +145,7 @@ def explain(
     else:
         document["pair"] = found.pair_dict(*pair)
         shown = [(f"why {pair[0]} and {pair[1]} differ in score", *found.pair(pair[0], pair[1], what.top))]
-    answer(json, document, f"query {what.query}: {found.how}", *shown)
-    if page is not None:
-        note(f"wrote {page}")
+    return document, f"query {what.query}: {found.how}", *shown
 
 
 def _document(rows: "RankingData", mine: "np.ndarray", word: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from hingerank.cli.output import Answer, answer
 from hingerank.data.files import DataError
 from hingerank.registry import did_you_mean
 
@@ -233,10 +234,14 @@ class Group:
 
 
 FORCE = switch("Replace what is there.", panel="Output")  # added to every command that has a target
+JSON = switch("Print JSON instead of text.", panel="Output")  # added to every command that does not have it itself
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function that takes groups into a command whose options typer can read."""
+def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """Turn a function that takes groups into a command whose options typer can read.
+
+    What the function returns is printed: as JSON, or as the tables and lines that follow the document.
+    """
     groups: dict[str, type[Group]] = {}
     options: list[Option] = []
     arguments = []
@@ -252,6 +257,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     asks = bool(targets) and all(one.name != "force" for one in options)  # compare has its own
     if asks:
         options.insert(options.index(targets[-1]) + 1, Option("force", bool, FORCE, kinds=targets[-1].kinds))
+    prints = all(one.name != "json" for one in options)  # else the function itself does
+    if prints:
+        options.append(Option("json", bool, JSON))
     options.sort(key=lambda one: one.name == "json")  # put --json last
     parameters = [*arguments, *(one.parameter for one in options)]
     signature = inspect.Signature(parameters)
@@ -268,6 +276,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             one.check_place(values[one.name], bool(values["force"]), read)
         if asks:
             del values["force"]
+        as_json = values.pop("json") if prints else False
         by_flag = {one.flag: values[one.name] for one in options if one.name in values}
         flags = {one.name: one.flag for one in options if one.name not in typed_words}
         for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
@@ -279,12 +288,14 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *about: show(advice(message, flags), *about)
             try:
-                function(**values)
+                found = function(**values)
             except ValueError as error:
                 said = in_options(in_command_words(error, by_flag), flags)
                 if said == str(error):
                     raise
                 raise ValueError(said) from error
+        if found is not None:
+            answer(as_json, *found)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}

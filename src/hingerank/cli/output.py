@@ -30,6 +30,7 @@ def print_json(value: object, stream: IO[str] | None = None) -> None:
 
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[object]]]  # title, names of columns, rows
+Answer = tuple[Any, ...]  # what a command found: a document for JSON, then tables and lines of text
 
 
 def answer(json: bool, document: object, *shown: "Table | str") -> None:

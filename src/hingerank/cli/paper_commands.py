@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hingerank.cli.groups import JSON
-from hingerank.cli.options import command, option, switch, target
-from hingerank.cli.output import answer, console, note, print_json, print_table
+from hingerank.cli.options import JSON, command, option, switch, target
+from hingerank.cli.output import Answer, answer, console, note, print_json, print_table
 
 if TYPE_CHECKING:
     from hingerank.papers import Outcome
@@ -167,8 +166,7 @@ def analyse(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that fit saved.")],
     output: Path | None = target("FILE", "Also draw histograms: .svg, .png or .pdf.", short="-o"),
     share: list[float] | None = option("X", "Fraction of the energy to keep; repeatable.", min=0.0, max=1.0),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Print the rank of each query's multipliers in a dual model.
 
     A multiplier is the weight of a pair of rows. Dual models are rank-svm with --loss hinge --set solver=dual,
@@ -185,13 +183,12 @@ def analyse(
     found = interactions(load(model))
     if output is not None:
         found.plot(output, fractions)
+        note(f"wrote {output}")
     columns, histograms = found.table(fractions), {s: found.histogram(s).tolist() for s in fractions}
     names = ["", *(f"{10 * k}–{10 * k + 10} %" for k in range(10))]
     rows = [[f"{s:.0%} of the energy", *histograms[s]] for s in fractions]
-    answer(
-        json, {"queries": columns, "histograms": {f"{s:g}": counts for s, counts in histograms.items()}},
+    return (
+        {"queries": columns, "histograms": {f"{s:g}": counts for s, counts in histograms.items()}},
         ("Multipliers of every query", list(columns), list(zip(*columns.values()))),
         ("Queries by the dimensions that they need, as a fraction of their rows", names, rows),
-    )  # fmt: skip
-    if output is not None and not json:
-        note(f"wrote {output}")
+    )

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import JSON, ListedItems, PersonalModel, RatingColumns
-from hingerank.cli.options import REQUIRED, command, option, switch, target
-from hingerank.cli.output import answer, facts, print_json, writing
+from hingerank.cli.groups import ListedItems, PersonalModel, RatingColumns
+from hingerank.cli.options import JSON, REQUIRED, command, option, switch, target
+from hingerank.cli.output import Answer, facts, print_json, writing
 from hingerank.cli.rating_files import (
     open_model,
     read_rating_file,
@@ -178,8 +178,7 @@ def add_users(
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     replace: bool = switch("Learn known users again from these ratings."),
     output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", writes="folder"),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Add new users to a personal model from a few ratings each.
 
     MODEL and RATINGS may be given in either order.
@@ -205,7 +204,7 @@ def add_users(
     history = history if catalogue.history is None else catalogue.history.replaced(history)
     saved = save_with_items(ranker, output or str(model), ratings, catalogue, history)
     found = {"saved": saved, "users before": before, "users now": len(ranker.users_)}
-    answer(json, found, facts("added", found))
+    return found, facts("added", found)
 
 
 def report_model(model: Path, output: Path | None, users: list[str] | None, listed: ListedItems) -> Path:

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import typer
 
-from hingerank.cli.groups import JSON
-from hingerank.cli.options import command, option
-from hingerank.cli.output import answer, facts, note, print_json, print_table, progress, working
+from hingerank.cli.options import JSON, command, option
+from hingerank.cli.output import Answer, answer, facts, note, progress, working
 
 
 @command
-def models(json: bool = JSON) -> None:
+def models() -> Answer:
     """List the rankers, with the data that each learns from.
 
     Rankers of rows and of ratings are for fit, tune and compare. Rankers of topics are for rerank and compare.
@@ -22,7 +21,7 @@ def models(json: bool = JSON) -> None:
     kinds = {"personal": "ratings", "diversity": "topics"}
     rows = [[name, kinds.get(RANKERS[name].split(".")[1], "rows"), text] for name, text in SUMMARIES.items()]
     names = ["name", "data", "summary"]
-    answer(json, [dict(zip(names, row)) for row in rows], (f"{len(rows)} rankers", names, rows))
+    return [dict(zip(names, row)) for row in rows], (f"{len(rows)} rankers", names, rows)
 
 
 @command
@@ -93,8 +92,7 @@ def demo(
     ),
     queries: int = option("N", "Number of different searches, at most 120.", 120, min=10),
     seed: int = option("N", "Seed of the shop.", 0, min=0),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Show the whole path in a small shop: clicks to ranker to page.
 
     The shop is generated. Its click log becomes propensities, a ranker with a curve for each feature, a page to open in
@@ -107,15 +105,12 @@ def demo(
     from hingerank.lab.demo import run_demo
 
     started = time.perf_counter()
-    found = run_demo(output, queries, seed, None if json else note)
+    found = run_demo(output, queries, seed, note)
     seconds = time.perf_counter() - started
     columns, rows = found.table()
-    if json:
-        places = {"page": found.page, "model": found.model, "exported": found.exported.files[0]}
-        certificate = found.ranker.certificate_.to_dict()
-        print_json({**places, "columns": columns, "rows": rows, "certificate": certificate, "seconds": seconds})
-        return
-    print_table("rankings of searches that were held out", columns, rows)
+    places = {"page": found.page, "model": found.model, "exported": found.exported.files[0]}
+    certificate = found.ranker.certificate_.to_dict()
     note(f"{seconds:.1f} s; the same with commands:\n" + "\n".join(found.commands))
-    note("open this page in a browser:")
-    print(found.page)
+    note("the last line names a page to open in a browser")
+    document = {**places, "columns": columns, "rows": rows, "certificate": certificate, "seconds": seconds}
+    return document, ("rankings of searches that were held out", columns, rows), str(found.page)

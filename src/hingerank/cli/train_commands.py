@@ -7,9 +7,9 @@ from typing import Any
 
 from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import keeping_missing, open_data, open_like, open_parts
-from hingerank.cli.groups import JSON, LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
+from hingerank.cli.groups import LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
-from hingerank.cli.output import answer, facts, make_ranker, note, read_settings, speaking, working
+from hingerank.cli.output import Answer, facts, make_ranker, note, read_settings, speaking, working
 from hingerank.cli.rating_files import is_ratings, read_rated, save_with_items
 
 LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
@@ -79,8 +79,7 @@ def fit(
     cluster: Cluster,
     ratings: FitRatings,
     output: str = MODEL_PLACE,
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Fit a ranker to graded rows, clicks or ratings, and save it.
 
     With --items, --user-column and the like, a personal ranker as --model, or a MovieLens folder as DATA, it learns
@@ -129,7 +128,7 @@ def fit(
             saved = ranker.save(output, {"data": data.name, "index_base": found.index_base})
     except TypeError as error:  # a parameter has a value of a wrong type
         raise ValueError(f"{name} does not accept these settings: {error}") from error
-    _report_fit(name, ranker, saved, json)
+    return _fitted(name, ranker, saved)
 
 
 def _fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
@@ -178,18 +177,18 @@ def _weights_by_age(ratings: Any, days: float) -> Any:
     return age_weights(ratings.times, 86_400.0 * ticks * days)
 
 
-def _report_fit(name: str, ranker: Any, saved: str, json: bool) -> None:
+def _fitted(name: str, ranker: Any, saved: str) -> Answer:
     certificate = getattr(ranker, "certificate_", None)
     found: dict[str, object] = {"model": name, "saved": saved, **getattr(ranker, "fingerprint_", {})}
     found.pop("sha256_of_sample", None)
     if certificate is not None:
-        value = certificate.value if json else f"{certificate.value:.3g}"
-        found |= {"status": certificate.status, certificate.kind: value}
+        found |= {"status": certificate.status, certificate.kind: certificate.value}
         found |= {"iterations": certificate.n_iter, "seconds": certificate.seconds}
     kept, scores = getattr(ranker, "selected_features_", None), getattr(ranker, "validation_scores_", None)
     found |= {} if kept is None else {"features kept": len(kept)}
     found |= {"validation ndcg@10": scores[0]} if scores else {}
-    answer(json, found, facts("fitted", found))
+    shown = found if certificate is None else found | {certificate.kind: f"{certificate.value:.3g}"}
+    return found, facts("fitted", shown)
 
 
 class TuneOptions(Group, panel="Train"):
@@ -264,8 +263,7 @@ def tune(
     ratings: TunedRatings,
     output: str = MODEL_PLACE,
     top: int = option("N", "Number of settings in the table.", 10, min=1, panel="Output"),
-    json: bool = JSON,
-) -> None:
+) -> Answer:
     """Choose the settings of rankers over folds, fit the best, save it.
 
     Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended. With a
@@ -323,6 +321,6 @@ def tune(
     members = [f"  {name}: {', '.join(f'{key}={value}' for key, value in setting.items())}"
                for name, setting in found.members.items()]  # fmt: skip
     words = str(found).replace(" serve= ", " --serve ")
-    answer(json, {"saved": saved, **found.to_dict()}, best, words, *members, saved)
     for name, more in found.widened.items():
         note(f"the best {name} was at the edge of its grid: also tried {', '.join(map(str, more))}")
+    return {"saved": saved, **found.to_dict()}, best, words, *members, saved
