@@ -376,7 +376,6 @@ def test_times_of_several_files_are_alike(tmp_path):
             "no column is called place, position, rank, ordinal: name that",
         ),
         ({"query": "nothing"}, "query='nothing' names no column"),
-        ({"keep": "all"}, "keep is 'all'"),
         ({"first_place": 2}, "first_place is 2"),
         ({"clicks": [("q", "d")]}, "clicks is for responses with logged features, and this is a table"),
         ({"actions": {"click": -1}}, "action 'click' has the weight -1"),
@@ -387,6 +386,11 @@ def test_times_of_several_files_are_alike(tmp_path):
 def test_mistakes_are_named(change, words):
     with pytest.raises(hr.DataError, match=words):
         hr.read_clicks(**({"path": frame()} | change))
+
+
+def test_a_misspelt_keep_is_named():
+    with pytest.raises(ValueError, match="keep must be 'showings' or 'cells', not 'cell'; did you mean 'cells'"):
+        hr.read_clicks(frame(), keep="cell")
 
 
 def test_a_text_that_is_no_log(tmp_path):

@@ -87,7 +87,7 @@ def test_text_relations_find_the_same_theme():
             assert rows[:3, :3].mean() < rows[:3, 3:].mean()
             assert rows.min() >= -1e-12
             assert rows.max() <= 1 + 1e-12
-    with pytest.raises(ValueError, match="model is 'plsa'"):
+    with pytest.raises(ValueError, match="model must be 'nmf' or 'lda', not 'plsa'"):
         text_relations(cats, topics=2, model="plsa")
 
 
@@ -278,7 +278,7 @@ def test_what_is_incomplete_is_kept_at_the_end_or_left_out_and_counted():
         assert ranked["1"][-1] == "b" and sorted(ranked["1"]) == ["a", "b", "c"]
     assert XQuAD(1.0).rerank_run(kept, top=2)["1"].docids == ["c", "a"]
     assert RLTR().fit(kept).rerank(kept[2]).tolist() == []
-    with pytest.raises(ValueError, match="incomplete is 'drop', expected one of error, keep, skip"):
+    with pytest.raises(ValueError, match="incomplete must be 'error', 'keep' or 'skip', not 'drop'"):
         join_run(run, incomplete="drop")
 
 

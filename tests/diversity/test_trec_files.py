@@ -114,7 +114,7 @@ def test_shared_ranks_need_another_order(tmp_path):
     with pytest.raises(DataError, match="share rank 1; read with order='score'"):
         read_run(path, order="rank")
     assert read_run(path)["1"].docids == ["b", "a"]
-    with pytest.raises(ValueError, match="order is 'best'"):
+    with pytest.raises(ValueError, match="order must be 'score', 'trec' or 'rank', not 'best'"):
         read_run(path, order="best")
 
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from hingerank.arrays import PerRow
 from hingerank.clicks.log import ClickLog, per_showing
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
-from hingerank.registry import did_you_mean
 
 METHODS = ("team-draft", "balanced", "optimised")
 MOST_OPTIMISED = 12  # places: there are up to 2 to that power of lists
@@ -65,8 +64,7 @@ def interleave(
     Interleaved(documents=['x', 'y', 'z'], teams=['A', 'B', 'A'], credits=[1.0, 1.0, 1.0])
     """
     a, b = _ranking(a, "a"), _ranking(b, "b")
-    if method not in METHODS:
-        raise DataError(f"method is {method!r}, expected one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
+    one_of("method", method, *METHODS)
     length = min(len(a), len(b)) if top is None else whole("top", top)
     length = min(length, len(set(a) | set(b)))
     rng = np.random.default_rng(seed)

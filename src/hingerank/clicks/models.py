@@ -10,11 +10,10 @@ from hingerank.arrays import Facts
 from hingerank.clicks.counting import Groups, count_rows, group_by
 from hingerank.clicks.estimation import fit_product
 from hingerank.clicks.log import ClickLog, as_text
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.memory import check_room
 from hingerank.kernels.clicks import chain_step
-from hingerank.registry import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -418,7 +417,4 @@ def click_model(log: ClickLog, model: str = "pbm", **settings: Any) -> ClickMode
     >>> model.click_rates("q", ["a", "b"]).round(2)
     array([0.89, 0.04])
     """
-    if model not in CLICK_MODELS:
-        hint = did_you_mean(model, list(CLICK_MODELS))
-        raise DataError(f"model is {model!r}, expected one of {', '.join(CLICK_MODELS)}{hint}")
-    return CLICK_MODELS[model](**settings).fit(log)
+    return CLICK_MODELS[one_of("model", model, *CLICK_MODELS)](**settings).fit(log)

@@ -23,11 +23,10 @@ from hingerank.clicks.estimation import (
 )
 from hingerank.clicks.log import ClickLog, Documents, as_text, coded, documents_of, find_documents
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import warn, whole
+from hingerank.data.checks import one_of, warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.notebook import new_figure
-from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -252,8 +251,7 @@ def propensities(
     >>> propensities(log).values.round(2)
     array([1.  , 0.33])
     """
-    if method not in METHODS:
-        raise DataError(f"method is {method!r}, expected one of {', '.join(METHODS)}{did_you_mean(method, METHODS)}")
+    one_of("method", method, *METHODS)
     if method != "given" and values is not None:
         raise DataError("values= are propensities that are known: they go with method='given'")
     if method == "given" and judgments is None:

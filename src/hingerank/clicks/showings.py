@@ -10,12 +10,11 @@ import numpy as np
 from hingerank.clicks.counting import codes_of, count_rows, group_by
 from hingerank.clicks.log import ClickLog, Coded
 from hingerank.data.blocks import number_values
-from hingerank.data.checks import warn
+from hingerank.data.checks import one_of, warn
 from hingerank.data.feature_logs import clicked_pairs, logged_lists
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.streams import stream_lines
 
-KEEP = ("showings", "cells")
 _IDS = ("query", "document", "session", "team", "context")
 _COUNTED_BY = ("query", "document", "place", "clicks", "context", "propensities")
 _NUMBERED = {"clicks", "propensities"}
@@ -34,11 +33,9 @@ class Showings:
     """
 
     def __init__(self, keep: str = "showings", first_place: int | None = None) -> None:
-        if keep not in KEEP:
-            raise DataError(f"keep is {keep!r}, expected 'showings' or 'cells'")
         if first_place not in (None, 0, 1):
             raise DataError(f"first_place is {first_place!r}, expected 0, 1, or None to look for a place 0")
-        self.keep, self.first_place = keep, first_place
+        self.keep, self.first_place = one_of("keep", keep, "showings", "cells"), first_place
         self.notes: dict[str, int] = {}
         self._others: dict[str, int] = {}  # actions that are not clicks
         self._numbers: dict[str, dict[Hashable, int]] = {name: {} for name in (*_IDS, *_NUMBERED)}

@@ -8,11 +8,10 @@ import numpy as np
 
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.log import ClickLog
-from hingerank.data.checks import whole
+from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import PlaceBias
-from hingerank.registry import did_you_mean
 
 
 @runtime_checkable
@@ -190,11 +189,7 @@ def _user(model: UserModel, places: int) -> Clicks:
     if callable(model):
         return model
     known: dict[str, Clicks] = {"cascade": _cascade, "dbn": _dbn}
-    if not isinstance(model, str) or model not in known:
-        names = ["pbm", *known]
-        hint = did_you_mean(str(model), names)
-        raise ValueError(f"there is no model {model!r}; use one of: {', '.join(names)}{hint}")
-    return known[model]
+    return known[one_of("model", model, "pbm", *known)]
 
 
 def _counted(

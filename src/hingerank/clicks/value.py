@@ -10,12 +10,11 @@ import numpy as np
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.simulation import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import positive, warn, whole
+from hingerank.data.checks import one_of, positive, warn, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
 from hingerank.rankers.corrections import ClickData, PlaceBias, bias_of, clip_at, doubly_robust
-from hingerank.registry import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -239,11 +238,7 @@ def check_estimate(
     estimator: str, confidence: float, resamples: int, clip: float | None, clipping: Sequence[str]
 ) -> None:
     """Raise a ValueError for an unknown estimator, an idle clip, or an interval that cannot be made."""
-    if estimator not in ESTIMATORS:
-        raise ValueError(
-            f"there is no estimator {estimator!r}; use one of: {', '.join(ESTIMATORS)}"
-            + did_you_mean(str(estimator), ESTIMATORS)
-        )
+    one_of("estimator", estimator, *ESTIMATORS)
     if clip is not None and estimator not in clipping:
         able = " or ".join(f"estimator={name!r}" for name in clipping)
         raise ValueError(f"clip={clip!r} is for {able}, not for estimator={estimator!r}")

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hingerank.registry import did_you_mean
+
 
 def real(value: object) -> float:
     """`value` as a finite float; NaN if it is not a finite number.
@@ -48,13 +50,14 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 
 def one_of(name: str, value: object, *known: str) -> str:
-    """`value`, which must be one of some words. Any other value is a ValueError.
+    """`value`, which must be one of some words. Any other value is a ValueError that names those that are like it.
 
     >>> one_of("ties", "stable", "average", "stable")
     'stable'
     """
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, not {value!r}")
+        words, hint = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}", did_you_mean(str(value), known)
+        raise ValueError(f"{name} must be {words}, not {value!r}{hint}")
     return value
 
 

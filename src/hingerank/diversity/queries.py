@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Facts, Matrix
-from hingerank.data.checks import decimal, whole
+from hingerank.data.checks import decimal, one_of, whole
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.sparse import plain_csr
@@ -28,7 +28,6 @@ from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrel
 
 Aspects = Mapping[str, Mapping[str, Mapping[str, float]]]  # topic -> aspect -> document -> P(document | aspect)
 Vectors = Mapping[str, Mapping[str, Sequence[float] | np.ndarray]]  # topic -> document -> features
-INCOMPLETE = ("error", "keep", "skip")
 FEATURE_RELATIONS: dict[str, Callable[[Matrix], Relation]] = {
     "cosine": cosine_relation,
     "euclidean": euclidean_relation,
@@ -298,8 +297,7 @@ def join_run(
     for name, number in (("clusters", clusters), ("depth", depth)):
         if number is not None:
             whole(name, number)
-    if incomplete not in INCOMPLETE:
-        raise ValueError(f"incomplete is {incomplete!r}, expected one of {', '.join(INCOMPLETE)}")
+    one_of("incomplete", incomplete, "error", "keep", "skip")
     vectors = _by_document(features) if isinstance(features, RankingData) else features
     judged = None if qrels is None else as_qrels(qrels)
     lengths = (len(row) for rows in (vectors or {}).values() for row in rows.values())

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_values
-from hingerank.data.checks import positive, real, whole
+from hingerank.data.checks import one_of, positive, real, whole
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
 
@@ -193,8 +193,7 @@ def text_relations(
     """
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-    if model not in ("nmf", "lda"):
-        raise ValueError(f"model is {model!r}, expected 'nmf' or 'lda'")
+    one_of("model", model, "nmf", "lda")
     tfidf = TfidfVectorizer(sublinear_tf=True, stop_words=stop_words).fit_transform(texts)
     parts = [cosine_relation(tfidf, "tfidf")]
     if topics is not None:
@@ -273,13 +272,11 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
     s = np.asarray(scores, np.float64)
     if s.ndim != 1 or not np.isfinite(s).all():
         raise DataError(f"scores have shape {s.shape} or contain NaN or infinity: give one finite number per candidate")
-    if how == "minmax":
+    if one_of("how", how, "minmax", "softmax") == "minmax":
         low, span = s.min(initial=np.inf), np.ptp(s) if len(s) else 0.0
         return (s - low) / span if span > 0 else np.zeros(len(s))
-    if how == "softmax":
-        e = np.exp(s - s.max(initial=-np.inf))
-        return e / e.sum() if len(s) else e
-    raise ValueError(f"how is {how!r}, expected 'minmax' or 'softmax'")
+    e = np.exp(s - s.max(initial=-np.inf))
+    return e / e.sum() if len(s) else e
 
 
 def check_fraction(name: str, value: float) -> float:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
@@ -126,9 +126,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
 
 def aggregate_kinds(name: str) -> np.ndarray:
     """Return the codes of the aggregates with this name."""
-    if name not in AGGREGATES:
-        raise ValueError(f"aggregate is {name!r}, expected one of {', '.join(AGGREGATES)}")
-    return np.array(AGGREGATES[name], np.int64)
+    return np.array(AGGREGATES[one_of("aggregate", name, *AGGREGATES)], np.int64)
 
 
 def select(

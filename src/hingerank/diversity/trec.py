@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import decimal, whole_decimal
+from hingerank.data.checks import decimal, one_of, whole_decimal
 from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.streams import split_lines, whole_text
 
@@ -123,8 +123,7 @@ def read_run(path: PathLike, order: str = "score") -> Run:
         "trec" breaks them by decreasing document id, as trec_eval and ``ndeval -traditional`` do; "rank" sorts by the
         rank column and ignores the scores, as ndeval does by default
     """
-    if order not in ("score", "trec", "rank"):
-        raise ValueError(f"order is {order!r}, expected 'score', 'trec' or 'rank'")
+    one_of("order", order, "score", "trec", "rank")
     topics: dict[str, dict[str, tuple[int, float, int]]] = {}
     for line, fields in read_fields(path, 6, "topic Q0 document rank score tag"):
         topic, _, docid, rank, score = fields[:5]

@@ -15,12 +15,11 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import places_of, real_numbers
-from hingerank.data.checks import warn
+from hingerank.data.checks import one_of, warn
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.sources import RowsInParts
-from hingerank.registry import did_you_mean
 
 CORRECTIONS = ("ips", "clipped", "affine", "doubly-robust", "naive")
 FOLDS = 5  # of queries: relevance in each is regressed on features of the others
@@ -236,9 +235,7 @@ def click_weights(
     >>> click_weights(log.join(rows), propensities=[1.0, 0.5]).tolist()
     [1.0, 4.0]
     """
-    if correction not in CORRECTIONS:
-        hint = did_you_mean(str(correction), CORRECTIONS)
-        raise ValueError(f"there is no correction {correction!r}; use one of: {', '.join(CORRECTIONS)}{hint}")
+    one_of("correction", correction, *CORRECTIONS)
     if clip is not None and correction not in ("clipped", "doubly-robust"):
         clipping = "correction='clipped' or correction='doubly-robust'"
         raise ValueError(f"clip={clip!r} is for {clipping}, not for correction={correction!r}")
