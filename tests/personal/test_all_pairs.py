@@ -128,7 +128,7 @@ def test_the_squared_loss_is_for_clicks():
         hr.PersonalRankSVM(loss="squared").fit(X, users, items, np.arange(len(items)))
     with pytest.raises(ValueError, match="has no shared function"):
         hr.PersonalRankSVM(loss="squared", shared=True).fit_clicks(X, users, items)
-    with pytest.raises(ValueError, match="loss must be one of 'squared_hinge', 'hinge', 'squared', not 'cubic'"):
+    with pytest.raises(ValueError, match="loss must be 'squared_hinge', 'hinge' or 'squared', not 'cubic'"):
         hr.PersonalRankSVM(loss="cubic").fit_clicks(X, users, items)
 
 

@@ -167,5 +167,5 @@ def test_kept_tuned_and_refused(tmp_path):
     assert ranker.natural_C(X, users, items, ratings) == pytest.approx(
         2 * hr.PersonalRankSVM().natural_C(X, users, items, ratings)
     )
-    with pytest.raises(ValueError, match="loss must be one of 'squared_hinge', 'hinge', 'squared', not 'huber'"):
+    with pytest.raises(ValueError, match="loss must be 'squared_hinge', 'hinge' or 'squared', not 'huber'"):
         hr.PersonalRankSVM(loss="huber").fit(X, users, items, ratings)

@@ -96,7 +96,7 @@ def test_the_walk_of_every_personal_ranker(call, name, features):
     status, _, err = call("export", "m", "--to", "sql", "-o", "m.sql")
     assert status == 1 and "--to vectors" in err
     status, _, err = call("explain", "m", "r.csv", "--query", "u3")
-    assert status == 1 and "hingerank report shows" in err
+    assert status == 1 and "evaluate or report" in err
     assert call("report", "m", "-o", "m.html")[0] == 0
     page = Path("m.html").read_text()
     assert "<h1>m</h1>" in page and re.search(r'class="reasons"><span class="(for|against)">\S', page)

@@ -51,7 +51,7 @@ def item_vectors(X: Matrix, U: np.ndarray, threads: int | None = None) -> np.nda
     if not isinstance(X, np.ndarray):
         return np.ascontiguousarray(X @ U)
     out = np.empty((X.shape[0], U.shape[1]))
-    run_shards(lambda rows: np.matmul(X[rows].astype(np.float64, copy=False), U, out[rows]), _blocks(X), threads)
+    run_shards(lambda rows: np.matmul(X[rows].astype(np.float64, copy=False), U, out[rows]), blocks_of(X), threads)
     return out
 
 
@@ -59,7 +59,7 @@ def back_to_features(X: Matrix, G: np.ndarray, threads: int | None = None) -> np
     """Return Xᵀ G."""
     if not isinstance(X, np.ndarray):
         return np.asarray(X.T @ G)
-    parts = run_shards(lambda rows: X[rows].astype(np.float64, copy=False).T @ G[rows], _blocks(X), threads)
+    parts = run_shards(lambda rows: X[rows].astype(np.float64, copy=False).T @ G[rows], blocks_of(X), threads)
     return add_up(parts)
 
 
@@ -67,11 +67,12 @@ def squares_to_features(X: Matrix, weight: np.ndarray, threads: int | None = Non
     """Return (X∘X)ᵀ weight."""
     if not isinstance(X, np.ndarray):
         return np.asarray(X.multiply(X).T @ weight)
-    return add_up(run_shards(lambda rows: np.square(X[rows], dtype=np.float64).T @ weight[rows], _blocks(X), threads))
+    return add_up(run_shards(lambda rows: np.square(X[rows], dtype=np.float64).T @ weight[rows], blocks_of(X), threads))
 
 
-def _blocks(X: np.ndarray) -> list[slice]:
-    return [slice(a, a + ROWS_PER_BLOCK) for a in range(0, X.shape[0], ROWS_PER_BLOCK)]
+def blocks_of(A: np.ndarray, size: int = ROWS_PER_BLOCK) -> list[slice]:
+    """Split the rows of A into blocks, so that products with it need little memory."""
+    return [slice(a, a + size) for a in range(0, A.shape[0], size)]
 
 
 class StepSums(NamedTuple):
@@ -155,20 +156,13 @@ class LocalUsers:
     def __init__(
         self, X: Matrix, preferences: UserPreferences, V: np.ndarray | None = None, threads: int | None = None
     ):
-        self.X, self.preferences, self.threads = X, preferences, threads
+        self.X, self.preferences, self.threads, self.n_pairs = X, preferences, threads, preferences.n_pairs
         self.V: Any = V  # made by `begin` if it is None
-
-    @property
-    def n_pairs(self) -> int:
-        return self.preferences.n_pairs
 
     @cached_property
     def first(self) -> sp.csr_matrix:
         """The gradient of the loss in the scores (users x items), at scores of 0."""
-        p, z = self.preferences, np.zeros((len(self.preferences.item), 1))
-        S, ones, rows = p.at_scores(np.zeros(len(p.item)))
-        users_pass(LOSS, S, ones, 0, len(p.users), rows, np.zeros(len(p.item), np.float32), z)
-        return sp.csr_matrix((z[:, 0], p.item, p.start), shape=(len(p.users), self.X.shape[0]))
+        return slopes(self.preferences, np.zeros(len(self.preferences.item)), self.X.shape[0])[0]
 
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         moved = self.first @ item_vectors(self.X, v, self.threads)
@@ -194,8 +188,8 @@ class LocalUsers:
     def step(self, U: np.ndarray, turn: np.ndarray | None = None, again: bool = False) -> StepSums:
         own, k = self.V[:, : self.free], self.V.shape[1]
         if turn is not None:
-            for part in blocks_of(own):
-                part[:] = part @ turn
+            for rows in blocks_of(own, ROWS_OF_USERS):
+                own[rows] = own[rows] @ turn
         if again:
             self.V[:] = self.before
         else:
@@ -238,6 +232,14 @@ class LocalUsers:
         return back_to_features(self.X, G, self.threads)
 
 
+def slopes(p: UserPreferences, s: np.ndarray, n_items: int) -> tuple[sp.csr_matrix, tuple[float, float, float]]:
+    """Return the gradient of the loss in the scores (users x items) at scores s of the rows, and what LOSS returns."""
+    z, kept = np.zeros((len(s), 1)), np.zeros(len(s), np.float32)
+    S, ones, rows = p.at_scores(s)
+    found = users_pass(LOSS, S, ones, 0, len(p.users), rows, kept, z)
+    return sp.csr_matrix((z[:, 0], p.item, p.start), shape=(len(p.users), n_items)), found
+
+
 def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], steps: int = 20) -> float:
     """Return the spectral norm ‖∇loss‖₂ at 0: below C = 1/‖∇loss‖₂ the optimum is 0 (the norms are dual).
 
@@ -257,12 +259,7 @@ def half_square(A: np.ndarray) -> float:
 
 def gram(V: np.ndarray) -> np.ndarray:
     """Return VᵀV, computed by blocks of rows."""
-    return sum((part.T @ part for part in blocks_of(V)), np.zeros((V.shape[1],) * 2))
-
-
-def blocks_of(V: np.ndarray) -> list[np.ndarray]:
-    """Split V into blocks of rows, so that products with it need little memory."""
-    return [V[a : a + ROWS_OF_USERS] for a in range(0, len(V), ROWS_OF_USERS)]
+    return sum((V[rows].T @ V[rows] for rows in blocks_of(V, ROWS_OF_USERS)), np.zeros((V.shape[1],) * 2))
 
 
 def count_right(
@@ -365,8 +362,8 @@ def alternating(
     V = users.V
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.sqrt(np.einsum("uc,uc->c", V, V)), kind="stable")
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
-    for part in blocks_of(V):  # in place, because V is the largest array
-        part[:] = part[:, order]
+    for rows in blocks_of(V, ROWS_OF_USERS):  # in place, because V is the largest array
+        V[rows] = V[rows][:, order]
     return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V, width=users.width)
 
 

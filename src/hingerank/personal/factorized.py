@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -44,7 +44,6 @@ from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Callback, Solution
 
-LOSSES = ("squared_hinge", "hinge", "squared")
 LEAST_DRAWN, PER_DRAW = 20, 2  # fewest items sampled for a user; epochs until others are sampled
 FORGETTING = 3  # epochs without the users who judge the prior
 TRIED = 5  # largest number of epochs of a fit that tries a C
@@ -400,10 +399,8 @@ class PersonalRankSVM(FactorRanker):
         self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._build(fitted, len(P)))
 
     def _check_settings(self) -> None:
-        if isinstance(self.rank, bool) or not isinstance(self.rank, Integral) or self.rank < 1:
-            raise ValueError(f"rank must be a positive whole number, not {self.rank!r}")
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {self.loss!r}")
+        whole("rank", self.rank)
+        one_of("loss", self.loss, "squared_hinge", "hinge", "squared")
         if self.shared not in (True, False):
             raise ValueError(f"shared must be True or False, not {self.shared!r}; MeanVarianceRanker takes a number")
         number = isinstance(self.prior, Real) and not isinstance(self.prior, bool) and 0 <= float(self.prior) < np.inf

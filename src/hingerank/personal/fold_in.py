@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.personal.alternating import blocks_of, gram
+from hingerank.personal.alternating import ROWS_OF_USERS, blocks_of, gram
 from hingerank.personal.losses import GRADES, PAIRS, TARGETS
 from hingerank.personal.passes import RIGHT, users_pass, users_step
 from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within, rows_of
@@ -100,7 +100,7 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
     """
     users, k = V.shape
     mean = V.mean(axis=0)
-    S = sum(gram(part - mean) for part in blocks_of(V)) / max(1, users - 1)
+    S = sum(gram(V[rows] - mean) for rows in blocks_of(V, ROWS_OF_USERS)) / max(1, users - 1)
     part = k / (k + users)
     S = (1 - part) * S + part * np.trace(S) / k * np.eye(k)
     count = np.zeros(len(P))

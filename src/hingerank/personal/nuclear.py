@@ -6,8 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.personal.alternating import item_vectors
-from hingerank.personal.passes import LOSS, users_pass
+from hingerank.personal.alternating import item_vectors, slopes
 from hingerank.personal.preferences import UserPreferences
 
 SAFE = 1.0 + 1e-9  # factor that rounds the largest singular value up
@@ -32,12 +31,8 @@ def nuclear_gap(
     """
     everyone = item_vectors(X, U if shared is None else np.column_stack([U, shared]))
     mixed = V if shared is None else np.column_stack([V, np.ones(len(V))])
-    users, z, kept = len(p.users), np.zeros((len(p.item), 1)), np.zeros(len(p.item), np.float32)
-    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(users), np.diff(p.start))])
-    S, ones, rows = p.at_scores(s)
-    rows = replace(rows, known=rows.known._replace(width=width))
-    loss, hinge, kink = users_pass(LOSS, S, ones, 0, users, rows, kept, z)
-    Z = sp.csr_matrix((z[:, 0], p.item, p.start), shape=(users, X.shape[0]))
+    s = np.einsum("rc,rc->r", everyone[p.item], mixed[np.repeat(np.arange(len(V)), np.diff(p.start))])
+    Z, (loss, hinge, kink) = slopes(replace(p, known=p.known._replace(width=width)), s, X.shape[0])
     G = Z @ X
     G = G.toarray() if sp.issparse(G) else np.asarray(G)
     norm = SAFE * float(np.linalg.norm(G, 2))
@@ -46,9 +41,9 @@ def nuclear_gap(
     if shared is not None:
         own, bend = 0.5 * float(shared @ shared), 0.5 * C * C * float(np.square(G.sum(axis=0)).sum())
     if width > 0:
-        loss, most, a = hinge, min(1.0, most), 0.5 * (hinge - kink - float(s @ z[:, 0]))
+        loss, most, a = hinge, min(1.0, most), 0.5 * (hinge - kink - float(s @ Z.data))
     else:
-        bend, a = bend + C * loss, loss - 0.5 * float(s @ z[:, 0])
+        bend, a = bend + C * loss, loss - 0.5 * float(s @ Z.data)
     theta = min(C * a / bend if bend > 0 else np.inf, most) if a > 0 else 0.0
     nuclear = float(np.linalg.svd(np.linalg.qr(U)[1] @ np.linalg.qr(V)[1].T, compute_uv=False).sum())
     primal, dual = C * loss + nuclear + own, 2.0 * theta * C * a - theta * theta * bend

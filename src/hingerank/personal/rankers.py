@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
+from hingerank.data.blocks import number_ids
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Ids, Mapped, Number, Of, Size
@@ -100,7 +101,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         watched = None
         if eval_set is not None:
             known = counting(users, items, ratings, sample_weight)[:3]
-            watched = joined_ratings(known, eval_set, preferences, X.shape[0], "eval_set")
+            watched = joined_ratings(known, eval_set, X.shape[0], "eval_set")
             if len(watched.users) > len(preferences.users):
                 user = watched.users[len(preferences.users) :].tolist()[0]
                 raise DataError(f"eval_set has users without training ratings, such as {user!r}: leave them out")
@@ -346,7 +347,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
         else:
             others = from_ratings(against[0], against[1], against[2], X.shape[0])
-            joined = joined_ratings(against, (users, items, ratings), others, X.shape[0], "against")
+            joined = joined_ratings(against, (users, items, ratings), X.shape[0], "against")
             (right, pairs), (known, settled) = self._right(X, joined), self._right(X, others)
             right, pairs = right - known, pairs - settled
         if pairs == 0:
@@ -420,15 +421,15 @@ def accuracies(
     return figures
 
 
-def joined_ratings(first: Column, second: Column, known: UserPreferences, n_items: int, name: str) -> UserPreferences:
-    """Return the preferences of both ratings (users, items, ratings), which must differ in items; known: the first's.
+def joined_ratings(first: Sequence[Column], second: Sequence[Column], n_items: int, name: str) -> UserPreferences:
+    """Return the preferences of both ratings (users, items, ratings), which must differ in items.
 
     Accuracies subtract the pairs of the first, so none of its ratings may be replaced by a later one.
     """
     users, items, ratings = (np.concatenate([np.asarray(a), np.asarray(b)]) for a, b in zip(first, second))
     both = from_ratings(users, items, ratings, n_items)
-    alone = from_ratings(second[0], second[1], second[2], n_items)
-    shared = both.notes.get(REPEATED, 0) - known.notes.get(REPEATED, 0) - alone.notes.get(REPEATED, 0)
+    key = number_ids(users, len(items), "users")[1].astype(np.int64) * n_items + items.astype(np.int64)
+    shared = int(np.isin(key[len(first[0]) :], key[: len(first[0])]).sum())
     if shared:
         raise DataError(
             f"{shared} ratings with {name} are of items that the same user rated in the other data too: leave them out "
