@@ -214,7 +214,6 @@ class _Study:
         self.batch: list[Setting] = []  # settings that are being tried
         self.tried: list[tuple[Setting, float | None]] = []
         self.chosen: Setting | None = None
-        self.hopeless = False  # every setting failed: there is nothing to test
         self._steps = self._walk()
 
     def due(self) -> list[Task]:
@@ -242,7 +241,6 @@ class _Study:
             with suppress(StopIteration):
                 self.batch = proposals.send(values)
         worked = [(setting, value) for setting, value in self.tried if value is not None]
-        self.hopeless = bool(self.tried) and not worked
         if worked:
             self.chosen = search.choose(worked)
         if self.chosen is not None:
@@ -250,7 +248,8 @@ class _Study:
 
     def counts(self) -> tuple[int, int]:
         """Results that are known, and those to expect, as far as the search is done."""
-        tested = len(self.seeds) - (0 if self.hopeless else len(self._untested()))
+        hopeless = self.tried and not self.batch and self.chosen is None  # every setting failed: none is tested
+        tested = len(self.seeds) - (0 if hopeless else len(self._untested()))
         if self.method.search.size <= 1:
             return tested, len(self.seeds)
         validated = len(self.tried) + sum(self._key("validation", s) in self.known for s in self.batch)
@@ -262,8 +261,8 @@ class _Study:
         return [s for s in self.seeds if self.chosen is None or self._key("test", self.chosen, s) not in self.known]
 
     def _key(self, kind: str, setting: Setting, seed: int | None = None) -> Key:
-        place = {"kind": kind, "method": self.method.name, "fold": self.plan.folds[self.fold].name, "size": self.size}
-        return _key({**place, "setting": setting, "seed": self.plan.seed if seed is None else seed})
+        head = kind, self.method.name, self.plan.folds[self.fold].name, canonical(setting)
+        return *head, self.plan.seed if seed is None else seed, self.size
 
 
 def _key(record: Record) -> Key:

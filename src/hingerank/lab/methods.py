@@ -81,16 +81,13 @@ class Method:
     def make(self, setting: Setting, seed: int | None = None) -> Ranker:
         """A fresh ranker with this setting; `seed` goes to a parameter random_state that nothing else sets."""
         parameters = {**self.fixed, **setting}
-        if self._is_estimator:
-            from sklearn.base import clone
-
-            ranker = clone(self.ranker)
-            known = {name for name, value in ranker.get_params(deep=False).items() if value is None}
-        else:
-            known = set(_parameters(self.ranker))
-        if seed is not None and "random_state" in known - set(parameters):
+        if seed is not None and self.is_random:
             parameters["random_state"] = seed
-        return ranker.set_params(**parameters) if self._is_estimator else self.ranker(**parameters)
+        if not self._is_estimator:
+            return self.ranker(**parameters)
+        from sklearn.base import clone
+
+        return clone(self.ranker).set_params(**parameters)
 
     @property
     def is_random(self) -> bool:

@@ -44,14 +44,12 @@ class Results:
     records: list[Record]
     folder: Path | None = None
     size: float = 1.0
-    _tests: dict[tuple[str, str], dict[int, Record]] = field(init=False, repr=False)
+    _tests: dict[tuple[str, str, int], Record] = field(init=False, repr=False)  # the latest by method, fold and seed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", current(self.header, self.records))
-        found: dict[tuple[str, str], dict[Hashable, Record]] = {}
-        for r in self.records:
-            if r["kind"] == "test" and size_of(r) == self.size:
-                found.setdefault((r["method"], r["fold"]), {})[r.get("seed", self.header["seed"])] = r
+        tests = [r for r in self.records if r["kind"] == "test" and size_of(r) == self.size]
+        found = {(r["method"], r["fold"], r.get("seed", self.header["seed"])): r for r in tests}
         object.__setattr__(self, "_tests", found)
 
     @property
@@ -84,7 +82,7 @@ class Results:
     def test(self, method: str, fold: str, seed: int | None = None) -> Record | None:
         """The test record of a method on a fold under a seed, default the run's own; None where there is none yet, or
         it failed."""
-        record = self._tests.get((method, fold), {}).get(self.header["seed"] if seed is None else seed)
+        record = self._tests.get((method, fold, self.header["seed"] if seed is None else seed))
         return None if record is None or record["error"] else record
 
     def tests(self, method: str, seed: int | None = None) -> list[Record]:
@@ -160,8 +158,7 @@ class Results:
 
     def failures(self) -> list[Record]:
         """Latest records with an error: methods in order, folds in order, settings sorted, validation before test."""
-        tested = [r for by_seed in self._tests.values() for r in by_seed.values()]
-        last = [*tested, *(r for method in self.methods for r in self.validations(method))]
+        last = [*self._tests.values(), *(r for method in self.methods for r in self.validations(method))]
         place = {name: i for i, name in enumerate(self.methods)}
         known = [r for r in last if r["error"] and r["method"] in place and r["fold"] in self.folds]
 
