@@ -149,15 +149,13 @@ def _actions(actions: Mapping[str, float] | None) -> dict[str, float]:
 
 
 def _add_tables(showings: Showings, path: Path, named: Mapping[str, str | None], actions: Mapping[str, float]) -> None:
-    from hingerank.data.tables import column_names, read_batches
+    from hingerank.data.tables import read_batches
 
-    known = column_names(path)
-    roles = None if known is None else _roles(known, named, os.fspath(path), showings.keep)
-    if roles is None:
-        ids = [name for role in _IDS for name in (named[role] or "", *NAMES[role])]
-    else:
-        ids = [roles[role] for role in _IDS if role in roles]
-    for batch in read_batches(path, None if roles is None else list(dict.fromkeys(roles.values())), ids, _ROWS):
+    def choose(columns: list[str]) -> list[str]:
+        return list(dict.fromkeys(_roles(columns, named, os.fspath(path), showings.keep).values()))
+
+    ids = [name for role in _IDS for name in (named[role] or "", *NAMES[role])]
+    for batch in read_batches(path, choose, ids, _ROWS):
         _add_table(showings, batch, named, actions, os.fspath(path))
 
 

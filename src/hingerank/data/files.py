@@ -183,11 +183,8 @@ def fold_files(folder: PathLike) -> list[Path]:
 
 def _text_stem(path: Path) -> str:
     """The name of a text file without its endings for text and compression, in lower case."""
-    name = path.name.lower()
-    for known in (COMPRESSIONS, TEXTS):
-        stem, last = os.path.splitext(name)
-        name = stem if last in known else name
-    return name
+    holds, packed = endings(path)
+    return path.name.lower().removesuffix(packed).removesuffix(holds if holds in TEXTS else "")
 
 
 def _add_once(found: dict, key: Hashable, path: Path) -> None:

@@ -95,13 +95,13 @@ def _opened(path: PathLike) -> Iterator[tuple[Path, str]]:
 
 
 def read_batches(
-    path: PathLike, columns: list[str] | None, ids: Collection[str] = (), size: int = 1 << 20
+    path: PathLike, choose: Callable[[list[str]], list[str]], ids: Collection[str] = (), size: int = 1 << 20
 ) -> Iterator[Frame]:
     """Read a file as several pyarrow tables, of which only one at a time is in memory.
 
-    A Parquet file gives tables of at most `size` rows, in which ids that are text are dictionaries. The checksums of
-    its pages are compared. A CSV file gives pieces of some megabytes. If there are several, ids are text. A Feather
-    file is read as a whole first. `columns` and `ids` are as in `read_table`.
+    A Parquet file gives tables of at most `size` rows, with the columns that `choose` takes of those that are there.
+    Ids that are text are dictionaries, and the checksums of the pages are compared. A CSV file gives pieces of some
+    megabytes. If there are several, ids are text. A Feather file is read as a whole first. `ids` is as in `read_table`.
     """
     with _opened(path) as (path, kind):
         if kind in _DELIMITERS and path.stat().st_size > _PIECE:
@@ -112,21 +112,14 @@ def read_batches(
                     where = f"{path}, after line {before + 1}"
                     raise DataError(f"{where}: cannot be read as {kind}: {error}") from None
         elif kind != "parquet":
-            table = read_table(path, columns, ids)
+            table = read_table(path, None, ids)
             yield from (table.slice(start, size) for start in range(0, max(1, table.num_rows), size))
         else:
-            how = {"page_checksum_verification": True, "read_dictionary": list(ids)}
+            known = parquet.read_schema(path).names
+            how = {"page_checksum_verification": True, "read_dictionary": list({*ids} & {*known})}
             with parquet.ParquetFile(path, **how, pre_buffer=False) as file:  # a buffer would keep all of it in memory
-                for batch in file.iter_batches(size, columns=columns):
+                for batch in file.iter_batches(size, columns=choose(known)):
                     yield pa.Table.from_batches([batch])
-
-
-def column_names(path: PathLike) -> list[str] | None:
-    """The column names of a Parquet file, without reading its rows; None for other tables."""
-    if table_kind(path) != "parquet":
-        return None
-    with _opened(path) as (path, _):
-        return list(parquet.read_schema(path).names)
 
 
 def write_table(table: Frame, path: PathLike) -> None:
