@@ -512,6 +512,28 @@ def test_parameters_given_by_set_are_named_so(call):
     assert "--set C must be a positive number" in call(f"{line} C=-1")[2]
 
 
+def test_an_unknown_item_is_left_out_or_named_where_a_table_of_items_can_be(call):
+    assert call(MADE["personal/"])[0] == 0
+    Path("pairs.csv").write_text("user,item\nu1,nothing\n")
+    said = "item 'nothing' is not in the catalogue of the model; leave it out"
+    assert call("rank personal/ pairs.csv")[2] == f"hingerank: {said}\n"
+    assert call("similar personal/ --item nothing")[2] == (
+        f"hingerank: {said}, or name a table that has it with --items\n"
+    )
+
+
+def test_a_model_of_other_data_is_named_with_the_commands_that_take_it(call):
+    assert call(MADE["model/"])[0] == 0 and call(MADE["personal/"])[0] == 0
+    assert call("rerank run.txt --method pamm --features rows.txt --fit subtopics.txt --save diverse/")[0] == 0
+    for line, words in {
+        "rank diverse/ rows.txt": "diverse is a PAMM, which learns from topics to diversify: use hingerank rerank",
+        "explain personal/ rows.txt --query 1": "personal is a PersonalRankSVM, which learns from ratings of users",
+        "rerank run.txt --model model/ -o out.txt": "model is a RankSVM, which learns from graded rows: use",
+    }.items():
+        status, out, err = call(line)
+        assert (status, out) == (1, "") and err.startswith(f"hingerank: {words}")
+
+
 def test_a_file_may_have_the_name_of_an_argument(call):
     assert call(MADE["model/"])[0] == 0
     assert call("report model/")[2].startswith("hingerank: model is a RankSVM, which learns from graded rows: use")

@@ -174,7 +174,7 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
         (["recommend", "model/"], "--user ID, or --all"),
         (["report", "model/", "--user", "zed"], "there is no user 'zed' in the model"),
         (["add-users", "model/", "train.csv"], "already in the model: pass --replace"),
-        (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model: leave it out"),
+        (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model; leave it out"),
         (["evaluate", "new.csv", "model/"], "new.csv has no user of the model"),
         (["evaluate", "train.csv", "model/", "--relevant", "4"], "--relevant is for the lists of a personal model"),
         (["tune", "train.csv", "--items", "items.csv", "--measure", "list_map", "-o", "m/"], "no measure 'list_map'"),

@@ -75,6 +75,7 @@ REMEDIES = {  # parameter of the library -> what to do on the command line inste
     "features of documents": ["give --features"],
     "context": ["name their column or field with --context"],
     "sessions": ["name the column of lists with --session, without --counted"],
+    "catalogue": ["leave it out", "name a table that has it with --items"],
     "propensities": [
         "give --propensities a file that hingerank clicks propensities wrote, or numbers, such as 1,0.5,0.3",
         "pass --correction naive to take clicks as they are",

@@ -202,10 +202,8 @@ class Catalogue:
         found = self.places(wanted)
         if len(found) and found.min() < 0:
             item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
-            raise DataError(
-                f"{what} {item!r} is not in the catalogue of the model: leave it out, or name a table that has it with "
-                "--items"
-            )
+            problem = f"{what} {item!r} is not in the catalogue of the model"
+            raise DataError(problem, "leave it out, or give a table that has it", "catalogue")
         return found
 
     def aligned(self, names: list[str]) -> "Catalogue":
