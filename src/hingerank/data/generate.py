@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from hingerank.arrays import Facts, Matrix
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.kernels.generate import letor_rows, utilities
+from hingerank.kernels.generate import utilities
 from hingerank.kernels.threads import cut_shards, run_shards
 
 FACTORS = 4  # hidden factors that make columns correlated, like the many BM25 and TF-IDF variants of LETOR
@@ -169,7 +169,9 @@ def _draw_columns(d: int, useless: int, constant: int, signal: str, density: flo
 
 
 def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dtype: np.dtype, jobs: list) -> tuple:
+    """Rows x = clip(centre + spread · (own · ε + Σ_r z_r · factor_r), 0, 1), ε and z normal, their utilities and noise."""
     X, utility, eps = np.empty(shape, dtype), np.empty(shape[0]), np.empty(shape[0])
+    factors, own, centre, spread = how
 
     def fill(job: tuple) -> None:
         first, last, seed = job
@@ -178,7 +180,13 @@ def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dty
         for a in range(first, last, BLOCK):
             block = X[a : min(a + BLOCK, last)]
             rng.standard_normal(out=block, dtype=dtype)
-            letor_rows(block, rng.standard_normal((len(block), FACTORS), dtype=dtype), *how)
+            z = rng.standard_normal((len(block), FACTORS), dtype=dtype)
+            block *= own
+            for r, factor in enumerate(factors):  # no matrix product, whose last bits depend on the machine
+                block += z[:, r : r + 1] * factor
+            block *= spread
+            block += centre
+            np.clip(block, 0, 1, out=block)
             utilities((block,), *terms, utility[a : a + len(block)])
 
     run_shards(fill, jobs)

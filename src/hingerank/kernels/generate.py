@@ -1,25 +1,8 @@
-"""Kernels of the generated data: turn blocks of random numbers into feature rows and their true utilities.
-
-The order of each sum is fixed here, so that a seed makes the same data on every machine.
-"""
+"""The true utilities of generated rows: the order of each sum is fixed, so a seed makes the same data everywhere."""
 
 import numpy as np
 
 from hingerank.kernels.compiled import chosen, kernel
-
-
-@kernel
-def letor_rows(X, z, B, own, centre, spread):
-    """X[i,j] <- clip(centre_j + spread_j·(own_j·X[i,j] + Σ_r z[i,r]·B[r,j]), 0, 1) in place; O(rows·d·factors)."""
-    n, d = X.shape
-    for i in range(n):
-        for j in range(d):
-            X[i, j] *= own[j]
-        for r in range(B.shape[0]):
-            for j in range(d):
-                X[i, j] += z[i, r] * B[r, j]
-        for j in range(d):
-            X[i, j] = min(max(centre[j] + spread[j] * X[i, j], X.dtype.type(0)), X.dtype.type(1))
 
 
 @chosen
