@@ -103,6 +103,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         "feature_names_in_": Ids("features", texts=True, needed=False),
         "n_iter_": Number(low=0, whole=True, needed=False),
         "n_pairs_": Number(low=0, whole=True, needed=False),
+        "C_": Number(above=0, needed=False),
+        "objective_": Number(finite=False, needed=False),
         "certificate_": Of(Certificate, needed=False),
         "trace_": Of(dict, listed=True, needed=False),
         "scaler_": Of(Scaler, none=True),

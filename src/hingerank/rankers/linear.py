@@ -11,7 +11,7 @@ from hingerank.arrays import ArrayLike, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import fingerprint
 from hingerank.data.rows_view import BYTES_A_ROW
 from hingerank.data.scaling import make_scaler
-from hingerank.export.attributes import Array, Attribute, Number, Of
+from hingerank.export.attributes import Array, Attribute, Of
 from hingerank.features.maps import FeatureMap, check_width
 from hingerank.features.named_maps import feature_map
 from hingerank.losses import LIST_LOSSES, RANKING_LOSSES, Loss, make_loss, no_loss
@@ -63,9 +63,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     names of the solvers it works with, by loss.
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {
-        "objective_": Number(finite=False, needed=False), "rounds_": Of(dict, listed=True, needed=False),
-    }  # fmt: skip
+    _saved: ClassVar[Mapping[str, Attribute]] = of_pairs() | {"rounds_": Of(dict, listed=True, needed=False)}
     _solvers: ClassVar[Mapping[str, list[str]]] = solvers_by_loss(*SOLVERS)
     init: ArrayLike | None = None  # where to start, in rankers without that parameter
     rounds: int | None = None  # in rankers without pair_weight="ndcg"

@@ -12,7 +12,7 @@ from hingerank.arrays import Facts, PerRow, RowsLike
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.export.attributes import Array, Attribute, Ids, Number
+from hingerank.export.attributes import Array, Attribute, Ids
 from hingerank.losses import LOSSES, make_loss, no_loss
 from hingerank.metrics import evaluate
 from hingerank.preferences import GradedPreferences
@@ -88,8 +88,6 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "objective_": Number(finite=False),
-        "C_": Number(above=0, needed=False),  # version 0.2 had none
         "factors_": Array("rows, rank"),
         "grades_": Array("rows"),
         "rows_": Array("rows", "i", low=0),
@@ -234,8 +232,6 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
-        "objective_": Number(finite=False),
-        "C_": Number(above=0, needed=False),  # version 0.2 had none
         **of_pairs(needed=True),
         "block_ranks_": Array("queries", "i", low=0),
     }
@@ -320,9 +316,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     [0, 3]
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {
-        "coef_": Array("columns"), "factors_": Array("columns, rank"), "objective_": Number(finite=False),
-    }  # fmt: skip
+    _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns"), "factors_": Array("columns, rank")}
     _scaled_type = np.float64
     _order = BaseRanker.rank
 

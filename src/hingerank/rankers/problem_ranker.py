@@ -1,9 +1,9 @@
 """Rankers that are the optimum of a problem on the rows of a source, paths of them over one of its parameters, and
 their multipliers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from hingerank.arrays import ArrayLike, Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, evenly
 from hingerank.data.checks import positive, warn, whole
 from hingerank.data.rows_view import RowsView
-from hingerank.export.attributes import Array, Attribute, Ids, Number
+from hingerank.export.attributes import Array, Attribute, Ids
 from hingerank.losses.rankings import RankDistanceLoss
 from hingerank.preferences import GradedPreferences, Preferences, QueryPreferences
 from hingerank.problem import Problem
@@ -105,7 +105,6 @@ class ProblemRanker(BaseRanker):
     and ``_take`` needs is stored in the source, not in the ranker.
     """
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"C_": Number(above=0, needed=False)}  # version 0.2 had none
     _times = USEFUL  # C in multiples of the smallest useful one, if it is None
     _of_rows = False  # whether single rows matter to the loss, even without pairs
     _strength = "C"  # the parameter that says how far the weights may go from 0

@@ -4,10 +4,10 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 (filter, then RankSVM).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.ranking_data import RankingData
-from hingerank.export.attributes import Attribute, Number
 from hingerank.losses import squared_hinge
 from hingerank.losses.lists import NdcgSwaps
 from hingerank.metrics import evaluate
@@ -46,7 +45,6 @@ LONGEST = 1000.0  # a path of n points ends at this many times the C at which th
 class SparseRanker(ProblemRanker, LinearRanker):
     """score(x) = ``coef_`` · x with most weights zero."""
 
-    _saved: ClassVar[Mapping[str, Attribute]] = {"objective_": Number(finite=False)}
     _farthest = MAPPED
     _times = USEFUL_L1
 
