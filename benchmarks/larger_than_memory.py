@@ -142,7 +142,7 @@ def fit(folder: Path, case: str) -> dict:
         "seconds": seconds,
         "read": figure("/proc/self/io", "read_bytes:") - before,
         "peak": peak[0] * 1024,
-        "estimated": expected_bytes(data.n_rows, data.n_features, ROWS_PER_QUERY, ranker._bytes_a_row()),
+        "estimated": expected_bytes(data.n_rows, data.n_features, ROWS_PER_QUERY, ranker._bytes_a_row),
         "objective": ranker.objective_,
         "status": ranker.certificate_.status,
         "gap": ranker.certificate_.value,

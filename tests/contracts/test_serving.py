@@ -98,7 +98,7 @@ def test_every_value_of_the_table_of_settings_has_the_kind_it_says(name):
                     found = fitted(ranker, setting)._form().kind
                 except ExportError:
                     found = None
-                assert type(ranker)(**ranker.get_params() | setting)._form_kind() == found, setting
+                assert type(ranker)(**ranker.get_params() | setting)._form_kind == found, setting
 
 
 @pytest.mark.parametrize("case", OTHERS)

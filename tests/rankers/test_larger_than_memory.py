@@ -271,7 +271,7 @@ for name, settings in json.loads(sys.argv[3]):
     ranker.fit(large)
     done.set()
     watcher.join()
-    print(json.dumps([name, settings, peak[0] - before, ranker._bytes_a_row()]), flush=True)
+    print(json.dumps([name, settings, peak[0] - before, ranker._bytes_a_row]), flush=True)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what a fit gave back is not there for the next
 """

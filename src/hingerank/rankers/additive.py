@@ -366,7 +366,8 @@ class AdditiveRankSVM(PairwiseRanker):
     def _body(self):
         return with_surfaces(self._curves, self._surfaces)
 
-    def _form_kind(self):
+    @property
+    def _form_kind(self):  # type: ignore[override]
         return "surfaces" if self.interactions else "curves"
 
     def _contributions(self, X, blocks):

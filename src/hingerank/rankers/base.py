@@ -116,6 +116,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
     fit_clicks: Any = Absent(NO_CLICKS)  # as long as a ranker does not define them
     fit_winners: Any = Absent(NO_CLICKS)
 
+    _form_kind: str | None = None  # the kind of form (`hingerank.export.forms.KINDS`) that a fit has, if any
     _farthest = MEMORY  # where rows may lie that a fit learns from: MEMORY, MAPPED or PARTS (rankers/sources.py)
 
     @classmethod
@@ -302,15 +303,11 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
 
         raise ExportError(f"{type(self).__name__} has no form that another program could run")
 
-    def _form_kind(self) -> str | None:
-        """The kind of form (`hingerank.export.forms.KINDS`) that a fit with these parameters has; None for none."""
-        return None
-
     def _form_parts(self) -> "list[Outline]":
         """What export formats must support for these parameters: an `Outline` for every part of a sum."""
         from hingerank.export.forms import Outline, scaling_kind
 
-        kind = None if self.context is not None else self._form_kind()  # no format supports a context
+        kind = None if self.context is not None else self._form_kind  # no format supports a context
         filled = {"error": "none", "zero": "zero"}.get(self.missing, "values")
         return [Outline.folded(kind, scaling_kind(self._scaling()), filled)]
 
@@ -380,6 +377,7 @@ class LinearRanker(BaseRanker):
     """score(x) = ``coef_`` · x, with one weight per (scaled) feature."""
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns")}
+    _form_kind = "linear"
     _sees_spreads = True
     coef_: np.ndarray
 
@@ -395,9 +393,6 @@ class LinearRanker(BaseRanker):
         from hingerank.export.forms import Affine
 
         return Affine(np.asarray(self.coef_, np.float64))
-
-    def _form_kind(self) -> str | None:
-        return "linear"
 
     def _names_of_weights(self, given: Sequence[str] | None) -> list[str]:
         return names_of_features(self, len(self.coef_), given)

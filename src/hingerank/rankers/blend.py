@@ -136,9 +136,10 @@ class Blend(BaseRanker):
         members = self.__dict__.get("members_") or self._known()
         return MEMORY if any(member._farthest == MEMORY for member in members) else MAPPED
 
-    def _bytes_a_row(self):
+    @property
+    def _bytes_a_row(self):  # type: ignore[override]
         members = self._made()
-        return max(member._bytes_a_row() for member in members) + 8 * (len(members) + 2)
+        return max(member._bytes_a_row for member in members) + 8 * (len(members) + 2)
 
     def __sklearn_tags__(self):
         tags, others = super().__sklearn_tags__(), [get_tags(member).input_tags for member in self._known()]
@@ -285,7 +286,8 @@ class Blend(BaseRanker):
             exact = exact and found.exact
         return Contributions(parts, base, EXACT if exact else NOT_EXACT, exact), scores
 
-    def _form_kind(self):
+    @property
+    def _form_kind(self):  # type: ignore[override]
         parts = self._form_parts()
         return parts[0].kind if len(parts) == 1 else "sum"
 

@@ -234,6 +234,7 @@ class RankBoost(BoostingRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"thresholds_": Array("rounds")}
+    _form_kind = "trees"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
 
     max_iter: int = 300
@@ -307,9 +308,6 @@ class RankBoost(BoostingRanker):
 
     def _body(self):
         return stumps(self.features_, self.thresholds_, self.alphas_)
-
-    def _form_kind(self):
-        return "trees"
 
 
 def _sums_above(codes: np.ndarray, potential: np.ndarray, shards: list[tuple[int, int]]) -> np.ndarray:

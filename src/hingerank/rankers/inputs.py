@@ -374,12 +374,9 @@ class PreparedRows:
     context: str | None = None
     features: object = None
     # what classes differ in
+    _bytes_a_row = BYTES_A_ROW  # most memory that a fit takes for each mapped row, beside the file
     _scaled_type: type | None = None  # of scaled rows; None: that of the rows
     _sees_spreads: bool = False  # whether a column with a wide spread dominates the others, unless a map changes them
-
-    def _bytes_a_row(self) -> int:
-        """Most memory that a fit takes for each mapped row, beside the file."""
-        return BYTES_A_ROW
 
     def _learnt_rows(self, X: Matrix, blocks: QueryBlocks | None, weight: np.ndarray | None = None) -> Matrix:
         """Training rows without missing values and scaled; how that is done is learnt from them.
@@ -388,7 +385,7 @@ class PreparedRows:
         memory for a fit, beside the file.
         """
         if isinstance(X, RowsView):
-            check_memory(X, X.shape[0] if blocks is None else int(blocks.sizes.max(initial=0)), self._bytes_a_row())
+            check_memory(X, X.shape[0] if blocks is None else int(blocks.sizes.max(initial=0)), self._bytes_a_row)
             read_ahead(X)
             figures = look_through(X, weight, names_of_features(self, X.shape[1]))
             self._learn_scaler_of_figures(figures, lambda most: X[evenly(len(X), most)])

@@ -178,7 +178,8 @@ class KernelRankSVM(ScaledByDefault):
     def _body(self):
         return body_of_map(self._expansion, self.dual_coef_)
 
-    def _form_kind(self):
+    @property
+    def _form_kind(self):  # type: ignore[override]
         return kernel_kind(self.kernel)
 
     def _check_together(self, sizes):
@@ -248,7 +249,8 @@ class MappedRanker(ScaledByDefault):
     def _body(self):
         return body_of_map(self._map, self.coef_)
 
-    def _form_kind(self):
+    @property
+    def _form_kind(self):  # type: ignore[override]
         return map_kind(self._new_map())
 
 

@@ -164,7 +164,7 @@ class CRR(LeastSquaresRanker):
 
     def _form_parts(self):
         parts = super()._form_parts()
-        return parts if self._form_kind() != "mapped" else [*parts, parts[0]._replace(kind="linear")]
+        return parts if self._form_kind != "mapped" else [*parts, parts[0]._replace(kind="linear")]
 
 
 @dataclass(eq=False, repr=False)

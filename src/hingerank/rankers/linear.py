@@ -190,7 +190,8 @@ class LossRanker(PairwiseRanker, LinearRanker):
     features_: FeatureMap | None = field(default=None, init=False)
     features: object = None
 
-    def _bytes_a_row(self):
+    @property
+    def _bytes_a_row(self):  # type: ignore[override]
         return BYTES_OF_TWO_TERMS if self.loss in ("hinge", "modified_huber") else BYTES_A_ROW
 
     def _problem(self, source):
@@ -251,12 +252,11 @@ class LossRanker(PairwiseRanker, LinearRanker):
 
         return body_of_map(self.features_, self.features_.unmixed(self.coef_))
 
-    def _form_kind(self):
-        if self.features is None:
-            return super()._form_kind()
+    @property
+    def _form_kind(self):  # type: ignore[override]
         from hingerank.export.forms import map_kind
 
-        return map_kind(self.features)
+        return "linear" if self.features is None else map_kind(self.features)
 
 
 @dataclass(eq=False, repr=False)

@@ -317,6 +317,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"coef_": Array("columns"), "factors_": Array("columns, rank")}
+    _form_kind = "mapped"
     _scaled_type = np.float64
     _order = BaseRanker.rank
 
@@ -378,6 +379,3 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         rows = np.vstack([up, -up, np.zeros((1, len(size)))])
         weights = np.concatenate([even + odd, even - odd, [-2.0 * even.sum()]])
         return KernelSum("polynomial", 1.0, 2, 1.0, rows, weights)
-
-    def _form_kind(self):
-        return "mapped"

@@ -189,9 +189,7 @@ class LambdaRank(TopRanker):
 
     loss = "logistic"  # that of RankNet, before it is weighted
     _farthest = MAPPED  # the weights follow the ranking of all rows
-
-    def _bytes_a_row(self):
-        return BYTES_OF_SWAPS
+    _bytes_a_row = BYTES_OF_SWAPS
 
     def _problem(self, source):
         top, preferences, plain = self._top(), self._graded(source.preferences), super()._problem(source)

@@ -36,7 +36,8 @@ class LightGBMTrees(TreeRanker):
     num_leaves: int = 31
     min_child_samples: int = 20
 
-    def _form_kind(self):
+    @property
+    def _form_kind(self):  # type: ignore[override]
         zeros = self._settings().get("zero_as_missing") if self.params else False
         return "zero-trees" if str(zeros).lower() in ("true", "1") else "trees"
 
@@ -388,8 +389,7 @@ class McRank(LightGBMTrees):
         mean = np.mean(bags, axis=0)
         return Contributions(mean[:, :-1], mean[:, -1], PATHS, True)
 
-    _body = BaseRanker._body  # no form has expected grades
-    _form_kind = BaseRanker._form_kind
+    _body, _form_kind = BaseRanker._body, None  # no form has expected grades
 
     def _check_together(self, sizes):
         super()._check_together(sizes)

@@ -110,6 +110,7 @@ class TreeRanker(BaseRanker):
     _kept: int | None = field(default=None, init=False)  # how many trees of the texts; None: all
     _others = "params"  # where parameters of the library's own go
     path_parameter = "n_estimators"
+    _form_kind = "trees"
     _scaled_type = np.float64  # the order of values counts, and rounding would make neighbours equal
     requires: ClassVar[str]  # the library
     _single: ClassVar[bool]  # whether scores are made in single precision
@@ -267,9 +268,6 @@ class TreeRanker(BaseRanker):
 
     def _body(self):
         return trees_of(self.models_)
-
-    def _form_kind(self):
-        return "trees"
 
     def _state(self):
         state = super()._state()
