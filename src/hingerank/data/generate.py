@@ -169,7 +169,7 @@ def _draw_columns(d: int, useless: int, constant: int, signal: str, density: flo
 
 
 def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dtype: np.dtype, jobs: list) -> tuple:
-    """Rows x = clip(centre + spread · (own · ε + Σ_r z_r · factor_r), 0, 1), ε and z normal, their utilities and noise."""
+    """x = clip(centre + spread · (own · ε + Σ_r z_r · factor_r), 0, 1), ε and z normal; their utilities and noise."""
     X, utility, eps = np.empty(shape, dtype), np.empty(shape[0]), np.empty(shape[0])
     factors, own, centre, spread = how
 
