@@ -24,7 +24,7 @@ Rowed = TypeVar("Rowed", bound=Rows)
 NO_COLUMNS: Mapping[str, object] = {}
 USES = {  # kind of data that a model learned from -> the commands that take the model
     "rows": "rank, evaluate or explain",
-    "ratings": "recommend, rank, evaluate or report",
+    "ratings": "recommend, rank, evaluate or report, which shows what made its lists",
     "topics": "rerank",
 }
 
