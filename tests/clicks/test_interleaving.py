@@ -176,10 +176,11 @@ def test_mistakes_are_named():
         (lambda: interleave(range(20), range(20), "optimised"), "at most 12 places, not 20"),
         (lambda: interleaving_test(log, teams=("new", "x")), "between two teams, and the log has 'new', 'old'"),
         (lambda: interleaving_test(interleaved_log(0, 0, 1, 1)), "no list was won by anyone"),
-        (lambda: interleaving_test(log, level=3), "level is 3"),
     ]:
         with pytest.raises(hr.DataError, match=words):
             call()
+    with pytest.raises(ValueError, match="level must be a number between 0 and 1, not 3"):
+        interleaving_test(log, level=3)
     with pytest.raises(ValueError, match="did you mean 'team-draft'"):
         interleave(A, A, "teamdraft")
     log.session = None

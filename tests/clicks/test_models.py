@@ -239,7 +239,7 @@ def test_a_model_that_is_fitted_again_forgets_the_documents_of_before():
 
 def test_mistakes_are_named():
     log = random_log(7, 20)
-    with pytest.raises(ValueError, match="model must be 'pbm', .* not 'umb'; did you mean 'ubm'"):
+    with pytest.raises(ValueError, match=r"model must be 'pbm', .* not 'umb'; did you mean 'ubm'"):
         hr.click_model(log, "umb")
     with pytest.raises(ValueError, match="prior must be"):
         hr.click_model(log, prior=-1)

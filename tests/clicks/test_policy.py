@@ -78,7 +78,7 @@ def test_what_is_refused():
         policy_value(r, p, np.where(np.arange(100) < 3, e, 0.0))
     with pytest.raises(ValueError, match="needs guess"):
         policy_value(r, p, e, estimator="dr")
-    with pytest.raises(ValueError, match="estimator must be 'ips', .* not 'dm'"):
+    with pytest.raises(ValueError, match=r"estimator must be 'ips', .* not 'dm'"):
         policy_value(r, p, e, estimator="dm")
     with pytest.raises(ValueError, match=r"clip=0\.2 is for estimator='clipped', not for estimator='snips'"):
         policy_value(r, p, e, estimator="snips", clip=0.2)

@@ -388,5 +388,5 @@ def test_mistakes_are_named(place_log):
                         ({"max_iter": 0}, "max_iter must be a positive whole number")]:  # fmt: skip
         with pytest.raises(ValueError, match=words):
             hr.propensities(log, **more)
-    with pytest.raises(hr.DataError, match="level is 2"):
+    with pytest.raises(ValueError, match="level must be a number between 0 and 1, not 2"):
         hr.propensities(log).interval(level=2)

@@ -348,15 +348,16 @@ def test_generated_clues_are_clues():
 
 def test_generator_refuses_nonsense():
     for how in (
-        {"relevant": 2.0},
         {"n_queries": 0},
         {"candidates": (5, 2)},
         {"noise": -1.0},
         {"subtopics": 0},
-        {"faceted": 1.5},
     ):
         with pytest.raises(DataError):
             make_diverse(**{"n_queries": 1, **how})
+    for name in ("relevant", "known_aspects", "faceted"):
+        with pytest.raises(ValueError, match=f"{name} must be a number from 0 to 1, not 1.5"):
+            make_diverse(1, **{name: 1.5})
 
 
 @pytest.mark.parametrize(
@@ -365,9 +366,9 @@ def test_generator_refuses_nonsense():
         (lambda: distances.aspects_from_clusters(np.eye(3), softness=0), "softness must be a positive number, not 0"),
         (lambda: distances.aspects_from_clusters(np.eye(3), clusters=0), "clusters must be a positive whole number"),
         (lambda: distances.aspects_from_scores(np.eye(3), temperature=0), "temperature must be a positive number"),
-        (lambda: distances.aspects_from_subtopics(np.eye(3), noise=2), r"noise is 2, expected a number in \[0, 1\]"),
+        (lambda: distances.aspects_from_subtopics(np.eye(3), noise=2), "noise must be a number from 0 to 1"),
         (lambda: distances.euclidean_relation(np.eye(3), scale=-1), "scale must be a positive number, not -1"),
-        (lambda: distances.check_fraction("lam", "x"), r"lam is x, expected a number in \[0, 1\]"),
+        (lambda: MMR("x").rerank([1.0], np.eye(1)), "lam must be a number from 0 to 1, not 'x'"),
     ],
 )
 def test_parameters_that_would_give_no_numbers(make, problem):

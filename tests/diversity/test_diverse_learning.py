@@ -318,7 +318,7 @@ def test_relations_must_match_those_of_the_fit(data):
         model.rerank(fewer)
     with pytest.raises(DataError, match="no relations, which PAMM needs"):
         PAMM().fit([data[0].with_parts(relations=None)])
-    with pytest.raises(ValueError, match="aggregate must be 'min', .* not 'median'"):
+    with pytest.raises(ValueError, match=r"aggregate must be 'min', .* not 'median'"):
         RLTR(aggregate="median").fit(data)
 
 

@@ -139,7 +139,7 @@ def test_mistakes_are_explained():
     ]:
         with pytest.raises(ValueError, match=problem):
             parse_diversity_measure(name)
-    with pytest.raises(ValueError, match="alpha is 2"):
+    with pytest.raises(ValueError, match="alpha must be a number from 0 to 1, not 2"):
         parse_diversity_measure("nrbp", alpha=2)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hingerank.arrays import PerRow
 from hingerank.clicks.log import ClickLog, per_showing
-from hingerank.data.checks import one_of, whole
+from hingerank.data.checks import fraction, one_of, whole
 from hingerank.data.files import DataError
 
 METHODS = ("team-draft", "balanced", "optimised")
@@ -272,8 +272,8 @@ def result_of(
     """The result of so many wins, ties and lists that say nothing."""
     from scipy.stats import binomtest
 
-    if not 0 < level < 1 or not 0 < power < 1:
-        raise DataError(f"level is {level!r} and power {power!r}, expected numbers between 0 and 1")
+    fraction("level", level, inside=True)
+    fraction("power", power, inside=True)
     decided, lists = sum(wins), sum(wins) + ties + silent
     if not decided:
         raise DataError(

@@ -23,7 +23,7 @@ from hingerank.clicks.estimation import (
 )
 from hingerank.clicks.log import ClickLog, Documents, as_text, coded, documents_of, find_documents
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import one_of, warn, whole
+from hingerank.data.checks import fraction, one_of, warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.notebook import new_figure
@@ -121,8 +121,7 @@ class Propensities:
             Logs that are drawn.
         seed : int
         """
-        if not 0 < level < 1:
-            raise DataError(f"level is {level!r}, expected a number between 0 and 1")
+        fraction("level", level, inside=True)
         drawn = self.resampled(rounds, seed)
         unknown = np.isnan(self.values) | np.isnan(drawn).all(axis=0)
         drawn = np.where(unknown, 1.0, drawn)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.log import ClickLog
-from hingerank.data.checks import one_of, whole
+from hingerank.data.checks import fraction, one_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import PlaceBias
@@ -117,8 +117,7 @@ def simulate_clicks(
     rng, n_sessions = np.random.default_rng(seed), whole("sessions", sessions)
     named = named_rankings(ranker, data.n_rows)
     lists = [data.blocks.ranked(scores_of(each, data, name), top) for name, each in named.items()]
-    if not 0 <= noise <= 1:
-        raise ValueError(f"noise must be a probability, not {noise!r}")
+    fraction("noise", noise)
     y = np.maximum(np.asarray(data.y, np.float64), 0.0)
     best = float(y.max(initial=0.0))
     gain = (np.exp2(y) - 1.0) / (np.exp2(best) - 1.0) if best > 0 else np.zeros(len(y))

@@ -10,7 +10,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.simulation import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import one_of, positive, warn, whole
+from hingerank.data.checks import fraction, one_of, positive, warn, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
@@ -242,8 +242,7 @@ def check_estimate(
     if clip is not None and estimator not in clipping:
         able = " or ".join(f"estimator={name!r}" for name in clipping)
         raise ValueError(f"clip={clip!r} is for {able}, not for estimator={estimator!r}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, not {confidence!r}")
+    fraction("confidence", confidence, inside=True)
     whole("resamples", resamples, 2)
 
 

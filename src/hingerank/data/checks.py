@@ -49,6 +49,18 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return number
 
 
+def fraction(name: str, value: object, inside: bool = False) -> float:
+    """`value` as a number from 0 to 1, or, `inside`, between these. Any other value is a ValueError.
+
+    >>> fraction("noise", 1)
+    1.0
+    """
+    number = real(value)
+    if not (0 < number < 1 if inside else 0 <= number <= 1):
+        raise ValueError(f"{name} must be a number {'between 0 and 1' if inside else 'from 0 to 1'}, not {value!r}")
+    return number
+
+
 def one_of(name: str, value: object, *known: str) -> str:
     """`value`, which must be one of some words. Any other value is a ValueError that names those that are like it.
 

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from hingerank.data.checks import fraction
 from hingerank.data.files import DataError
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import (
@@ -74,8 +75,7 @@ def make_diverse(
     (3, (40, 10), ('tfidf', 'url', 'category', 'links', 'anchors'))
     """
     for name, value in {"relevant": relevant, "known_aspects": known_aspects, "faceted": faceted}.items():
-        if not 0 <= value <= 1:
-            raise DataError(f"{name} is {value}, expected a fraction in [0, 1]")
+        fraction(name, value)
     if n_queries < 1 or n_features < 2 or noise < 0 or vocabulary < 10 * THEME_WORDS:
         raise DataError(
             f"expected n_queries >= 1, n_features >= 2, noise >= 0 and vocabulary >= {10 * THEME_WORDS}; got "

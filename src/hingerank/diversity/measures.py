@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.arrays import ArrayLike, Facts
+from hingerank.data.checks import fraction
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
@@ -75,8 +76,8 @@ class DiversityMeasure:
     beta: float = 0.5
 
     def __post_init__(self) -> None:
-        if not (0 <= self.alpha <= 1 and 0 <= self.beta <= 1):
-            raise ValueError(f"alpha is {self.alpha} and beta is {self.beta}, expected numbers in [0, 1]")
+        fraction("alpha", self.alpha)
+        fraction("beta", self.beta)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_values
-from hingerank.data.checks import one_of, positive, real, whole
+from hingerank.data.checks import fraction, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
 
@@ -279,13 +279,6 @@ def unit_scores(scores: ArrayLike, how: str = "minmax") -> np.ndarray:
     return e / e.sum() if len(s) else e
 
 
-def check_fraction(name: str, value: float) -> float:
-    """Return the value; a ValueError unless it is a number in [0, 1]."""
-    if not 0 <= real(value) <= 1:
-        raise ValueError(f"{name} is {value}, expected a number in [0, 1]")
-    return float(value)
-
-
 def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int = 0) -> np.ndarray:
     """Return P(d | a) = 1 if d is relevant to subtopic a: the aspects of a perfect guess of the subtopics.
 
@@ -295,7 +288,7 @@ def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int =
     noise : mixes in uniform random numbers, (1 − noise)·J + noise·U, to study how much the guess matters
     seed : of the noise
     """
-    J, noise = (np.asarray(judgments) > 0).astype(np.float64), check_fraction("noise", noise)
+    J, noise = (np.asarray(judgments) > 0).astype(np.float64), fraction("noise", noise)
     return (1 - noise) * J + noise * np.random.default_rng(seed).random(J.shape)
 
 

@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import one_of, positive, whole
+from hingerank.data.checks import fraction, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
-from hingerank.diversity.relations import Relations, check_fraction, cosine_relation, unit_scores
+from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
 from hingerank.export.model_file import SavedModel, saved_attributes
 from hingerank.rankers.base import Absent
@@ -213,7 +213,7 @@ class MMR(DiverseRanker):
         return super().rerank(DiverseQuery(np.zeros((len(scores), 0)), relations=found, relevance=scores), top)
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        lam, relations, part = check_fraction("lam", self.lam), query.relations, slice(None)
+        lam, relations, part = fraction("lam", self.lam), query.relations, slice(None)
         if self.relation is not None:
             names = list(relations.names)
             column = names.index(self.relation) if self.relation in names else self.relation
@@ -253,7 +253,7 @@ class XQuAD(DiverseRanker):
     lam: float = 0.5
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
-        lam = check_fraction("lam", self.lam)
+        lam = fraction("lam", self.lam)
         return xquad_order(query.relevance, query.aspects, query.aspect_weights, lam, top)
 
 
@@ -284,4 +284,4 @@ class PM2(DiverseRanker):
 
     def _order(self, query: DiverseQuery, top: int) -> np.ndarray:
         relevance = np.zeros(query.n) if query.relevance is None else query.relevance
-        return pm2_order(relevance, query.aspects, query.aspect_weights, check_fraction("lam", self.lam), top)
+        return pm2_order(relevance, query.aspects, query.aspect_weights, fraction("lam", self.lam), top)
