@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
 import hingerank as hr
 from hingerank.lab import query_folds
@@ -213,6 +214,11 @@ def test_a_setting_that_fails_is_named_and_does_not_stop_the_others(data):
     assert ranker.C == 1.0 and len(failed) == 1 and "C must be a positive number" in failed[0].problem
     with pytest.raises(ValueError, match=r"no setting of rank-svm could be fitted.*positive number"):
         hr.tune("rank-svm", data, folds=2, params={"C": [-1.0, -2.0]})
+
+
+def test_a_ranker_that_does_not_take_queries_is_named(data):
+    with pytest.raises(ValueError, match=r"no setting of Ridge could be fitted.*unexpected keyword argument 'qid'"):
+        hr.tune(Ridge(), data, folds=2, params={"alpha": [0.1, 1.0]})
 
 
 def test_the_chosen_setting_is_in_the_table():

@@ -16,7 +16,7 @@ from hingerank.metrics import evaluate, parse_measure
 from hingerank.personal.preferences import counting
 from hingerank.personal.ratings import are_known, part_of_each
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
-from hingerank.search.folds import FoldOutcome
+from hingerank.search.folds import OF_A_SETTING, FoldOutcome
 from hingerank.search.settings import Setting, Stage, Staged, usual_search
 
 Columns = dict[str, Any]  # arguments of `fit`: users, items, ratings, and sample_weight if there are weights
@@ -94,7 +94,7 @@ class RatingFolds:
             began = time.perf_counter()
             try:
                 value, problem = self._value(clone(ranker).set_params(**setting), *self.parts[k]), None
-            except (ValueError, TypeError) as error:
+            except OF_A_SETTING as error:
                 value, problem = np.nan, str(error)
             yield FoldOutcome(setting, value, time.perf_counter() - began, problem)
 

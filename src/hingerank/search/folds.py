@@ -46,7 +46,7 @@ MOST_TOL = 1e-2  # settings are tried with ten times the tolerance, up to here
 Take = Callable[[], RowsLike]  # rows are taken only while a fold is used
 PARTS = 5  # of a validation set, for cross-fitting the stack of a blend
 Judged = tuple[np.ndarray, np.ndarray | None]  # the value of every held-out query, and the scores if they are here
-OF_A_SETTING = (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
+OF_A_SETTING = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, ImportError)
 
 
 class SettingFit(NamedTuple):
