@@ -28,6 +28,21 @@ def test_lists_in_blocks_are_those_made_at_once(data, monkeypatch, at_once):
         np.testing.assert_allclose(np.concatenate([found for _, _, found in blocks]), scores, rtol=1e-9, atol=1e-12)
 
 
+def test_items_are_not_left_out_for_users_of_another_type(data):
+    ranker = hr.JointRanker().fit(data.item_features, data.users, data.items, data.ratings)
+    text, known = data.users.astype(str), (data.users, data.items, data.ratings)
+    for act in (
+        lambda: ranker.top_k([3, 4], data.item_features, exclude=(text, data.items)),
+        lambda: next(top_in_blocks(ranker, np.array([3, 4]), data.item_features, exclude=(text, data.items))),
+        lambda: evaluate_top(ranker, data.item_features, known, (text, data.items)),
+    ):
+        with pytest.raises(DataError, match=r"users of exclude are <U\d+ such as '0', but the others are int64"):
+            act()
+    assert ranker.top_k(["ann"], data.item_features, exclude=([], []))[0].shape == (1, 10)
+    mixed = np.array(["ann", 3], object), [0, 1]
+    assert 1 not in ranker.top_k([3], data.item_features, 24, exclude=mixed)[0]
+
+
 @pytest.mark.parametrize("relevant", [None, 4])
 @pytest.mark.parametrize("top", [1, 5, 40])
 def test_measures_are_those_of_plain_loops(data, relevant, top):

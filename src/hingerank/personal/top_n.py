@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Column, Matrix, RowsLike
-from hingerank.data.blocks import number_ids
+from hingerank.data.blocks import check_ids, number_ids
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
@@ -73,7 +73,7 @@ def top_lists(
     if exclude is not None:
         items = check_items(exclude[1], n_items, "exclude")
         distinct, place = number_ids(users, count, "users")
-        numbers = UserIndex(distinct).numbers(exclude[0], len(items))
+        numbers = _of_excluded(distinct, exclude[0], len(items))
         items, numbers = items[numbers >= 0], numbers[numbers >= 0]
         hidden = sp.csr_matrix((np.ones(len(items), bool), (numbers, items)), shape=(len(distinct), n_items))
         hidden = hidden if len(distinct) == len(place) else hidden[place]
@@ -86,6 +86,18 @@ def top_lists(
         shards = cut_shards(np.arange(len(S) + 1) * n_items, 1 << 16)
         run_shards(lambda ab, S=S, into=into: top_rows(S, *ab, *into), shards)
     return rows, values
+
+
+def _of_excluded(users: np.ndarray, excluded: Column, n_rows: int) -> np.ndarray:
+    """Return the number among `users` of each user to leave items out for, -1 for others."""
+    ids = check_ids(excluded, n_rows, "users of exclude")
+    text = {ids.dtype.kind == "U" for ids in (users, ids) if ids.dtype.kind in "biufU"}
+    if len(text) == 2 and n_rows:  # none can be equal, so nothing would be left out
+        raise DataError(
+            f"users of exclude are {ids.dtype} such as {ids[:1].tolist()[0]!r}, but the others are {users.dtype}: give "
+            "ids of one type"
+        )
+    return UserIndex(users).numbers(ids)
 
 
 def same_lists(
@@ -144,7 +156,7 @@ def top_in_blocks(
     """
     users = np.asarray(users)
     if exclude is not None:  # sorted by user, so that each block is a slice
-        number = UserIndex(users).numbers(exclude[0])
+        number = _of_excluded(users, exclude[0], len(exclude[0]))
         order = np.argsort(number, kind="stable")
         number, hidden = number[order], np.asarray(exclude[1])[order]
     for a in range(0, len(users), USERS_AT_ONCE):
