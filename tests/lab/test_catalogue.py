@@ -62,7 +62,7 @@ def test_settings_are_read():
     [
         (lambda: method_from_name("rank-svn"), "no ranker named 'rank-svn'"),
         (lambda: method_from_name("rank-svm", {"c": [1]}), "no parameter 'c'; it has C, loss"),
-        (lambda: make_search([{"C": [1.0, 2.0]}], "bayes", 3), "grid, random or optuna"),
+        (lambda: make_search([{"C": [1.0, 2.0]}], "bayes", 3), "search must be 'grid', 'random' or 'optuna', not"),
         (lambda: parse_settings(["C"]), "not of the form"),
         (lambda: parse_settings(["C="]), "not of the form"),
     ],

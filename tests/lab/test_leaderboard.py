@@ -97,7 +97,7 @@ def test_another_baseline_and_measure(results):
         leaderboard(results, baseline="x")
     with pytest.raises(ValueError, match="no measure 'err'"):
         leaderboard(results, measure="err")
-    with pytest.raises(ValueError, match="randomisation, t, wilcoxon"):
+    with pytest.raises(ValueError, match="test must be 'randomisation', 't' or 'wilcoxon', not 'anova'"):
         leaderboard(results, test="anova")
     with pytest.raises(ValueError, match="no measure 'err' in this run; it has"):
         board.to_latex(["map", "err"])

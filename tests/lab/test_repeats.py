@@ -123,9 +123,9 @@ def test_sizes_are_read_and_checked(data, methods):
     for sizes in ([0.0], [1.5], [-1]):
         with pytest.raises(ValueError, match="above 0 and at most 1"):
             compare(methods, query_folds(data, 3), sizes=sizes)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="seeds must be a positive whole number, not 0"):
         compare(methods, query_folds(data, 3), seeds=0)
-    with pytest.raises(ValueError, match="workers is -1: give the number of processes, at least 1"):
+    with pytest.raises(ValueError, match="workers must be a positive whole number, not -1"):
         compare(methods, query_folds(data, 3), workers=-1)
     rows = [SelectedRows(data, np.arange(k, 160, 3)) for k in range(3)]
     with pytest.raises(ValueError, match="of ratings"):

@@ -37,6 +37,11 @@ def test_grid_is_every_combination():
     assert Grid({"a": np.logspace(-1, 1, 3)}).size == 3
 
 
+def test_a_search_without_trials_is_refused():
+    with pytest.raises(ValueError, match="trials must be a positive whole number, not 0"):
+        RandomSearch({"C": LogUniform(0.1, 1.0)}, 0)
+
+
 @pytest.mark.parametrize("kind", [RandomSearch, OptunaSearch])
 def test_random_and_optuna_stay_in_the_space_and_repeat(kind):
     if kind is OptunaSearch:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Given
-from hingerank.data.checks import WeakFitWarning
+from hingerank.data.checks import WeakFitWarning, whole
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, top_grade
@@ -121,10 +121,7 @@ def compare(
     called = [method.name for method in methods]
     if not called or len(set(called)) < len(called):
         raise ValueError(f"give methods with different names, got {called}")
-    if seeds < 1:
-        raise ValueError(f"seeds is {seeds}: give the number of fits with different seeds, at least 1")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}: give the number of processes, at least 1, or None for one per core")
+    seeds, workers = whole("seeds", seeds), None if workers is None else whole("workers", workers)
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
     kind = kind_of(folds[0].rows)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hingerank.arrays import Facts, Ranker
+from hingerank.data.checks import one_of
 from hingerank.data.files import canonical
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab.methods import Method
@@ -228,7 +229,7 @@ def leaderboard(
     baseline = next(iter(results.complete), results.methods[0]) if baseline is None else baseline
     check_known("measure", measure, results.measures)
     check_known("baseline", baseline, results.methods)
-    check_known("test", test, TESTS)
+    one_of("test", test, *TESTS)
     whole = results.complete if baseline in results.complete else []
     pairs = {m: shared_values(results, measure, m, baseline) for m in whole if m != baseline}
     found = paired_tests(test, list(pairs.values()), rounds, results.header["seed"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hingerank.arrays import Facts, Given, Ranker
+from hingerank.data.checks import one_of
 from hingerank.data.files import plain
 from hingerank.lab.folds import BlendRows
 from hingerank.lab.kinds import kind_of
@@ -233,10 +234,8 @@ def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | 
             space.setdefault(name, []).extend([] if values is AROUND else values)
     if not space or kind == "grid":
         return grid if grid is not None and space else Grid(space)
-    kinds: Facts = {"random": RandomSearch, "optuna": OptunaSearch}
-    if kind not in kinds:
-        raise ValueError(f"there is no search {kind!r}; choose grid, random or optuna")
-    return kinds[kind]({name: _range(values) for name, values in space.items()}, trials)
+    drawn = RandomSearch if one_of("search", kind, "grid", "random", "optuna") == "random" else OptunaSearch
+    return drawn({name: _range(values) for name, values in space.items()}, trials)
 
 
 def _range(values: Values) -> Distribution:

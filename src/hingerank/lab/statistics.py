@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.special import gammaincinv, gammaln, nctdtrinc, ndtri, stdtr
 
 from hingerank.arrays import ArrayLike
+from hingerank.data.checks import fraction, whole
 
 Pair = tuple[ArrayLike, ArrayLike]
 TIE = 1e-12  # differences this small are ties: measures are ratios of sums, equal rankings may differ in the last bit
@@ -107,8 +108,7 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
 
     How many rounds a column gets depends on that column only, so a test among others is the test alone.
     """
-    if rounds is not None and rounds < 1:
-        raise ValueError(f"rounds is {rounds}: ask for at least one random round")
+    rounds = None if rounds is None else whole("rounds", rounds)
     n, columns = D.shape
     p, error = np.ones(columns), np.zeros(columns)
     if n < 2:
@@ -185,7 +185,7 @@ def bootstrap_interval(
     >>> low < 0.25 < high
     True
     """
-    _check_fraction("confidence", confidence, 0.95)
+    fraction("confidence", confidence, inside=True)
     v = np.asarray(values, float)
     if len(v) == 0:
         return float("nan"), float("nan")
@@ -195,11 +195,6 @@ def bootstrap_interval(
     rng = np.random.default_rng(seed)
     found = stats.bootstrap((v,), np.mean, method="percentile", vectorized=True, random_state=rng, **how)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
-
-
-def _check_fraction(name: str, value: float, usual: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} is {value}: give a fraction between 0 and 1, such as {usual}")
 
 
 @dataclass(frozen=True)
@@ -228,7 +223,7 @@ def effect_size(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     >>> found.low < 0.8 < found.value < found.high
     True
     """
-    _check_fraction("confidence", confidence, 0.95)
+    fraction("confidence", confidence, inside=True)
     d = differences(first, second)
     n = len(d)
     if n > 2 and not d.any():
@@ -266,8 +261,8 @@ def queries_needed(effect: float, power: float = 0.8, level: float = 0.05) -> fl
     >>> queries_needed(0.2)
     199.0
     """
-    _check_fraction("power", power, 0.8)
-    _check_fraction("level", level, 0.05)
+    fraction("power", power, inside=True)
+    fraction("level", level, inside=True)
     if not effect:
         return float("inf")
     z = float(ndtri(1 - level / 2))

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.data.checks import whole
 from hingerank.search.settings import Grid, Proposals, Search, Setting, Staged
 
 OptunaTrial: TypeAlias = Any  # which need not be installed
@@ -132,6 +133,9 @@ class NearestFirst(WideningGrid):
 class _Trials(Search):
     space: Mapping[str, Distribution | Sequence[object]]
     trials: int
+
+    def __post_init__(self) -> None:
+        whole("trials", self.trials)
 
     @property
     def size(self) -> int:
