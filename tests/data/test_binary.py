@@ -264,3 +264,15 @@ def test_pickles_are_never_read(tmp_path):
     np.save(folder / "y.npy", np.array([{}], object), allow_pickle=True)
     with pytest.raises(DataError, match="bytes, as the header says"):
         load_binary(folder)
+
+
+@pytest.mark.parametrize(
+    "change", [sp.csc_matrix, lambda X: X.astype(int), lambda X: X > 0.5, lambda X: X.astype("f2")]
+)
+def test_features_of_other_types_are_written_as_what_the_format_holds(tmp_path, change):
+    """Columns of a square CSC matrix would be its rows, and whole numbers could not be opened again."""
+    X = change(np.arange(9.0).reshape(3, 3))
+    found = load_binary(save_binary(RankingData(X, np.zeros(3), np.ones(3, int)), tmp_path / "data")).X
+    assert found.dtype in (np.float32, np.float64)
+    dense = [each.toarray() if sp.issparse(each) else each for each in (found, X)]
+    np.testing.assert_array_equal(*dense)

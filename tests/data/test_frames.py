@@ -328,6 +328,15 @@ def test_a_column_of_structures_is_no_feature():
         RankingData.from_frame(pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [{"a": 1}, {"a": 2}]}))
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "x.feather", "x.csv"])
+def test_ids_of_bytes_and_of_seconds_are_read_again(tmp_path, name):
+    """Parquet stores seconds as milliseconds: the checksum of the seconds did not match it."""
+    qid, docid = np.array([0, 86400, 5], "datetime64[s]"), np.array([b"a", b"b", b"c"])
+    write_table_file(RankingData(np.eye(3), np.zeros(3), qid, docid), tmp_path / name)
+    found = read_table_file(tmp_path / name)
+    assert found.qid.tolist() == qid.tolist() and found.docid.tolist() == ["a", "b", "c"]
+
+
 def test_booleans_of_pandas_may_be_missing():
     frame = pd.DataFrame({"qid": [1, 1, 1], "label": [0, 1, 2], "x": pd.array([True, None, False], "boolean")})
     assert RankingData.from_frame(frame, missing="zero").X.ravel().tolist() == [1, 0, 0]

@@ -134,18 +134,20 @@ class _Writer(ExitStack):
 
     def add(self, part: RankingData) -> None:
         csr = sp.issparse(part.X)
+        X = sp.csr_matrix(part.X) if csr else part.X
+        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)  # what this format holds
         self._agree("layout", "csr" if csr else "dense")
         self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
         self._agree("has docid", part.docid is not None)
         self.n_features = max(self.n_features, part.n_features)
         if csr:
             before = self._rows("X_data")
-            self._append("X_data", part.X.data)
-            self._append("X_indices", part.X.indices.astype(np.int32, copy=False))
+            self._append("X_data", X.data)
+            self._append("X_indices", X.indices.astype(np.int32, copy=False))
             new = slice(1 if "X_indptr" in self.files else 0, None)
-            self._append("X_indptr", part.X.indptr[new].astype(np.int64) + before)
+            self._append("X_indptr", X.indptr[new].astype(np.int64) + before)
         else:
-            self._append("X", part.X)
+            self._append("X", X)
         self._append("y", part.y.astype(np.float64, copy=False))
         self._add_ids("qid", part.qid)
         if part.docid is not None:

@@ -204,6 +204,7 @@ def _matrix_of_lists(column: Frame, name: str) -> np.ndarray:
 
 def _plain_text(ids: np.ndarray) -> np.ndarray:
     """NumPy's text types as objects, which every table library treats as text."""
+    ids = np.strings.decode(ids, "utf-8") if ids.dtype.kind == "S" else ids
     return ids.astype(object) if ids.dtype.kind in "UT" else ids
 
 

@@ -129,6 +129,8 @@ def write_table(table: Frame, path: PathLike) -> None:
         with replace_file(path) as out:
             csv.write_csv(_with_texts(table, _escaped), out, csv.WriteOptions(delimiter=_DELIMITERS[kind]))
         return
+    fields = [f.with_type(pa.timestamp("ms")) if f.type == pa.timestamp("s") else f for f in table.schema]
+    table = table.cast(pa.schema(fields, table.schema.metadata))  # Parquet has no seconds
     about = dict.fromkeys(_CHECKSUMS, json.dumps(_checksums(table)))
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
     with draft_of(path) as draft:
