@@ -157,9 +157,9 @@ def compare(
         turns = _rating_folds(data, ratings, how, lists) if rated else _folds(data, how, rows)
     methods = what.made(turns[0])
     methods = for_topics(methods, turns, str(how.measure)) if kind == "topics" else methods
-    left_out = ("--output", "--keep", "--force", "--json", "--retry-failed")
-    line = f"{typed('compare', [data], what, how, rows, ratings, topics, leave_out=left_out)} -o "
-    about = {"title": data.name, "data": str(data), "kind": kind, "command": line + shlex.quote(str(out.output))}
+    line = typed("compare", data, what, replace(how, retry_failed=False), rows, ratings, topics)
+    command = f"{line} -o {shlex.quote(str(out.output))}"
+    about = {"title": data.name, "data": str(data), "kind": kind, "command": command}
     results = _run(methods, turns, how, out, about, fractions)
     _show(results, how, out.output, kind, json)
     failures = results.failures()

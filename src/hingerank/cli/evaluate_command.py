@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, is_log, value_of_models
-from hingerank.cli.files import data_and_model, load_ranker, open_data, scored
+from hingerank.cli.files import data_and_model, load_ranker, open_data, open_for
 from hingerank.cli.groups import LOGGED, Data, ListedItems, ModelRows, RatingColumns, Rows
 from hingerank.cli.options import Group, check_kind, command, option, switch
 from hingerank.cli.output import Answer, Table, facts, note, working
@@ -145,7 +145,9 @@ def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows
     from hingerank.metrics import evaluate as measure_ranking
 
     if ranker is not None:
-        found, given = scored(ranker, scores, data, rows, graded=True)
+        found = open_for(ranker, scores, data, rows, graded=True)
+        with working("scoring"):
+            given = ranker.predict(found)
     elif scores.is_dir():
         raise ValueError(f"{scores} is a folder without a model: name a model, or a file of scores")
     else:

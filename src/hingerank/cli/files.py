@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hingerank.cli.groups import ModelRows, Rows
 from hingerank.cli.options import KINDS
-from hingerank.cli.output import progress, working
+from hingerank.cli.output import progress
 from hingerank.data.files import DataError, kind_to_read, no_such_file
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from hingerank.data.ranking_data import RankingData
     from hingerank.distributed.parted_data import PartedData
     from hingerank.rankers.base import BaseRanker
@@ -206,15 +204,6 @@ def open_like(learned: "RankingData", data: Path, rows: Rows) -> "RankingData":
     """Read graded rows with the features of those that a ranker learns from; a table has them by their names."""
     columns = {"expected": list(learned.feature_names or ()), "graded": True}
     return open_data(data, rows, learned.n_features, index_base=learned.index_base, columns=columns)
-
-
-def scored(
-    ranker: "BaseRanker", model: Path, data: Path, rows: Rows, *, graded: bool = False
-) -> "tuple[RankingData, np.ndarray]":
-    """Read the data with the features of the model, and return the data and the model's scores."""
-    found = open_for(ranker, model, data, rows, graded=graded)
-    with working("scoring"):
-        return found, ranker.predict(found)
 
 
 def open_for(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hingerank.cli.files import data_and_model, load_ranker, open_for, scored
+from hingerank.cli.files import data_and_model, load_ranker, open_for
 from hingerank.cli.groups import Data, Model, ModelRows, RatingColumns
 from hingerank.cli.options import JSON, REQUIRED, Group, check_kind, command, option, switch, target
 from hingerank.cli.output import Answer, note, print_json, working, writing
@@ -49,7 +49,9 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
         users, items = read_pairs(data, columns, ranker)
         scores = ranker.predict(users, catalogue.X[catalogue.rows(items)])
     else:
-        found, scores = scored(ranker, model, data, rows)
+        found = open_for(ranker, model, data, rows)
+        with working("scoring"):
+            scores = ranker.predict(found)
     with writing(out.output) as stream:
         if personal and json:
             print_json(scores, stream)

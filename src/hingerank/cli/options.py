@@ -383,12 +383,11 @@ def help_pages(options: Iterable[Sequence[str]]) -> dict[str, Sequence[str]]:
     return {**(pages if len(pages) > 1 else {}), ALL: list(KINDS)}
 
 
-def typed(name: str, arguments: Iterable[object], *groups: Group, leave_out: Sequence[str] = ()) -> str:
+def typed(name: str, argument: object, *groups: Group) -> str:
     """Return the command line that would run the same command again."""
-    words = ["hingerank", name, *map(str, arguments)]
+    words = ["hingerank", name, str(argument)]
     for group in groups:
         for option, value in group.given().items():
-            if option not in leave_out:
-                values = value if isinstance(value, list) else [value]
-                words += [option] if value is True else [word for each in values for word in (option, str(each))]
+            values = value if isinstance(value, list) else [value]
+            words += [option] if value is True else [word for each in values for word in (option, str(each))]
     return shlex.join(words)
