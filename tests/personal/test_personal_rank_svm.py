@@ -63,7 +63,7 @@ class TestObjective:
         def gradient(U):
             return U + 0.7 * local.step(U).gradient
 
-        assert local.value(U) + half_square(U) == pytest.approx(value(U), rel=1e-12)
+        assert local.value(U) + half_square(U) + half_square(V) == pytest.approx(value(U), rel=1e-12)
         here = local.step(U)
         assert here.value(U, 0.7, here.loss) == pytest.approx(value(U), rel=1e-12)
         D, h = rng.standard_normal(U.shape), 1e-6
@@ -203,7 +203,8 @@ class TestSolver:
         start = np.random.default_rng(0).standard_normal((6, 2))
         solution = alternating(local, start, tol=1e-6, max_iter=500)
         assert solution.certificate.converged and solution.extra["V"] is local.V
-        assert local.value(solution.w) + half_square(solution.w) == pytest.approx(solution.value, rel=1e-10)
+        norms = half_square(solution.w) + half_square(local.V)
+        assert local.value(solution.w) + norms == pytest.approx(solution.value, rel=1e-10)
 
 
 class TestLearning:

@@ -213,9 +213,6 @@ class UsersInParts(Users):
         columns: Any = zip(*self.call("step", U, turn, again, changes=True))
         return StepSums(*(sum(column[1:], column[0]) for column in columns))
 
-    def origin(self, nothing: np.ndarray) -> float:
-        return float(sum(self.call("origin", nothing)))
-
     def value(self, U: np.ndarray) -> float:
         return float(sum(self.call("value", U, changes=True)))
 

@@ -126,12 +126,8 @@ class Users(Protocol):
         """
         ...
 
-    def origin(self, nothing: np.ndarray) -> float:
-        """Return f at U = 0 (given as zeros) and V = 0; it is called before any step."""
-        ...
-
     def value(self, U: np.ndarray) -> float:
-        """Return f - ½‖U‖²; `curved` is then at this U."""
+        """Return C times the (rounded) loss; `curved` is then at this U."""
         ...
 
     def curved(self, D: np.ndarray) -> np.ndarray:
@@ -211,14 +207,10 @@ class LocalUsers:
         judged = self.preferences.judged or self.preferences
         return count_right(item_vectors(self.X, U, self.threads), self.V, judged, self.threads)[0]
 
-    def origin(self, nothing: np.ndarray) -> float:
-        rounded = self.value(nothing) - half_square(self.V[:, : self.free])
-        return rounded / (1.0 - 0.5 * self.width)  # the hinge at 0, from the rounded one
-
     def value(self, U: np.ndarray) -> float:
         P, p = item_vectors(self.X, U, self.threads), self.preferences
         parts = run_shards(lambda ab: users_pass(LOSS, P, self.V, *ab, p, self.scores), self.shards, self.threads)
-        return self.C * float(sum(loss for loss, _, _ in parts)) + half_square(self.V[:, : self.free])
+        return self.C * float(sum(loss for loss, _, _ in parts))
 
     def curved(self, D: np.ndarray) -> np.ndarray:
         Q, p = item_vectors(self.X, D, self.threads), self.preferences
@@ -323,7 +315,7 @@ def alternating(
     Solution : w is U, extra["V"] is V, strongest column first
     """
     run = Run("stationarity", **limits)
-    tol, run.origin = run.tol, users.origin(np.zeros_like(U))
+    tol, run.origin = run.tol, users.value(np.zeros_like(U)) / (1.0 - 0.5 * users.width)  # the hinge, if rounded
     value, scale, stretch, products = np.inf, None, FIRST, 0
     last: np.ndarray | None = None  # U of the epoch before, in the present basis
     turn: np.ndarray | None = None  # from the basis of V to the present one
@@ -347,7 +339,7 @@ def alternating(
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
         if run.stops(epoch=epoch, value=reached, stationarity=left, **figures):
             break
-        following, used = _basis(users, U, g, D, value)
+        following, used = _basis(users, U, g, D, value, sums.norms)
         products += used
         stands = following is U and stretched == 0.0 and before - value <= 1e-12 * abs(value)
         narrower = kink > 0.5 * tol * gain and (stands or promise <= kink) and users.width > NARROWEST
@@ -382,14 +374,16 @@ def _users(
     return U, sums, sums.value(U, users.C, sums.loss), max(SHRINK * stretch, LEAST), 0.0
 
 
-def _basis(users: Users, U: np.ndarray, g: np.ndarray, D: np.ndarray, value: float) -> tuple[np.ndarray, int]:
+def _basis(
+    users: Users, U: np.ndarray, g: np.ndarray, D: np.ndarray, value: float, norms: float
+) -> tuple[np.ndarray, int]:
     """Take a truncated Newton step in U: (next U, or the same object if none is lower; number of Hessian products)."""
     limits = (HINGE_ENOUGH, HINGE_PRODUCTS) if users.width > 0 else (ENOUGH, PRODUCTS)
     step, used = solve_equations(lambda d: d + users.C * users.curved(d), np.ascontiguousarray(g), D, *limits)
     slope, length = float(np.vdot(g, step)), 1.0
     for _ in range(HALVINGS):
         following = U + length * step
-        if users.value(following) + half_square(following) <= value + ARMIJO * length * slope:
+        if users.value(following) + (half_square(following) + norms) <= value + ARMIJO * length * slope:
             return following, used
         length *= 0.5
     return U, used
