@@ -152,6 +152,13 @@ def test_queries_refuse_what_cannot_be_used():
             DiverseQuery(**{"X": X, "qid": "q", **parts})
 
 
+def test_sparse_parts_of_a_query_are_those_of_dense_ones():
+    parts = {"X": np.eye(3), "judgments": np.eye(3), "aspects": np.eye(3), "vectors": np.eye(3)}
+    query = DiverseQuery(**{name: sparse.csr_matrix(part) for name, part in parts.items()})
+    for name, part in parts.items():
+        np.testing.assert_array_equal(getattr(query, name), part)
+
+
 def test_data_of_different_shapes_is_refused():
     one, two = DiverseQuery(np.zeros((2, 1)), qid="a"), DiverseQuery(np.zeros((2, 2)), qid="b")
     with pytest.raises(DataError, match=r"\(1, 0\) in 'a' but \(2, 0\) in 'b'"):

@@ -41,7 +41,7 @@ class DiverseQuery:
     Parameters
     ----------
     X : (n, d) array
-        Relevance features.
+        Relevance features. Sparse ones are made dense, as are judgments, aspects and vectors.
     relations : Relations, list of Relation, or tensor (n, n, r)
         Distances between candidates.
     judgments : (n, m) array
@@ -144,8 +144,8 @@ class DiverseQuery:
     def _place(self) -> str:
         return f"query {self.qid!r}" if self.qid else "a query"
 
-    def _numbers(self, name: str, value: object, dimensions: int) -> np.ndarray:
-        array = np.ascontiguousarray(value, np.float64)
+    def _numbers(self, name: str, value: Any, dimensions: int) -> np.ndarray:
+        array = np.ascontiguousarray(value.toarray() if sparse.issparse(value) else value, np.float64)
         if array.ndim != dimensions:
             raise DataError(f"{self._place}: {name} has {array.ndim} dimensions, expected {dimensions}")
         if name != "X":
