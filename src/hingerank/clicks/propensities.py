@@ -254,6 +254,8 @@ def propensities(
     if method != "given" and values is not None:
         raise DataError("values= are propensities that are known: they go with method='given'")
     if method == "given" and judgments is None:
+        if by_context:
+            raise ValueError("by_context=True is for propensities that are estimated, not for method='given'")
         return _given(log, values)
     if by_context and log.context is None:
         raise DataError("the log has no contexts", "read it with context=, or give ClickLog contexts=", "context")
