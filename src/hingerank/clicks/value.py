@@ -221,16 +221,14 @@ def evaluate_clicks(
             )
         sums.append(clicks.ranked(worth))
     apart = [ClickSums(own.fixed - sums[0].fixed, own.each - sums[0].each) for own in sums[1:]]
-    unit, bounds = clicks.intervals([*sums, *apart], confidence, resamples, seed)
-    shown = Estimate(clicks.value(sums[0]), bounds[0])
+    unit, (shown, *found) = clicks.estimates([*sums, *apart], confidence, resamples, seed)
+    counts = float(np.sum(data.lists)), rows.n_queries, float(np.sum(data.clicks))
     values = [
         ClickValue(
-            name, clicks.value(sums[k]), bounds[k], sizes[k - 1],
-            Estimate(clicks.value(apart[k - 1]), bounds[len(named) + k]), shown, measure, estimator,
-            float(np.sum(data.lists)), rows.n_queries, float(np.sum(data.clicks)), confidence, unit,
+            name, float(own), own.interval, size, difference, shown, measure, estimator, *counts, confidence, unit
         )
-        for k, name in enumerate(named, 1)
-    ]  # fmt: skip
+        for name, own, size, difference in zip(named, found, sizes, found[len(named) :])
+    ]
     return ClickValues(zip(named, values)) if are_several(ranker, rows.n_rows) else values[0]
 
 
@@ -319,17 +317,21 @@ class WeightedClicks:
         above, below = (float(self.by_query(s).sum()) for s in (sums, self.below))
         return above / below if below > 0 else np.nan
 
-    def intervals(
+    def estimates(
         self, sums: list[ClickSums], confidence: float, resamples: int, seed: int
-    ) -> tuple[str, list[tuple[float, float]]]:
-        """What was resampled, and an interval of the value of each of the sums."""
+    ) -> tuple[str, list[Estimate]]:
+        """What was resampled, and the value of each of the sums with its interval."""
         rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
         if len(used) < FEW_QUERIES:
-            found = np.quantile(self._click_draws(sums, rng, int(resamples)), tails, axis=1).T
-            return "showings", [(float(low), float(high)) for low, high in found]
-        above, below = np.stack([self.by_query(s)[used] for s in sums]), self.by_query(self.below)[used]
-        return "queries", studentised(above, below, rng, tails, int(resamples))
+            unit, bounds = (
+                "showings",
+                np.quantile(self._click_draws(sums, rng, int(resamples)), tails, axis=1).T.tolist(),
+            )
+        else:
+            above, below = np.stack([self.by_query(s)[used] for s in sums]), self.by_query(self.below)[used]
+            unit, bounds = "queries", studentised(above, below, rng, tails, int(resamples))
+        return unit, [Estimate(self.value(own), (low, high)) for own, (low, high) in zip(sums, bounds)]
 
     def _click_draws(self, sums: list[ClickSums], rng: np.random.Generator, resamples: int) -> np.ndarray:
         """Values of all sums with clicks on the same showings drawn again: (sums, resamples)."""
