@@ -93,3 +93,9 @@ def test_quantiles_are_numpys_of_repeated_rows(form):
         expected = np.nanquantile(rows[:, :4], asked, axis=0, method="inverted_cdf").T
         found = column_quantiles(form(X), mass, asked)
         assert np.array_equal(found[:4], expected) and not found[4].any()
+
+
+def test_columns_of_a_square_csc_matrix_are_not_taken_for_rows():
+    X = np.array([[0.0, 1.0], [0.0, 5.0]])
+    found = RankingData(sp.csc_matrix(X), np.zeros(2), np.zeros(2)).describe()
+    assert found.columns["max"] == [0, 5] and found.layout == "CSR float64"

@@ -134,8 +134,7 @@ class _Writer(ExitStack):
 
     def add(self, part: RankingData) -> None:
         csr = sp.issparse(part.X)
-        X = sp.csr_matrix(part.X) if csr else part.X
-        X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)  # what this format holds
+        X = part.X if part.X.dtype in (np.float32, np.float64) else part.X.astype(np.float64)  # all that it may hold
         self._agree("layout", "csr" if csr else "dense")
         self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
         self._agree("has docid", part.docid is not None)

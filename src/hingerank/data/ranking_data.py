@@ -80,6 +80,8 @@ class RankingData:
                 "RankingData(X, y, qid) takes NumPy arrays or CSR matrices: use RankingData.from_arrays(X, y, qid) for "
                 "lists, series and frames, or RankingData.from_frame(frame) for a table with a column of grades"
             )
+        if sp.issparse(self.X) and self.X.format != "csr":
+            object.__setattr__(self, "X", self.X.tocsr())
 
     @classmethod
     def from_arrays(
