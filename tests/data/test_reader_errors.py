@@ -3,8 +3,10 @@
 import bz2
 import gzip
 import lzma
+import os
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +120,17 @@ def test_empty(rows, text):
 def test_no_features(rows):
     with pytest.raises(hr.DataError, match="no line has a feature"):
         hr.read(rows("1 qid:1\n0 qid:1 # x\n"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system does not list open files")
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_a_wrong_line_leaves_no_file_open(rows, monkeypatch, threads):
+    monkeypatch.setenv("HINGERANK_NUM_THREADS", threads)
+    path = rows("x qid:1 1:1\n")
+    with pytest.raises(hr.DataError) as error:
+        hr.read(path)
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.exists()]
+    assert error.value is not None and str(path) not in [os.readlink(link) for link in links]
 
 
 @pytest.mark.parametrize("size", [20, 1000, 200_000])

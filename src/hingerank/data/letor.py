@@ -1,7 +1,8 @@
 """Reading LETOR/SVMlight text: rows ``label [qid:id] index:value … [# comment]``, and the small files beside them."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from tempfile import gettempdir
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from numpy.typing import DTypeLike
 from hingerank.data.blocks import number
 from hingerank.data.checks import OneQueryWarning, decimal, warn, warn_one_query
 from hingerank.data.files import COMPRESSIONS, TEXTS, DataError, PathLike, scratch_folder
-from hingerank.data.letor_table import Misfit, Options, ReadingPlan, TextTable, Window, windows
+from hingerank.data.letor_table import Misfit, Options, ReadingPlan, TextTable, windows
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource, whole_text
 from hingerank.kernels.text import QID_PRESENT, spell, whole_numbers
@@ -151,7 +152,7 @@ def read_pieces(
         As in `read_text`.
     """
     sources, asked, report = _sources(_listed(path)), Options(**options), progress or _say_nothing
-    seen = _seen(windows(sources), asked, lambda done: report(done / 2))
+    seen = _seen(sources, asked, lambda done: report(done / 2))
     rows = _row_counts(seen, sources)
     rule = _choose_rule(seen, sources, rows, query)
     if rule.qid is None and not one_query:
@@ -193,13 +194,13 @@ def _parse(sources: list[TextSource], options: Options, report: Progress) -> Tex
     The plan is made from the first lines. If later ones do not fit it, it is made from all of them.
     """
     try:
-        return _parse_by(_seen(windows(sources, 1), options).fitting(), sources, options, report)
+        return _parse_by(_seen(sources, options, most=1).fitting(), sources, options, report)
     except Misfit:
-        return _parse_by(_seen(windows(sources), options, report).fitting(), sources, options, report)
+        return _parse_by(_seen(sources, options, report).fitting(), sources, options, report)
 
 
 def _parse_by(plan: ReadingPlan, sources: list[TextSource], options: Options, report: Progress) -> TextTable:
-    table = _seen(windows(sources), options, report, plan)
+    table = _seen(sources, options, report, plan)
     _row_counts(table, sources)
     if table.fitting().dense != plan.dense:
         raise Misfit.of(sources[0].path)
@@ -207,13 +208,18 @@ def _parse_by(plan: ReadingPlan, sources: list[TextSource], options: Options, re
 
 
 def _seen(
-    found: Iterable[Window], options: Options, report: Progress = _say_nothing, plan: ReadingPlan | None = None
+    sources: list[TextSource],
+    options: Options,
+    report: Progress = _say_nothing,
+    plan: ReadingPlan | None = None,
+    most: int | None = None,
 ) -> TextTable:
-    """The table of the rows of some windows. Without a plan it only says what they have in common."""
+    """The table of all rows, or of the first `most` windows. Without a plan it says what the rows have in common."""
     table = TextTable(options, plan)
-    for window in found:
-        table.add(window)
-        report(window.fraction)
+    with closing(windows(sources, most)) as found:  # also if a line is wrong
+        for window in found:
+            table.add(window)
+            report(window.fraction)
     return table
 
 
@@ -262,27 +268,27 @@ def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], q
         for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:
                 raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
-        return IdRule(lambda part, _: _ids(part, 0, text=part.plan.qid_is_text), docids)
+        return IdRule(lambda part, _: _ids(part, 0, part.plan.qid_is_text), docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
         return IdRule(lambda part, first: counted[first : first + part.rows], docids)
     if in_comment and comments.first_empty >= 0:
         raise DataError(f"{path}: qid_in_comment=True, but data row {comments.first_empty + 1} has no comment")
     if in_comment or (in_comment is None and comments.look_like_query_ids):
-        return IdRule(lambda part, _: _ids(part, 1, text=not comments.whole), False)
+        return IdRule(lambda part, _: _ids(part, 1, not comments.whole), False)
     return IdRule(None, docids)
 
 
 def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData:
     """The rows of a finished table. The first of them is row number `first_row` of all rows."""
     qid = np.zeros(table.rows, np.int64) if rule.qid is None else rule.qid(table, first_row)
-    docid = _ids(table, 1, text=True) if rule.docids else None
+    docid = _ids(table, 1, True) if rule.docids else None
     return RankingData(table.features(), table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
 
 
-def _ids(table: TextTable, which: int, text: bool) -> np.ndarray:
+def _ids(table: TextTable, which: int, as_text: bool) -> np.ndarray:
     """The query ids of the lines (which=0) or the comments (which=1) of a table, as text or as numbers."""
-    if text:
+    if as_text:
         return _strings(*table.texts, which)
     if which == 0:
         return table.qid.finish(table.rows)

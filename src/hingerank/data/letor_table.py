@@ -6,7 +6,7 @@ indices from 0 or 1, query ids as numbers or text. A line that does not fit the 
 
 import math
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Window:
         return DataError(f"{where}: found {what}, expected {expected}", remedy, option)
 
 
-def windows(sources: Sequence[TextSource], most: int | None = None) -> Iterator[Window]:
+def windows(sources: Sequence[TextSource], most: int | None = None) -> Generator[Window, None, None]:
     """The windows of all `sources` in order, or the first `most` of them. With more than one thread, the next window is
     read in advance."""
     items = _windows(sources)
