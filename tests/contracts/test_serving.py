@@ -11,7 +11,7 @@ from hingerank.cli.app import run
 from hingerank.data.missing import WAYS
 from hingerank.data.scaling import SCALERS
 from hingerank.export.exporting import written
-from hingerank.export.formats import FORMATS, WITHIN_QUERIES, WORDS, carries
+from hingerank.export.formats import FORMATS, WORDS, carries
 from hingerank.export.forms import FOLDED, KINDS, ExportError, Outline, scaling_kind
 from hingerank.features.fourier import FourierMap
 from hingerank.features.kernels import KERNELS
@@ -113,7 +113,7 @@ def test_every_kind_and_scaling_has_its_place_in_the_tables():
     assert all({*f.scales} <= scaled and {*f.carries} <= kinds for f in FORMATS.values())
     by_query = [Outline("linear", how) for how in scaled if how.startswith("query-")]
     within = {to for to in FORMATS for outline in by_query if carries(to, [outline])}
-    assert within == set(WITHIN_QUERIES)
+    assert within == {to for to in FORMATS if FORMATS[to].within}
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_export_after_tune_works_and_the_cost_is_told(sized, to, tmp_path):
     assert best.setting["scale"] == "query-minmax" == found.free["setting"]["scale"]
     cost, error = found.serve_cost
     assert cost == pytest.approx(best.mean - found.score, abs=1e-12)
-    if to in WITHIN_QUERIES:
+    if FORMATS[to].within:
         assert cost == 0 and "costs nothing" in str(found) and found.best == best.setting
     else:
         assert cost > 0.02 and cost > 2 * error and not best.served

@@ -25,7 +25,6 @@ WORDS = {
     "sum": "a sum of models",
 }  # fmt: skip
 SCALED = "features that are scaled within each query"
-SUMMING = ("python", "c", "javascript", "sql", "onnx", "vespa")  # formats that add the scores of several forms
 
 
 class Consumer(NamedTuple):
@@ -64,10 +63,11 @@ class Format(NamedTuple):
     files : names of the files that `write` returns; a single one may be renamed
     write : (form, about, **options) -> the content of each file
     consumers : programs that score rows by it
-    carries : kinds of models that it supports
+    carries : kinds of models that it supports, "sum" for sums of them
     scales : how it scales features before it scores them, where that does not fold into the model (see `Form.folded`)
     options : of `write`, with their defaults
     test : a command that tests the examples where the format runs
+    within : how it scales features within each query, if it can
     """
 
     files: tuple[str, ...]
@@ -77,9 +77,10 @@ class Format(NamedTuple):
     scales: tuple[str, ...] = ()
     options: Mapping[str, object] = {}
     test: str = ""
+    within: str = ""
 
 
-ALL = ("linear", "mapped", "trees", "zero-trees", "curves", "surfaces")
+ALL = ("linear", "mapped", "trees", "zero-trees", "curves", "surfaces", "sum")
 BUT_ZEROS = tuple(kind for kind in ALL if kind != "zero-trees")
 BY_COLUMNS = ("columns", "log", "quantile")
 ANYHOW = (*BY_COLUMNS, "query-minmax", "query-standard")
@@ -135,6 +136,7 @@ FORMATS: dict[str, Format] = {
         "d.executemany('insert into ' + t + ' values (' + ', '.join('?' * len(c)) + ')', r); "
         "s = {{r[1]: r[2] for r in d.execute(open('{0}').read())}}; "
         "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
+        within="by window functions over the rows of a query",
     ),
     "onnx": Format(
         ("model.onnx",), write_onnx, (Consumer("onnxruntime", lambda: _has("onnxruntime"), run_onnx),), ALL, ANYHOW,
@@ -143,6 +145,7 @@ FORMATS: dict[str, Format] = {
         "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
         "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
         "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
+        within="with the rows' query ids as its second input",
     ),
     "solr": Format(
         ("model.json", "features.json"), write_solr, stand_in("Solr", run_solr), ("linear", "trees"),
@@ -157,6 +160,7 @@ FORMATS: dict[str, Format] = {
         BUT_ZEROS, (*BY_COLUMNS, "query-minmax"),  # the last one for linear models alone, see `carries`
         {"name": "hingerank", "phase": "second-phase", "rerank": 1000},
         test="put the profile into a schema, feed 'rows', and query with ranking=NAME",
+        within="by normalize_linear in the global phase, for linear models with 'query-minmax'",
     ),
     "pmml": Format(
         ("model.pmml",), write_pmml, stand_in("a PMML evaluator", run_pmml), ("linear", "trees", "curves"),
@@ -166,11 +170,6 @@ FORMATS: dict[str, Format] = {
 
 
 ALIASES = {"es": "elasticsearch", "js": "javascript"}
-WITHIN_QUERIES = {  # how a format scales features within each query
-    "sql": "by window functions over the rows of a query",
-    "onnx": "with the rows' query ids as its second input",
-    "vespa": "by normalize_linear in the global phase, for linear models with 'query-minmax'",
-}
 
 
 def format_name(text: str) -> str:
@@ -192,7 +191,7 @@ Parts = Sequence[Outline]  # of a model whose score is their sum
 def carries(to: str, parts: Parts) -> bool:
     """Whether a format supports a model: `export` refuses the others, and `tune` with a target leaves them out."""
     chosen, by_query = FORMATS[to], any(part.scaled.startswith("query-") for part in parts)
-    if len(parts) > 1 and to not in SUMMING:
+    if len(parts) > 1 and "sum" not in chosen.carries:
         return False
     if to == "vespa" and by_query and [part.kind for part in parts] != ["linear"]:
         return False
@@ -221,7 +220,7 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
         why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
         if to in LUCENE:
             why += " (it adds up only trees, and a line or a curve is not an exact sum of trees)"
-        elif to in SUMMING:
+        elif "sum" in FORMATS[to].carries:
             why += " with features that are scaled as here"
         return f"{why}; {others}"
     [part] = parts
@@ -229,7 +228,7 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
     if kind not in FORMATS[to].carries:
         why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
     elif scaled.startswith("query-"):
-        alone = to if to in WITHIN_QUERIES else f"{to} sees one row at a time and"
+        alone = to if FORMATS[to].within else f"{to} sees one row at a time and"
         why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
     elif scaled != "none":
         why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"

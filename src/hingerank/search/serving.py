@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from hingerank.arrays import Ranker
-from hingerank.export.formats import FORMATS, WITHIN_QUERIES, carriers, carries, refusal
+from hingerank.export.formats import FORMATS, carriers, carries, refusal
 from hingerank.export.forms import Outline
 from hingerank.export.sums import joined_parts
 from hingerank.rankers.base import BaseRanker
@@ -79,7 +79,7 @@ def advice(ranker: Ranker, free: Trial, chosen: Trial) -> str:
     parts = _parts(ranker, free.setting)
     where = carriers(parts)
     if any(part.scaled.startswith("query-") for part in parts):
-        where = [f"{to} ({WITHIN_QUERIES[to]})" for to in where]
+        where = [f"{to} ({FORMATS[to].within})" for to in where]
     return f"formats that run it: {', '.join(where)}" if where else ""
 
 
