@@ -384,6 +384,7 @@ def test_thresholds_below_solrs_slack_take_in_the_value_they_stand_on():
     limit = np.float32([-3.3e-7, -1.23e-8, 4.56e-9, 1e-35, -1e-35, 2.5])
     reached = before_slack(limit) + SLACK
     assert (reached[:4] >= limit[:4]).all() and (reached - limit < 2e-13).all() and reached[4] < 0 and reached[5] == 2.5
+    assert before_slack(SLACK[None]) + SLACK == SLACK  # was sought one number after another, for minutes
 
 
 def test_a_mapping_gives_engines_their_queries(fitted, tmp_path):

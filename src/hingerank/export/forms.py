@@ -416,7 +416,7 @@ def largest_single(number: np.ndarray) -> np.ndarray:
     """The largest single-precision numbers that are not above these."""
     with np.errstate(over="ignore"):
         near = number.astype(np.float32)
-    near = np.where(near.astype(np.float64) > number, np.nextafter(near, np.float32(-np.inf)), near)
+        near = np.where(near.astype(np.float64) > number, np.nextafter(near, np.float32(-np.inf)), near)
     return np.clip(near, np.finfo(np.float32).min, np.finfo(np.float32).max)
 
 

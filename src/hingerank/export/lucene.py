@@ -17,7 +17,7 @@ import numpy as np
 from hingerank.arrays import Facts, Given
 from hingerank.data.scaling import ColumnScaler
 from hingerank.export.forest import MISSING_LEFT
-from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_single, missing_matters
+from hingerank.export.forms import Affine, ExportError, Form, Trees, largest_below, largest_single, missing_matters
 
 # these engines have features of their own and normalizers that scale them; they score in single precision, allow no
 # negative scores, and take a feature without a value for 0, except in trees
@@ -272,13 +272,9 @@ def ranklib_text(form: Form, shift: float, order: Sequence[str] | None) -> str:
 def before_slack(limit: np.ndarray) -> np.ndarray:
     """The singles t with t + SLACK, in single precision, at the limit, or else just above: rows may have the limit as a
     value. A negative limit is never raised to 0, which is an even more frequent value."""
-    t, up, down = (limit - SLACK).astype(np.float32), np.float32(np.inf), np.float32(-np.inf)
+    t = largest_single(largest_below(limit, lambda x: x.astype(np.float32) + SLACK))
     with np.errstate(over="ignore"):
-        while (high := (t + SLACK) > limit).any():
-            t = np.where(high, np.nextafter(t, down), t)
-        while (low := (np.nextafter(t, up) + SLACK) <= limit).any():
-            t = np.where(low, np.nextafter(t, up), t)
-        above = np.nextafter(t, up)
+        above = np.nextafter(t, np.float32(np.inf))
         return np.where((t + SLACK < limit) & ~((limit < 0) & (above + SLACK >= 0)), above, t)
 
 
