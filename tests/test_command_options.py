@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from hingerank.cli import main
 from hingerank.cli.app import PANELS, CommandPage, example, wrapped
 from hingerank.cli.options import VERBS, check_kind, in_options
+from hingerank.cli.options import command as as_command
 from hingerank.cli.train_commands import FitRows
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean
 
@@ -532,6 +534,20 @@ def test_a_model_of_other_data_is_named_with_the_commands_that_take_it(call):
     }.items():
         status, out, err = call(line)
         assert (status, out) == (1, "") and err.startswith(f"hingerank: {words}")
+
+
+def test_a_warning_is_shown_once():
+    """The intervals of propensities warn of the same for the table, for the file and for the picture."""
+
+    @as_command
+    def warn_twice() -> None:
+        for _ in range(2):
+            warnings.warn("the same", stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        warn_twice()
+    assert [str(one.message) for one in shown] == ["the same"]
 
 
 def test_a_file_may_have_the_name_of_an_argument(call):

@@ -285,9 +285,16 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
             flags |= {name: f"--set {name}"} if name else {}
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options})
-        show = warnings.showwarning
+        show, shown = warnings.showwarning, set[str]()
+
+        def show_once(message: Warning | str, *about: Any, **more: Any) -> None:
+            text = advice(message, flags)
+            if text not in shown:
+                shown.add(text)
+                show(text, *about, **more)
+
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *about: show(advice(message, flags), *about)
+            warnings.showwarning = show_once
             try:
                 found = function(**values)
             except ValueError as error:
