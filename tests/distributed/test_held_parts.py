@@ -138,6 +138,22 @@ def test_any_runner_lets_go(folder):
     assert here() == before
 
 
+def test_a_problem_is_made_by_the_first_call_of_it(folder):
+    class Counting(Plain):
+        rounds = 0
+
+        def run(self, question, parts, arguments):
+            self.rounds += 1
+            return super().run(question, parts, arguments)
+
+    runner = Counting()
+    spread = hr.distributed.read(folder, runner, parts=2)
+    before, evaluated = runner.rounds, []
+    hr.RankSVM(tol=0.1, callback=evaluated.append).fit(spread)
+    look, sizes, curvatures = 1, 1, evaluated[-1]["products"]
+    assert runner.rounds - before == look + sizes + len(evaluated) + curvatures
+
+
 def _keys():
     return set(parts_module._AT_HAND)
 

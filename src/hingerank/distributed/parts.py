@@ -212,15 +212,16 @@ class OnParts:
 
     def __init__(self, runner: Runner, parts: Sequence[Part], make: Callable[[LoadedPart], Any]):
         self.runner, self.parts, self.make = runner, list(parts), make
-        self.token, self.changes = uuid.uuid4().hex, list[Method]()
+        self.token, self.changes, self.made = uuid.uuid4().hex, list[Method](), False
 
     def call(self, name: str, *arguments: object, changes: bool = False) -> Answers:
         """Call a method of every object; changes: whether it changes them. The results are in part order."""
         method = methodcaller(name, *arguments)
         about = self.token, len(self.changes), method, changes
-        found = self.runner.run(_call, self.parts, about)
+        anew = (*about, self.make, self.changes)
+        found, self.made = self.runner.run(_call, self.parts, about if self.made else anew), True
         lost = [part for part, answer in zip(self.parts, found) if answer is None]
-        again = iter(self.runner.run(_call, lost, (*about, self.make, self.changes)) if lost else ())
+        again = iter(self.runner.run(_call, lost, anew) if lost else ())
         if changes:
             self.changes.append(method)
         return [answer for (answer,) in (answer or next(again) for answer in found)]
