@@ -103,11 +103,12 @@ def _is_plain(ranker: Ranker, X: object, reset: bool) -> bool:
     if type(X) is not np.ndarray or X.dtype not in (np.float64, np.float32) or X.ndim != 2 or not X.flags.c_contiguous:
         return False
     known = vars(ranker)
-    as_in_fit = X.shape[1] == known.get("n_features_in_") and "feature_names_in_" not in known
-    if not X.size or not (reset or as_in_fit) or (X.base is not None and is_mapped(X)):
+    if not reset and (X.shape[1] != known.get("n_features_in_") or "feature_names_in_" in known):
         return False
-    step = max(1, NUMBERS_PER_SHARD // X.shape[1])
-    if len(X) > step:
+    if not X.size or (X.base is not None and is_mapped(X)):
+        return False
+    if X.size > NUMBERS_PER_SHARD:
+        step = max(1, NUMBERS_PER_SHARD // X.shape[1])
         finite = all(run_shards(lambda at: checks.all_finite(X[at : at + step]), range(0, len(X), step)))
     else:
         with np.errstate(over="ignore", invalid="ignore"):
