@@ -194,8 +194,9 @@ class UsersInParts(Users):
         self.C, self.free, self.width = C, rank - fixed, width
         self.call("begin", C, rank, fixed, width, changes=True)
 
-    def right(self, U: np.ndarray) -> float:
-        return float(sum(self.call("right", U)))
+    def right(self, U: np.ndarray) -> tuple[float, int]:
+        right, pairs = zip(*self.call("right", U))
+        return sum(right), sum(pairs)
 
     def sample(self, ranker: Ranker, n_items: int) -> tuple[np.ndarray, UserPreferences]:
         """The numbers of some users and their preferences: of all users, or of evenly spaced ones in every part."""

@@ -101,9 +101,6 @@ class Users(Protocol):
     free: int
     width: float
 
-    @property
-    def n_pairs(self) -> int: ...
-
     def power(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """Return ‖G v‖² and GᵀG v, with G the gradient of the loss in W = U Vᵀ at 0."""
         ...
@@ -134,8 +131,8 @@ class Users(Protocol):
         """Return (Hessian of the loss in U at the last point) D."""
         ...
 
-    def right(self, U: np.ndarray) -> float:
-        """Return the number of pairs that <Uᵀx_i, v_u> orders correctly; equal scores count half."""
+    def right(self, U: np.ndarray) -> tuple[float, int]:
+        """Return the number of pairs that <Uᵀx_i, v_u> orders correctly (equal scores count half), and of all pairs."""
         ...
 
     @property
@@ -152,7 +149,7 @@ class LocalUsers:
     def __init__(
         self, X: Matrix, preferences: UserPreferences, V: np.ndarray | None = None, threads: int | None = None
     ):
-        self.X, self.preferences, self.threads, self.n_pairs = X, preferences, threads, preferences.n_pairs
+        self.X, self.preferences, self.threads = X, preferences, threads
         self.V: Any = V  # made by `begin` if it is None
 
     @cached_property
@@ -203,9 +200,9 @@ class LocalUsers:
             float(hinge if self.width > 0 else loss), float(kink),
         )  # fmt: skip
 
-    def right(self, U: np.ndarray) -> float:
+    def right(self, U: np.ndarray) -> tuple[float, int]:
         judged = self.preferences.judged or self.preferences
-        return count_right(item_vectors(self.X, U, self.threads), self.V, judged, self.threads)[0]
+        return count_right(item_vectors(self.X, U, self.threads), self.V, judged, self.threads)
 
     def value(self, U: np.ndarray) -> float:
         P, p = item_vectors(self.X, U, self.threads), self.preferences

@@ -287,7 +287,7 @@ class PersonalRankSVM(FactorRanker):
                 found = None
                 if watched is not None:
                     found = count_right(item_vectors(wide, U), users.V[order], watched, threads)
-                return accuracies((users.right(U), users.n_pairs), watched, found)
+                return accuracies(users.right(U), watched, found)
 
             solution = self._alternate(users, U, self.C_, watch=watch, **self._limits())
             self._learn_prior(small, solution.w, solution.extra["V"][rows], some)
