@@ -253,7 +253,7 @@ def test_joins_that_lack_something(tmp_path):
     plain = RankingData(X=np.ones((1, 1)), y=np.zeros(1), qid=np.array([1]))
     with pytest.raises(DataError, match="no document ids"):
         join_run(run, plain)
-    with pytest.raises(ValueError, match="no relation 'jaccard'"):
+    with pytest.raises(ValueError, match="relation of features must be 'cosine' or 'euclidean', not 'jaccard'"):
         join_run(run, relations=["jaccard"])
     path = tmp_path / "aspects.txt"
     for text, problem in [("1 s a 1.5\n", "line 1: the probability is '1.5'"), ("1 s a x\n", "'x'")]:

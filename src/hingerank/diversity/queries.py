@@ -219,8 +219,6 @@ class DiverseData(Sequence[DiverseQuery]):
     def __getitem__(self, which: Any) -> Any:
         if isinstance(which, int | np.integer):
             return self.queries[int(which)]
-        if isinstance(which, slice):
-            return DiverseData(self.queries[which], self.feature_names)
         return DiverseData([self.queries[int(i)] for i in np.arange(len(self))[which]], self.feature_names)
 
     def map(self, change: Callable[[DiverseQuery], DiverseQuery]) -> "DiverseData":
@@ -289,9 +287,8 @@ def join_run(
     >>> data[0].docids.tolist(), data[0].rest, data.gaps
     (['a', 'c'], ['b'], {'documents without features': 1})
     """
-    unknown = [name for name in relations if name not in FEATURE_RELATIONS]
-    if unknown:
-        raise ValueError(f"there is no relation {unknown[0]!r} of features; known: {', '.join(FEATURE_RELATIONS)}")
+    for name in relations:
+        one_of("a relation of features", name, *FEATURE_RELATIONS)
     if clusters is not None and (features is None or aspects is not None):
         raise ValueError("clusters makes aspects from the features: give features, and no other aspects")
     for name, number in (("clusters", clusters), ("depth", depth)):
