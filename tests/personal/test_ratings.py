@@ -218,6 +218,8 @@ class TestFeatures:
         with pytest.raises(DataError, match="1 items have no embedding, such as 'z'"):
             embedding_features(["z", "a"], ["a", "b"], matrix)
         assert embedding_features(["z", "a"], ["a", "b"], matrix, missing="zero")[0].tolist() == [[0, 0], [1, 2]]
+        with pytest.raises(DataError, match="ids has an id twice"):
+            embedding_features(["a"], ["a", "a"], matrix)
 
     def test_identity(self):
         X, names = join_features(genre_features([("War",), ()]), identity_features([7, 8]))

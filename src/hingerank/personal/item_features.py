@@ -83,6 +83,8 @@ def embedding_features(
     """
     matrix = np.asarray(matrix)
     ids = check_ids(ids, matrix.shape[0], "ids")
+    if len(set(ids.tolist())) < len(ids):
+        raise DataError("ids has an id twice: give every item one embedding")
     wanted = check_ids(item_ids, len(item_ids), "item_ids")
     rows = places_of(wanted.tolist(), ids.tolist())
     if one_of("missing", missing, "error", "zero") == "error" and len(rows) and rows.min() < 0:
