@@ -128,6 +128,17 @@ def ranker_class(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def learns_from(name: str) -> str:
+    """What the ranker registered under `name` learns from: graded rows, ratings of users, or topics to diversify.
+
+    >>> [learns_from(name) for name in ("rank-svm", "ease", "mmr")]
+    ['rows', 'ratings', 'topics']
+    """
+    if name not in RANKERS:
+        raise ValueError(no_ranker(name))
+    return {"personal": "ratings", "diversity": "topics"}.get(RANKERS[name].split(".")[1], "rows")
+
+
 def names_of_rankers(rankers: Iterable[object]) -> list[str]:
     """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
     names = [registered_as(type(ranker)) or type(ranker).__name__ for ranker in rankers]

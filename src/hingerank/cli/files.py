@@ -181,13 +181,11 @@ def data_and_model(data: Path, model: Path) -> tuple[Path, Path]:
 
 def load_ranker(model: Path, *kinds: str) -> tuple[Any, str]:
     """Load a model that learned from one of these kinds of data, and return the kind too: rows, ratings or topics."""
-    from hingerank.diversity.selection import DiverseRanker
     from hingerank.export.model_file import load
-    from hingerank.personal.rankers import PersonalRanker
+    from hingerank.registry import learns_from, ranker_name
 
     ranker = load(model)
-    kind = "topics" if isinstance(ranker, DiverseRanker) else "rows"
-    kind = "ratings" if isinstance(ranker, PersonalRanker) else kind
+    kind = learns_from(ranker_name(type(ranker)))
     if kind not in kinds:
         raise ValueError(
             f"{model} is a {type(ranker).__name__}, which learns from {KINDS[kind][0]}: use hingerank {USES[kind]}"

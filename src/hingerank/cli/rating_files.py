@@ -13,18 +13,15 @@ from hingerank.cli.groups import ListedItems, RatingColumns, RatingOptions, colu
 def is_ratings(data: Path, how: RatingOptions, models: str | None = None) -> bool:
     """Whether `data` is ratings: it is a MovieLens folder, or an option or a named ranker is for ratings."""
     from hingerank.personal.baselines import BASELINES
-    from hingerank.personal.rankers import PersonalRanker
     from hingerank.personal.rating_sets import is_movielens
-    from hingerank.registry import RANKERS, ranker_class, registered_name
+    from hingerank.registry import RANKERS, learns_from, registered_name
 
     about = {"--items", *(one.flag for one in RatingColumns.options)}
     if about & how.given().keys() or is_movielens(data):
         return True
     names = [name.rpartition("=")[2].strip() for name in (models or "").split(",") if name.strip()]
     named = [name if name in BASELINES else registered_name(name) for name in names]
-    known = [
-        name in BASELINES or (name in RANKERS and issubclass(ranker_class(name), PersonalRanker)) for name in named
-    ]
+    known = [name in BASELINES or (name in RANKERS and learns_from(name) == "ratings") for name in named]
     return bool(known) and all(known)
 
 

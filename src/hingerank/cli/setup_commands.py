@@ -16,10 +16,9 @@ def models() -> Answer:
 
     Example: hingerank models
     """
-    from hingerank.registry import RANKERS, SUMMARIES
+    from hingerank.registry import SUMMARIES, learns_from
 
-    kinds = {"personal": "ratings", "diversity": "topics"}
-    rows = [[name, kinds.get(RANKERS[name].split(".")[1], "rows"), text] for name, text in SUMMARIES.items()]
+    rows = [[name, learns_from(name), text] for name, text in SUMMARIES.items()]
     names = ["name", "data", "summary"]
     return [dict(zip(names, row)) for row in rows], (f"{len(rows)} rankers", names, rows)
 

@@ -98,17 +98,11 @@ def fit(
 
     Example: hingerank fit sales.csv --user-column customer --item-column sku --rating-column stars -o model/
     """
-    from hingerank.lab.methods import not_from_rows
-    from hingerank.rankers.base import BaseRanker
-
     personal = is_ratings(data, ratings, train.model)
     kind = "clicks" if is_log(rows) else "ratings" if personal else "rows" if cluster.dask is None else "parts"
     check_kind(kind, rows, logged, cluster, ratings)
     name, ranker = train.ranker(CLICKED if ratings.clicks else LISTS if personal else ROWS)
-    if personal and isinstance(ranker, BaseRanker):
-        raise ValueError(f"{data} holds ratings: use a personal ranker, such as --model personal-rank-svm")
-    if not personal and not isinstance(ranker, BaseRanker):
-        raise ValueError(not_from_rows(name, type(ranker)))
+    _check_ranker(name, data, personal)
     try:
         if kind == "clicks":
             saved = _fit_clicks(ranker, data, rows, logged, output)
@@ -129,6 +123,19 @@ def fit(
     except TypeError as error:  # a parameter has a value of a wrong type
         raise ValueError(f"{name} does not accept these settings: {error}") from error
     return _fitted(name, ranker, saved)
+
+
+def _check_ranker(name: str, data: Path, personal: bool) -> None:
+    """Refuse a ranker that does not learn from what `data` holds: ratings of users if `personal`, else rows."""
+    from hingerank.registry import RANKERS, learns_from
+
+    kind, called = learns_from(name), RANKERS[name].rpartition(":")[2]
+    if personal and kind != "ratings":
+        raise ValueError(f"{data} holds ratings: use a personal ranker, such as --model personal-rank-svm")
+    if not personal and kind == "ratings":
+        raise ValueError(f"{name} learns from ratings: name the items with --items, or use {called} from Python")
+    if not personal and kind == "topics":
+        raise ValueError(f"{name} reorders the documents of a run: use hingerank rerank, or {called} from Python")
 
 
 def _fit_clicks(ranker: Any, data: Path, rows: Rows, how: ClickTraining, output: str) -> str:
@@ -213,19 +220,16 @@ class TuneOptions(Group, panel="Train"):
     one_standard_error: bool = switch("Choose the simplest setting within one standard error of the best.")
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
 
-    def names(self, personal: bool) -> list[str]:
+    def names(self, data: Path, personal: bool) -> list[str]:
         """Return the registered names of the rankers."""
-        from hingerank.lab.methods import not_from_rows
-        from hingerank.rankers.base import BaseRanker
-        from hingerank.registry import ranker_class, registered_name
+        from hingerank.registry import registered_name
 
         model = self.model or (LISTS if personal else ROWS)
         found = [registered_name(name.strip()) for name in model.split(",") if name.strip()]
         if not found:
             raise ValueError(f"--model {self.model!r} names no ranker: give one, as in --model rank-svm")
         for name in found:
-            if not personal and not issubclass(ranker_class(name), BaseRanker):
-                raise ValueError(not_from_rows(name, ranker_class(name)))
+            _check_ranker(name, data, personal)
         return found
 
     def values(self) -> dict[str, list[Any]]:
@@ -287,7 +291,7 @@ def tune(
     personal = is_ratings(data, ratings, how.model)
     clicked = is_log(rows)
     check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
-    names, values = how.names(personal), how.values()
+    names, values = how.names(data, personal), how.values()
     if rows.validation is not None and "--folds" in how.given():
         raise ValueError("--validation replaces folds: leave out --folds")
     learned: Any

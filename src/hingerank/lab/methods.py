@@ -290,12 +290,3 @@ def read_value(text: str) -> object:
         except ValueError:
             pass
     return text
-
-
-def not_from_rows(name: str, ranker: type) -> str:
-    """Why graded rows are not enough for a ranker, and the command that takes what it needs."""
-    from hingerank.personal.rankers import PersonalRanker
-
-    if issubclass(ranker, PersonalRanker):
-        return f"{name} learns from ratings: name the items with --items, or use {ranker.__name__} from Python"
-    return f"{name} reorders the documents of a run: use hingerank rerank, or {ranker.__name__} from Python"
