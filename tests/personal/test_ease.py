@@ -143,6 +143,19 @@ def test_items_are_known_whatever_the_form_of_their_features(make, dtype):
     np.testing.assert_array_equal(known.predict(None, X), known.predict(None, sp.csr_matrix(X)))
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+def test_rounded_features_are_those_of_new_items_and_a_warning_says_so(make):
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 40, 300), rng.integers(0, 30, 300)
+    whole, parts = rng.integers(0, 90, (30, 4)).astype(float), rng.random((30, 4))
+    ranker = hr.EASE(ridge=10.0).fit_clicks(make(parts), users, items)
+    with pytest.warns(UserWarning, match="float32, and EASE learned from float64"):
+        ranker.top_k([3], make(parts.astype(np.float32)), 5)
+    ranker = hr.EASE(ridge=10.0).fit_clicks(make(whole), users, items)
+    expected, found = (ranker.top_k([3, 5], make(whole.astype(dtype)), 30) for dtype in (np.float64, np.float32))
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("kind", [hr.EASE, hr.ListRanker])
 def test_a_rating_of_weight_0_is_none(data, kind):
     X, users, items = data

@@ -12,7 +12,7 @@ from scipy import linalg
 from sklearn.utils.extmath import randomized_svd
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
-from hingerank.data.checks import positive
+from hingerank.data.checks import positive, warn
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.catalogue import history_of
@@ -163,6 +163,12 @@ class EASE(PersonalRanker):
         X = super()._checked(features, reset)
         if reset:
             return X
+        narrow = X.dtype.itemsize < self.items_.dtype.itemsize
+        if narrow and ((X.data if sp.issparse(X) else X) % 1).any():  # whole numbers are not rounded
+            warn(
+                f"the features are {X.dtype}, and {type(self).__name__} learned from {self.items_.dtype}: an item counts "
+                "as new if its features were rounded; pass them in the precision of the fit"
+            )
         X = X.astype(self.items_.dtype, copy=False)
         if sp.issparse(self.items_):
             return sp.csr_matrix(X)
