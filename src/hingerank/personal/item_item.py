@@ -166,8 +166,8 @@ class EASE(PersonalRanker):
         narrow = X.dtype.itemsize < self.items_.dtype.itemsize
         if narrow and ((X.data if sp.issparse(X) else X) % 1).any():  # whole numbers are not rounded
             warn(
-                f"the features are {X.dtype}, and {type(self).__name__} learned from {self.items_.dtype}: an item counts "
-                "as new if its features were rounded; pass them in the precision of the fit"
+                f"the features are {X.dtype}, and {type(self).__name__} learned from {self.items_.dtype}: an item "
+                "counts as new if its features were rounded; pass them in the precision of the fit"
             )
         X = X.astype(self.items_.dtype, copy=False)
         if sp.issparse(self.items_):
