@@ -24,6 +24,7 @@ from hingerank.data.blocks import (
 from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, StackedRows, is_mapped
+from hingerank.data.sparse import plain_csr
 
 if TYPE_CHECKING:
     from hingerank.data.describe import Description
@@ -81,7 +82,7 @@ class RankingData:
                 "lists, series and frames, or RankingData.from_frame(frame) for a table with a column of grades"
             )
         if sp.issparse(self.X) and self.X.format != "csr":
-            object.__setattr__(self, "X", self.X.tocsr())
+            object.__setattr__(self, "X", plain_csr(self.X))
 
     @classmethod
     def from_arrays(
