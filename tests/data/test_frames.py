@@ -213,13 +213,19 @@ def test_a_table_whose_names_are_no_text_is_named(tmp_path):
         (["76561197970982479", "76561197970982480"], [76561197970982479, 76561197970982480]),
         (["10", "3"], [10, 3]),
         (["1.5", "2.0"], [1.5, 2.0]),
+        (["1.5", "2"], [1.5, 2.0]),
+        (["1.10", "1.2"], ["1.10", "1.2"]),
+        (["1e5", "7"], ["1e5", "7"]),
+        (["+5", "-0"], ["+5", "-0"]),
+        (["0x10", "0x11"], ["0x10", "0x11"]),
+        (["True", "False"], ["True", "False"]),
         (["10:30", "10:30:00"], ["10:30", "10:30:00"]),
         (["2024-01-02 10:00:00", "2024-01-02T10:00:00"], ["2024-01-02 10:00:00", "2024-01-02T10:00:00"]),
     ],
 )
 @pytest.mark.parametrize("name", ["ids.csv", "ids.tsv", "ids.csv.xz"])
 def test_ids_of_a_csv_file_stay_what_they_are(tmp_path, ids, expected, name):
-    """pyarrow takes digits for numbers, which made one query of 1 and 01, and of very long ids."""
+    """pyarrow takes digits for numbers, which made one query of 1 and 01, and of very long ids, and 1.1 of 1.10."""
     open_file, comma = (lzma.open if name.endswith("xz") else open), "\t" if "tsv" in name else ","
     with open_file(tmp_path / name, "wt") as file:
         for fields in (("label", "qid", "docid", "x"), ("1", ids[0], ids[0], "2"), ("0", ids[1], ids[1], "3")):
@@ -234,6 +240,24 @@ def test_an_id_that_pandas_calls_na_is_missing():
         RankingData.from_frame(frame)
     with pytest.raises(DataError, match=r"qid is missing .* at row 1"):
         RankingData.from_arrays([[1.0], [2.0]], [0, 1], frame["qid"])
+
+
+@pytest.mark.parametrize("column", ["qid", "label", "docid"])
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.feather", ""])
+def test_a_missing_value_of_a_dictionary_is_missing(tmp_path, column, name):
+    """pyarrow gives NumPy another value of the dictionary in its place."""
+    columns = {"qid": [1, 1, 2], "docid": [1, 2, 3], "label": [0, 1, 2], "x": [0.5, 0.25, 1.0]}
+    table = pa.table(columns | {column: pa.array([3, None, 5]).dictionary_encode()})
+    if name:
+        write_by_pyarrow(table, tmp_path / name)
+    with pytest.raises(DataError, match="is nan at row 1" if column == "label" else r"is missing \(nan\) at row 1"):
+        read_table_file(tmp_path / name) if name else RankingData.from_frame(table)
+
+
+def write_by_pyarrow(table, path):
+    from pyarrow import feather, parquet
+
+    (parquet.write_table if path.suffix == ".parquet" else feather.write_feather)(table, str(path))
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,18 @@ _CHOOSE = "if it is not a feature, list the feature columns in features=", "feat
 def open_frame(frame: Frame, expected: str) -> Frame:
     """A table of pandas, polars or pyarrow, wrapped by narwhals."""
     try:
-        return nw.from_native(frame, eager_only=True)
+        table = nw.from_native(frame, eager_only=True)
     except TypeError as error:
         raise DataError(f"expected {expected}: {error}") from None
     except nw.exceptions.DuplicateError as error:
         raise DataError(f"two columns have the same name: {error}; rename one of them") from None
+    if table.implementation.is_pyarrow():
+        for place, name in enumerate(table.columns):
+            if table[name].dtype == nw.Categorical and table[name].null_count():
+                column = frame[name]  # NumPy would get the dictionary's last value instead of a missing one
+                frame = frame.set_column(place, name, column.cast(column.type.value_type))
+        table = nw.from_native(frame, eager_only=True)
+    return table
 
 
 def columns_from_frame(

@@ -214,12 +214,10 @@ def _read_csv(
     for name in types:
         if pa.types.is_binary(types[name]):
             raise DataError(f"{path}: column {name[:40]!r} is not UTF-8 text: convert the file (iconv -t UTF-8)")
+    named = [name for name in types if name in ids and (before is not None or not pa.types.is_string(types[name]))]
     hexadecimal = b"0x" in content or b"0X" in content  # pyarrow would read such numbers
-    whole = [name for name in types if hexadecimal and pa.types.is_integer(types[name])]
-    named = [name for name in types if name in ids]
-    if before is None:  # only columns that were not read as text
-        named = [name for name in named if not pa.types.is_string(types[name])]
-    written = _parsed(content, kind, [*{*whole, *named}]) if whole or named else table
+    whole = [name for name in types if hexadecimal and name not in ids and pa.types.is_integer(types[name])]
+    written = _parsed(content, kind, [*whole, *named]) if whole or named else table
     for name in whole:
         row = pc.index(pc.match_substring_regex(written[name], "^ *0[xX]"), True).as_py()
         if row >= 0:
@@ -244,16 +242,15 @@ def _parsed(content: bytes | bytearray, kind: str, texts: list[str] | None = Non
 
 
 def _ids(read: Frame, written: Frame) -> Frame:
-    """A column of ids as it was read, or its text if reading it changed an id (007, 9:30) or joined two ids."""
+    """A column of ids as it was read, or its text if some id is not written as it was read (007, 1.10, 9:30)."""
     texts = pc.utf8_trim_whitespace(written)
-    if pa.types.is_time(read.type):  # neither NumPy nor a binary folder has such a type
+    if pa.types.is_time(read.type) or pa.types.is_null(read.type):  # no times in NumPy and in binary folders
         return texts
-    if read.null_count or not len(read):
-        return texts if pa.types.is_null(read.type) else read
-    odd = pc.any(pc.match_substring_regex(texts, r"^[+-]?(0[0-9]|[0-9]{16})")).as_py()  # numbers drop digits
-    same = pc.count_distinct(read).as_py() == pc.count_distinct(texts).as_py()
-    changed = not same or (odd and not pc.all(pc.equal(pc.cast(read, "string"), texts)).as_py())
-    return texts if changed else read
+    if read.null_count:
+        return read
+    plain = pc.cast(read, "string")
+    pointed = pc.replace_substring_regex(plain, r"^(-?[0-9]+)$", r"\1.0")  # most programs write the float 2 as 2.0
+    return read if any(pc.all(pc.equal(form, texts)).as_py() for form in (plain, pointed)) else texts
 
 
 def _check_quotes(path: Path, content: bytes | bytearray, left_out: int = 0) -> None:
