@@ -368,6 +368,18 @@ def test_closed_form_steps_reach_the_tolerance_too():
     assert other.certificate_.converged and abs(other.objective_ - exact.objective_) <= 1e-3
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("variant", ["away", "pairwise"])
+def test_single_columns_far_from_zero_keep_their_digits(variant, kind):
+    """Scores moved by columns in single precision drifted from X w: fits stalled, at a value that w does not have."""
+    X, y, qid = make(3)
+    X = np.float32(1000.0 + 0.5 * X)
+    ranker = hr.FenchelRank(radius=10.0, tol=1e-5, variant=variant, max_iter=5000).fit(kind(X), y, qid)
+    margins = pair_differences(X.astype(float), y, qid) @ ranker.coef_
+    assert ranker.certificate_.converged
+    assert ranker.objective_ == pytest.approx(float((np.maximum(0.0, 1.0 - margins) ** 2).mean()), rel=1e-10)
+
+
 def test_an_absolute_gap_is_the_papers_rule():
     """It ends at the first step whose gap radius ‖g‖_∞ + <g, w>, recomputed from listed pairs, is at most tol."""
     rng = np.random.default_rng(5)

@@ -211,9 +211,9 @@ class SingleColumns:
         return self.design.columns(used).scores(w[used])
 
     def add(self, out: np.ndarray, j: int, factor: float, g: np.ndarray) -> None:
-        """out += factor · column j; g shows which other columns are likely to be needed next."""
+        """out += factor · column j, in double precision; g shows which other columns are likely to be needed next."""
         if self.dense:
-            out += factor * self.design.rows[0][:, j]
+            out += factor * self.design.rows[0][:, j].astype(np.float64, copy=False)
             return
         if j not in self.kept:
             steepest = np.argpartition(-np.abs(g), min(self.TOGETHER, len(g) - 1))[: self.TOGETHER]
@@ -222,7 +222,7 @@ class SingleColumns:
             by_column = part.matrix.tocsc()
             for place, column in enumerate(wanted.tolist()):
                 one = slice(by_column.indptr[place], by_column.indptr[place + 1])
-                self.kept[column] = by_column.indices[one], by_column.data[one]
+                self.kept[column] = by_column.indices[one], by_column.data[one].astype(np.float64)
         rows, values = self.kept[j]
         out[rows] += factor * values
 
