@@ -16,11 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import QueryMinMaxScaler
 from hingerank.export.model_file import SavedModel, load
 from hingerank.rankers.base import BaseRanker
 from hingerank.registry import RANKERS, ranker_class, ranker_name
+from hingerank.search.folds import paths_of
 
 # settings that keep slow rankers quick here, by registered name
 QUICK: dict[str, dict] = {
@@ -172,6 +174,23 @@ def test_sparse_and_dense_agree(name, data):
 def test_a_fit_repeats_exactly(name, data):
     X, y, qid = data
     assert np.array_equal(make(name).fit(X, y, qid).predict(X), make(name).fit(X, y, qid).predict(X))
+
+
+PATHS = sorted(name for name, cls in GRADED.items() if paths_of(cls))
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
+def test_a_path_is_the_fit_at_each_of_its_points(name):
+    """`tune` measures the rankers of a path, and fits the best one alone."""
+    data, ranker = make_letor(24, 10, n_features=6, seed=0), make(name)
+    rows, parameter = (data.X, data.y, data.qid), ranker.path_parameter
+    if "tol" in ranker.get_params() and name != "ranking-fm":  # which is slow
+        ranker.set_params(tol=1e-8)
+    values = [0.01, 1.0, 10.0] if parameter in ("C", "radius") else [1, 5]
+    for value, found in zip(values, ranker.fit_path(*rows, values), strict=True):
+        alone = clone(ranker).set_params(**{parameter: value}).fit(*rows).predict(data.X)
+        np.testing.assert_allclose(found.predict(data.X), alone, atol=1e-3 * np.ptp(alone))
 
 
 @pytest.mark.filterwarnings("ignore:there are no preference pairs")

@@ -137,8 +137,9 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
 
     def _minimise(self, problem, before=None, solve=None):
         """As in ProblemRanker; solve: the solver, if it is not the one that SOLVERS has for the loss."""
-        solver, start = SOLVERS[self._solver()], None if before is None else before.w
-        if before is None and self.init is not None:
+        warm = before is not None and problem.convex
+        solver, start = SOLVERS[self._solver()], before.w if warm else None
+        if not warm and self.init is not None:
             start = np.asarray(self.init, np.float64)
             if start.shape != (problem.dimension,) or not np.isfinite(start).all():
                 n = problem.dimension

@@ -130,7 +130,10 @@ class ProblemRanker(BaseRanker):
         return problem.with_C(value)
 
     def _minimise(self, problem: RankingProblem, before: Solution | None = None) -> Solution:
-        """The solution of the problem; before: the previous one of a path, to start from."""
+        """The solution of the problem; before: the previous one of a path, to start from if the problem is convex.
+
+        Otherwise the solution depends on the start, and a path would not be the fits that `tune` chooses between.
+        """
         raise NotImplementedError
 
     def _limits(self, max_iter: int | None = None) -> Facts:

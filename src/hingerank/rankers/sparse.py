@@ -235,7 +235,7 @@ class TruncatedGradientRanker(SparseRanker):
 
     def _minimise(self, problem, before=None):
         options = self._limits() | {
-            "w": np.zeros(problem.inner.dimension) if before is None else before.w,
+            "w": before.w if before is not None and problem.convex else np.zeros(problem.inner.dimension),
             "every": whole("every", self.every),
             "threshold": np.inf if self.threshold is None else positive("threshold", self.threshold),
             "rate": 1.0 / max(problem.inner.C * problem.curvature, 1e-300),
@@ -260,6 +260,10 @@ class Descent:
     @property
     def preferences(self) -> QueryPreferences:
         return self.inner.preferences
+
+    @property
+    def convex(self) -> bool:
+        return self.swaps is None
 
     def first_C(self) -> float:
         """Up to this C all weights are 0."""
