@@ -469,6 +469,16 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert {"name": "toy-table1", "paper": "Toy 2000", "title": "Table 1"} in json.loads(capsys.readouterr().out)
 
 
+def test_what_was_not_run_is_printed_also_where_errors_do_not_go_to_a_terminal(place, tmp_path, monkeypatch, capsys):
+    rows = {"columns": ["N@5"], "rows": {"one": [0.9]}}
+    table = small_table(rows, {"title": "B", **rows})
+    absent = replace(table.sections[1], study=replace(table.sections[1].study, data="TD2004"))
+    monkeypatch.setitem(TABLES, "toy-table1", replace(table, sections=[table.sections[0], absent]))
+    where = ["--data", str(place.data), "-o", str(tmp_path / "out"), "--workers", "1"]
+    assert main(["reproduce", "toy-table1", *where]) == 0
+    assert "Not run: data unavailable (B)." in capsys.readouterr().out
+
+
 def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(TABLES, "toy-table1", small_table())
     output = tmp_path / "out"
@@ -510,6 +520,11 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
         (["lai2013-table2"], "there is no OHSUMED in kept: set $HINGERANK_DATA, or --data, to the folder"),
         (["lai2013-table2", "--folds", "zero"], "counted from 1"),
         (["--write-docs", "-o", "empty"], "no saved results"),
+        (["--list", "--check"], "--list and --check exclude each other"),
+        (["--list", "lai2013-table2"], "NAME is not for --list: leave it out"),
+        (["--check", "lai2013-table2", "--folds", "1"], "--folds is not for --check: leave it out"),
+        (["--write-docs", "--on", "MQ2008"], "--on is not for --write-docs: leave it out"),
+        (["lai2013-table2", "--results", "here"], "--results is not for running a table: leave it out"),
     ],
 )
 def test_mistakes_are_named(arguments, words, tmp_path, monkeypatch, capsys):

@@ -11,6 +11,14 @@ from hingerank.cli.output import Answer, answer, console, note, print_json, prin
 if TYPE_CHECKING:
     from hingerank.papers import Outcome
 
+# what `hingerank reproduce` does, and the arguments that it then takes, besides --output and --json
+USED = {
+    "--list": (),
+    "--write-docs": (),
+    "--check": ("NAME", "--data", "--workers", "--results"),
+    "running a table": ("NAME", "--data", "--workers", "--folds", "--row", "--on", "--device"),
+}
+
 
 @command
 def reproduce(
@@ -46,6 +54,10 @@ def reproduce(
     from hingerank.papers.outcome import cost
     from hingerank.problem.torch_design import check_device
 
+    modes = {"--list": list_tables, "--write-docs": write_docs, "--check": check}
+    options = {"NAME": names, "--data": data, "--workers": workers, "--results": results, "--folds": folds,
+               "--row": row, "--on": on, "--device": device != "cpu"}  # fmt: skip
+    _refuse_others([flag for flag, given in modes.items() if given], [flag for flag, given in options.items() if given])
     if list_tables:
         rows = [[table.name, table.cited, table.title] for table in TABLES.values()]
         found = [dict(zip(("name", "paper", "title"), line)) for line in rows]
@@ -55,7 +67,7 @@ def reproduce(
     elif check:
         _check(names, data or default_data(), results or output, workers, json)
     elif not names:
-        raise ValueError(f"name a table: {', '.join(TABLES)}")
+        raise ValueError("name a table; `hingerank reproduce --list` lists them")
     else:
         check_device(device)
         numbers = None if folds is None else _numbers(folds)
@@ -79,6 +91,15 @@ def reproduce(
             _show(outcome, json)
 
 
+def _refuse_others(modes: list[str], options: list[str]) -> None:
+    """Refuse two modes at once, and options that the one given, or a run without one, does not use."""
+    if len(modes) > 1:
+        raise ValueError(f"{' and '.join(modes)} exclude each other: give one of them")
+    mode = modes[0] if modes else "running a table"
+    if others := [flag for flag in options if flag not in USED[mode]]:
+        raise ValueError(f"{others[0]} is not for {mode}: leave it out")
+
+
 def _show(outcome: "Outcome", json: bool) -> None:
     from hingerank.papers.pages import table_lines
 
@@ -92,13 +113,14 @@ def _show(outcome: "Outcome", json: bool) -> None:
         ]  # fmt: skip
         print_json({"name": table.name, "sections": sections})
         return
-    for k, section in enumerate(table.sections):
+    for k in range(len(table.sections)):
         if not outcome.sections[k]:
-            note(f"not run, data unavailable: {section.title}")
             continue
         print_table(f"{table.name}: {outcome.section_title(k)}", *table_lines(outcome, k))
         if outcome.note(k):
             print(outcome.note(k))
+    if outcome.not_run():
+        print(outcome.not_run())
     print(outcome.summary())
 
 

@@ -87,9 +87,10 @@ class Outcome:
         """The section's title, with the part of the data that it was run on."""
         return ", ".join(filter(None, [self.table.sections[place].title, self.share(place)]))
 
-    def not_run(self) -> list[str]:
-        """The titles of the sections whose data were not available."""
-        return [section.title for section, ours in zip(self.table.sections, self.sections) if not ours]
+    def not_run(self) -> str:
+        """A sentence that names the sections whose data were not available; "" if all were."""
+        titles = ", ".join(section.title for section, ours in zip(self.table.sections, self.sections) if not ours)
+        return f"Not run: data unavailable ({titles})." if titles else ""
 
     def figures(self, place: int) -> list[Figure]:
         """The figures of a section, row by row: the paper's rows, then those that only we have."""

@@ -206,7 +206,7 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
         if outcome.note(place):
             lines += [outcome.note(place), ""]
     if outcome.not_run():
-        lines += [f"Not run: data unavailable ({', '.join(outcome.not_run())}).", ""]
+        lines += [outcome.not_run(), ""]
     lines += [outcome.summary(), "", *outcome.grids()]
     lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
     if table.finding:
