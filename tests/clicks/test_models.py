@@ -41,10 +41,12 @@ def test_probabilities_add_up(name):
     np.testing.assert_allclose(drawn.mean(axis=0), rates, atol=0.03)
 
 
-def hidden(name, model, documents):
+def hidden(name, model, documents, gap=None):
     """P(clicks) of a list by going through everything that users do and nobody sees, as the models' papers tell it."""
     pair = model._pairs([0] * len(documents), documents)
     attraction, more = model._attractions[pair], model.parameters_
+    if gap is not None:
+        attraction[gap] = 0.0
     found = dict.fromkeys(map(tuple, every_click(len(documents)).tolist()), 0.0)
 
     def walk(k, examined, last, clicks, p):
@@ -88,6 +90,24 @@ def test_likelihoods_are_sums_over_what_nobody_sees(name):
             assert model.log_likelihood(log) == pytest.approx(np.log(probability), abs=1e-4)
         elif name == "cascade" and sum(clicks) > 1:
             assert probability == 0 and model.log_likelihood(log) < np.log(FLOOR)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_clicks_a_gap(name):
+    """A place of a list that shows nothing counted as a document that was never seen, which someone may click."""
+    model, documents, shown = hr.click_model(random_log(1), name), [4, 0, 2, 1], [0, 2, 3]
+    expected = hidden(name, model, documents, gap=1)
+    rates = sum(np.array(clicks) * probability for clicks, probability in expected.items())
+    for clicks in (clicks for clicks in expected if not clicks[1]):
+        log = hr.ClickLog(
+            queries=[0] * 3, documents=np.array(documents)[shown], places=np.array(shown) + 1,
+            clicks=np.array(clicks)[shown], sessions=[0] * 3,
+        )  # fmt: skip
+        np.testing.assert_allclose(
+            model.perplexity(log)["places"][shown], 1 / np.where(clicks, rates, 1 - rates)[shown]
+        )
+        if expected[clicks] > 0.0:
+            assert model.log_likelihood(log) == pytest.approx(np.log(expected[clicks]), abs=1e-4)
 
 
 def test_closed_forms_by_loops():

@@ -127,10 +127,12 @@ class ClickModel:
         self.mean_ = min(max(clicks / self.showings_.sum(), 1e-3), 0.999)
         self.n_places_ = shown.shape[1]
         self.parameters_: dict[str, np.ndarray] = {}
-        self._fit(lists, lists.spread(pairs.number, len(pairs)))  # the last one is for documents that are not known
+        self._fit(lists, lists.spread(pairs.number, len(pairs) + 1))
         return self
 
     # What a model defines.
+
+    # Documents of queries have the numbers 0, 1, …, all that were never seen the next one, and gaps in a list the last.
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         raise NotImplementedError
@@ -195,7 +197,7 @@ class ClickModel:
         return pair[None, :]
 
     def _pairs(self, queries: Sequence[Hashable], documents: Sequence[Hashable]) -> np.ndarray:
-        """The number of each document of a query; the last number for those that were never seen."""
+        """The number of each document of a query, the same one for all that were never seen."""
         if not hasattr(self, "query_"):
             raise DataError("the click model is not fitted: call fit(log) first")
         if not self._number:
@@ -213,7 +215,7 @@ class ClickModel:
         pairs = lists.pairs()
         queries, documents = pairs.columns
         known = self._pairs(log.query_names[queries], log.document_names[documents])
-        return lists, lists.spread(known[pairs.number], len(self.query_))
+        return lists, lists.spread(known[pairs.number], len(self.query_) + 1)
 
 
 def _log_probability(chance: np.ndarray, clicks: np.ndarray) -> np.ndarray:
@@ -246,7 +248,7 @@ class PBM(ClickModel):
         )  # fmt: skip
         self.parameters_["examination"] = np.nan_to_num(theta, nan=0.5)
         self.attraction_ = gamma
-        self._attractions = np.append(gamma, np.average(gamma, weights=self.showings_))
+        self._attractions = np.append(gamma, [np.average(gamma, weights=self.showings_), 0.0])
 
     def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
         known = np.zeros(pair.shape, bool) if clicks is None else clicks
@@ -289,7 +291,7 @@ class ChainModel(ClickModel):
     document is examined with probability `_go_on`, after a skip too.
     """
 
-    _stops: np.ndarray  # the last entry is for what was never seen, as in _attractions
+    _stops: np.ndarray  # the last two entries are for what was never seen and for gaps, as in _attractions
     _go_on = 1.0
     _learns_go_on = False
     _by_place = False  # what `_stops` has an entry for: a place, or else a document
@@ -314,8 +316,8 @@ class ChainModel(ClickModel):
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
         """From the counts of the papers, by which nothing below the last click was examined, EM to the most likely."""
         last, places, keys = lists.last, np.arange(pair.shape[1]), self._keys(pair)
-        size = len(self.query_) + 1
-        n_keys = self.n_places_ + 1 if self._by_place else size
+        size = len(self.query_) + 2
+        n_keys = self.n_places_ + 2 if self._by_place else size
         clicks = lists.weight[:, None] * lists.clicks
         hits, ended = np.bincount(pair.ravel(), clicks.ravel(), size), np.bincount(keys.ravel(), clicks.ravel(), n_keys)
         seen = lists.weight[:, None] * ((places <= last[:, None]) | (last[:, None] < 0))
@@ -327,30 +329,29 @@ class ChainModel(ClickModel):
         ended = np.bincount(keys.ravel(), inside.ravel(), n_keys)
         self.n_iter_, moved, self._go_on = 0, np.inf, 0.9 if self._learns_go_on else 1.0
         while self.n_iter_ < self.max_iter and moved > self.tol:
-            before = np.append(self._attractions[:-1], 0.0), self._stops, self._go_on  # gaps in a list attract nobody
+            before = self._attractions, self._stops, self._go_on
             examined, stopped = np.zeros(size), np.zeros(n_keys)
             trials, went = chain_step(pair, keys, last, length, lists.weight, *before, examined, stopped)
             self._attractions, self._stops = self._rates(hits, examined), self._rates(stopped, ended)
             if self._learns_go_on:
                 self._go_on = min(1.0, went / max(trials, 1e-12))
             moved = max(
-                np.abs(self._attractions - before[0])[:-1].max(), np.abs(self._stops - before[1]).max(),
+                np.abs(self._attractions - before[0])[:-2].max(), np.abs(self._stops - before[1]).max(),
                 abs(self._go_on - before[2]),
             )  # fmt: skip
             self.n_iter_ += 1
-        self.attraction_ = self._attractions[:-1]
-        stops = self._stops[:-1]
+        self.attraction_, stops = self._attractions[:-2], self._stops[:-2]
         self.parameters_ |= {"continuation": 1 - stops} if self._by_place else {"satisfaction": stops}
         if self._learns_go_on:
             self.parameters_["continuation"] = np.array(self._go_on)
 
     def _rates(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Rates under the prior of their mean, which is also the last one, of what was never seen."""
-        mean = min(max(hits[:-1].sum() / max(shown[:-1].sum(), 1e-12), 1e-3), 0.999)
+        """Rates under the prior of their mean, which is that of what was never seen; nobody clicks a gap."""
+        mean = min(max(hits[:-2].sum() / max(shown[:-2].sum(), 1e-12), 1e-3), 0.999)
         rates = np.where(
             shown + self.prior > 0, (hits + self.prior * mean) / np.maximum(shown + self.prior, 1e-12), mean
         )
-        rates[-1] = mean
+        rates[-2:] = mean, 0.0
         return rates
 
 
@@ -363,12 +364,12 @@ class Cascade(ChainModel):
     name = "cascade"
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
-        size, first = len(self.query_) + 1, np.cumsum(lists.clicks, axis=1) - lists.clicks == 0
+        size, first = len(self.query_) + 2, np.cumsum(lists.clicks, axis=1) - lists.clicks == 0
         shown = lists.weight[:, None] * first
         self._attractions = self._rates(
             *(np.bincount(pair.ravel(), column.ravel(), size) for column in (shown * lists.clicks, shown))
         )
-        self.attraction_, self._stops = self._attractions[:-1], np.ones(size)
+        self.attraction_, self._stops = self._attractions[:-2], np.ones(size)
 
 
 class DCM(ChainModel):
