@@ -61,6 +61,14 @@ def test_random_clicks_favour_no_one(method, top):
         np.testing.assert_allclose(np.cumsum(expected), 0.0, atol=1e-7, err_msg=f"{a} {b}")
 
 
+def test_a_document_is_credited_to_the_ranking_that_has_it():
+    """In lists longer than a ranking this one was credited with documents that the other has further down."""
+    for a, b in [("c", "ecgf"), ("abcd", "x"), ("abcd", "dx")]:
+        for merged in _optimised(tuple(a), tuple(b), len({*a, *b}))[0]:
+            for document, team in zip(merged.documents, merged.teams):
+                assert document in {"A": a, "B": b, "": a}[team]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_equal_rankings_get_equal_credit(method):
     lists, chance = outcomes(A, A, method, 4)

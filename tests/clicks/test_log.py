@@ -52,6 +52,25 @@ def test_weights_are_repeated_showings():
     np.testing.assert_array_equal(log.lists_by_query(), again.lists_by_query())
 
 
+def test_a_list_counts_once_whatever_its_places():
+    """Only the showings at the most shown place counted: 1 of the first query's three lists."""
+    columns = {"queries": list("qqqrrr"), "documents": list("abcabc"), "clicks": [1] * 6}
+    places = [1, 2, 3, 1, 1, 2]
+    log = hr.ClickLog(**columns, places=places, sessions=[1, 2, 3, 4, 5, 4])
+    assert log.lists_by_query().tolist() == [3.0, 2.0]
+    log.weights = np.array([1, 2, 3, 4, 5, 4.0])
+    assert log.lists_by_query().tolist() == [6.0, 9.0]
+    assert hr.ClickLog(**columns, places=places).lists_by_query().tolist() == [1.0, 2.0]
+
+
+def test_queries_that_are_gone_are_not_missing():
+    log = hr.ClickLog(queries=["q", "r"], documents=["a", "a"], places=[1, 1], clicks=[1, 0])
+    rows = hr.RankingData.from_arrays([[1.0]], [0], ["q"], docid=["a"])
+    with pytest.warns(UserWarning, match="1 of 2 showings"):
+        assert log.join(rows).dropped["queries of the log without a row"] == 1
+    assert log.take(log.query == 0).join(rows).dropped["queries of the log without a row"] == 0
+
+
 @pytest.mark.parametrize("sizes", [(3, 4), (1 << 30, 1 << 30), (1 << 31, 1 << 31, 1 << 31, 7)])
 def test_groups_are_those_of_unique_rows(sizes):
     rng = np.random.default_rng(3)

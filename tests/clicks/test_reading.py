@@ -281,6 +281,50 @@ def test_teams_and_contexts_of_ubi(tmp_path):
     assert (result.teams, result.wins, result.ties, result.without_clicks) == (("A", "B"), (0, 1), 1, 1)
 
 
+def test_contexts_of_ubi_are_those_of_the_query_where_events_have_none(tmp_path):
+    """They were "(none)" for impressions, whatever the query had."""
+    queries, events = ubi()
+    for query, device in zip(queries, ("phone", "desk", "desk")):
+        query["device"] = device
+    events[0]["device"] = "watch"
+    log = hr.read_clicks(lines(tmp_path / "log", [*events, *queries]), context="device")
+    assert log.context_names[log.context].tolist() == ["watch", *["phone"] * 2, *["desk"] * 5]
+
+
+def test_numbers_of_ubi_match_however_they_are_written(tmp_path):
+    queries = [{"query_id": 1, "user_query": "q", "query_response_hit_ids": [7, 8]}]
+    log = hr.read_clicks(lines(tmp_path / "log", [*queries, event("click", 1.0, 8.0, 2)]))
+    assert counts(log) == {("q", "7", 1): (1, 0), ("q", "8", 2): (1, 1)}
+
+
+def test_clicks_that_look_like_counts_are_called_out():
+    """30 clicks of 100 showings would be 3,000 clicks; 30 may be the weight of an action, too."""
+    table = pd.DataFrame({"query": ["q"] * 2, "document": ["a", "b"], "position": [1, 2], "clicks": [30, 1]})
+    hr.read_clicks(table)
+    hr.read_clicks(table.assign(showings=[10, 100]))
+    with pytest.warns(UserWarning, match="stands for 100 showings with 30 clicks each.*70 with 0"):
+        hr.read_clicks(table.assign(showings=[100, 100]))
+    actions = table.assign(clicks=["buy", "click"], showings=[100, 100])
+    assert hr.read_clicks(actions, actions={"buy": 30, "click": 1}).clicks.tolist() == [30, 1]
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.uint32(), pa.uint64()], ids=str)
+def test_ids_by_number_may_be_missing(index):
+    """Numbers below 0 did not fit into unsigned ones, which polars writes."""
+    query = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1, None], index), ["q", "r"])
+    log = hr.read_clicks(pa.table({"query": query, "document": list("abab"), "place": [1, 2, 1, 2], "click": [1] * 4}))
+    assert log.notes == {"rows without a query: left out": 1} and len(log) == 3
+
+
+def test_an_infinite_place_and_a_time_of_day_say_nothing():
+    table = pa.table({
+        "query": ["q"] * 2, "document": ["a"] * 2, "place": [1.0, np.inf], "click": [1] * 2,
+        "time": pa.array([1, 2], pa.time32("s")),
+    })  # fmt: skip
+    log = hr.read_clicks(table)
+    assert len(log) == 1 and np.isnat(log.times).all()
+
+
 def test_rows_that_cannot_count_are_noted():
     table = pd.concat([frame()] * 2, ignore_index=True).astype(object)
     table.loc[8:, "session"] = [f"m{n}" for n in range(8)]

@@ -54,7 +54,7 @@ def interleave(
         further up. "optimised": lists whose beginnings are made of beginnings of the two, shown with
         probabilities for which clicks at random favour no one (Radlinski & Craswell 2013).
     top : int, optional
-        Places of the list; default as many as the shorter ranking has.
+        Places of the list; default as many as the shorter ranking has. With more, the longer ranking is favoured.
     seed : int or numpy Generator, optional
         For the draw; None draws again every time, as serving needs it.
 
@@ -141,7 +141,8 @@ def _optimised(a: tuple[Hashable, ...], b: tuple[Hashable, ...], top: int) -> tu
             longer += [[*beginning, document] for document in options if document is not None]
         lists = longer
     place_a, place_b = ({document: k for k, document in enumerate(ranking, 1)} for ranking in (a, b))
-    gain = {d: 1 / place_a.get(d, len(a) + 1) - 1 / place_b.get(d, len(b) + 1) for d in (*a, *b)}
+    below_a, below_b = (max(len(ranking), top) + 1 for ranking in (a, b))  # where a ranking has what it does not list
+    gain = {d: 1 / place_a.get(d, below_a) - 1 / place_b.get(d, below_b) for d in (*a, *b)}
     credit = np.array([[gain[document] for document in merged] for merged in lists])
     chance = _fair(np.cumsum(credit, axis=1))
     kept = np.flatnonzero(chance > 1e-9)

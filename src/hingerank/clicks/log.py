@@ -147,10 +147,13 @@ class ClickLog:
         return Documents(Coded(query, self.query_names), Coded(document, self.document_names))
 
     def lists_by_query(self) -> np.ndarray:
-        """How often a list was shown for each query: the showings at its most shown place, mostly the first."""
+        """How often a list was shown for each query: its sessions, or more if it was shown more often at a place."""
         groups = group_by([self.query, self.place])
         lists = np.zeros(len(self.query_names))
         np.maximum.at(lists, groups.columns[0], groups.sums(self.weights))
+        if self.session is not None:  # not all lists have the same places
+            in_sessions, weight = self.by_list()
+            lists = np.maximum(lists, np.bincount(in_sessions.columns[1], weight, len(lists)))
         return lists
 
     def by_list(self) -> tuple[Groups, np.ndarray]:
@@ -239,7 +242,7 @@ class ClickLog:
         dropped = {
             "showings of documents without a row": round(float(cells.showings[~found].sum())),
             "clicks on documents without a row": round(float(cells.clicks[~found].sum())),
-            "queries of the log without a row": int((query < 0).sum()),
+            "queries of the log without a row": _distinct(self.query[query[self.query] < 0]),
             "queries of the rows that were never shown": int((lists == 0).sum()),
             "rows that were never shown": data.n_rows - len(np.unique(row)),
         }

@@ -13,7 +13,7 @@ from hingerank.clicks.log import MOST_PLACES, ClickLog
 from hingerank.clicks.showings import ClickedPairs, Showings, add_lists, feature_log, session_lines
 from hingerank.clicks.ubi import add_ubi, is_ubi
 from hingerank.data.blocks import is_missing, number
-from hingerank.data.checks import decimal, real
+from hingerank.data.checks import decimal, real, warn
 from hingerank.data.files import DataError, PathLike, kind_to_read, no_such_file
 from hingerank.data.frames import open_frame
 from hingerank.data.streams import first_record
@@ -195,22 +195,36 @@ def _add_table(
             if role != "team":
                 _leave_out(showings, kept, columns[role] >= 0, f"rows without a {role}: left out")
     place = _numbers(table[roles["place"]])
-    good = (place >= 0) & (place <= MOST_PLACES) & (place % 1 == 0)
+    good = (place >= 0) & (place <= MOST_PLACES) & (place == np.floor(place))
     _leave_out(showings, kept, good, "rows without a place that is a whole number from 0 or 1: left out")
     if showings.first_place == 1:
         _leave_out(showings, kept, place >= 1, "rows at place 0, before the first: left out")
     columns["clicks"] = _clicks(showings, table[roles["clicked"]], actions)
     good = (columns["clicks"] >= 0) & np.isfinite(columns["clicks"])
     _leave_out(showings, kept, good, "rows without a number of clicks: left out")
-    for name, role, what in (("propensities", "propensity", "propensity above 0"), ("weights", "weight", "weight")):
+    for name, role, wanted in (("propensities", "propensity", "propensity above 0"), ("weights", "weight", "weight")):
         if role in roles:
             columns[name] = values = _numbers(table[roles[role]])
             good = (values > 0 if role == "propensity" else values >= 0) & np.isfinite(values)
-            _leave_out(showings, kept, good, f"rows without a {what}: left out")
+            _leave_out(showings, kept, good, f"rows without a {wanted}: left out")
+    if "weights" in columns:
+        _warn_of_counts(columns["clicks"], columns["weights"], actions, what)
     if "time" in roles:
         columns["times"] = _times(table[roles["time"]])
     columns["place"] = np.where(kept, place, 1).astype(np.int32)
     showings.add(columns if kept.all() else {name: column[kept] for name, column in columns.items()})
+
+
+def _warn_of_counts(clicks: np.ndarray, weights: np.ndarray, actions: Mapping[str, float], what: str) -> None:
+    """Warn if clicks look like counts of the showings that their rows stand for."""
+    counts = (clicks > 1) & (clicks <= weights) & ~np.isin(clicks, list(actions.values()))
+    if counts.any():
+        first = int(np.argmax(counts))
+        each, n = clicks[first], weights[first]
+        warn(
+            f"{what}: a row stands for {n:g} showings with {each:g} clicks each. If {each:g} of the {n:g} were "
+            f"clicked, write two rows: {each:g} showings with 1 click, and {n - each:g} with 0"
+        )
 
 
 def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str) -> None:
@@ -235,7 +249,7 @@ def _codes(showings: Showings, role: str, column: nw.Series) -> np.ndarray:
         kinds = set(map(type, values))
         if kinds != {int}:  # all of one kind, as in most columns, is soon done
             values = [value.strip() for value in values] if kinds == {str} else [_plain(value) for value in values]
-        at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        at = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
     else:
         array = np.empty(len(column), object)
         array[:] = ["" if value is None else value for value in map(_plain, column.to_list())]
@@ -306,6 +320,6 @@ def _times(column: nw.Series) -> np.ndarray:
         return np.where((times >= 0) & np.isfinite(times), times, np.nan)
     from hingerank.clicks.ubi import moment_of
 
-    if column.dtype.is_temporal():
+    if column.dtype in (nw.Date, nw.Datetime):
         return np.asarray(column.to_numpy()).astype("datetime64[us]")
     return np.array([moment_of(value)[0] for value in column.to_list()], "datetime64[us]")

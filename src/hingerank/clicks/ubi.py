@@ -71,6 +71,7 @@ class _Events:
         self.applications: dict[str, int] = {}
         self.contexts: dict[str, int] = {_NONE: 0}
         self.text_of: dict[int, int] = {}  # list -> text, by its query
+        self.context_of: dict[int, int] = {}  # list -> context, by its query
         self.with_hits: set[int] = set()  # lists
         self.rows = array("d")  # of _COLUMNS
 
@@ -97,10 +98,11 @@ class _Events:
             if not known or number in self.with_hits:
                 return
         self.text_of[number] = self._number(self.texts, text)
-        time, context = self._time(record.get("timestamp")), self._context(record)
+        self.context_of[number] = self._context(record)
+        time = self._time(record.get("timestamp"))
         for place, document in known:
             self.with_hits.add(number)
-            self._put(place, HIT, number, document, time, context)
+            self._put(place, HIT, number, document, time)
 
     def _event(self, record: Given) -> None:
         action = record["action_name"]
@@ -132,7 +134,7 @@ class _Events:
         )  # fmt: skip
 
     def _put(
-        self, place: float, weight: float, list_: int, document: str, time: int, context: int, team: int = -1,
+        self, place: float, weight: float, list_: int, document: str, time: int, context: int = 0, team: int = -1,
         application: int = -1, text: int = -1,
     ) -> None:  # fmt: skip
         code = int(self.showings.codes("document", [document])[0])
@@ -242,7 +244,9 @@ class _Events:
             "team": team[kept].astype(np.int32) if with_team.any() else None,
         }  # fmt: skip
         if self.context is not None:
-            columns["context"] = self.showings.codes("context", _chosen(self.contexts, events["context"][entry]))
+            of_query = np.array([self.context_of.get(number, 0) for number in range(len(self.lists))])
+            context = np.where(events["context"] > 0, events["context"], of_query[events["list"]])[entry]
+            columns["context"] = self.showings.codes("context", _chosen(self.contexts, context))
         self.showings.add(columns)
 
 
@@ -265,7 +269,9 @@ def id_of(value: object) -> str | None:
     """Text, or a number as text; None for anything else, and for empty text."""
     if isinstance(value, str):
         return value.strip() or None
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) and value == value else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        return None
+    return str(int(value) if value % 1 == 0 else value)
 
 
 def _text(value: object) -> str | None:
