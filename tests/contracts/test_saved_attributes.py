@@ -131,6 +131,7 @@ LARGER = {  # fits whose rows, maps or pairs are much larger than what they find
     "order": lambda: hr.RankSVM(),
     "landmarks": lambda: hr.NystroemRankSVM(n_components=300),
     "waves": lambda: hr.FourierRankSVM(n_components=300),
+    "features": lambda: hr.RankSVM(features="fourier"),
     "curves": lambda: hr.AdditiveRankSVM(sparsity=0.2),
     "swaps": lambda: hr.RSRank(max_iter=3),
     "lambdas": lambda: hr.LambdaRank(max_iter=1),

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.checks import whole
 from hingerank.features.kernels import Kernel, choose_gamma
-from hingerank.features.maps import FeatureMap, rows_like
+from hingerank.features.maps import Factors, FeatureMap, rows_like
 
 
 @dataclass(eq=False, repr=False)
@@ -18,7 +18,7 @@ class FourierMap(FeatureMap):
     Parameters
     ----------
     n_components : number m of cosines
-    gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
+    gamma : a number, "scale" (1 / sum of the columns' variances), "median" or "auto"
     orthogonal : how the columns of Ω, each from N(0, 2γ I), are drawn
         False: all are independent, and b is uniform on [0, 2π) (Rahimi & Recht). True: they are drawn in groups of d
         mutually orthogonal ones with the same distribution of lengths (Yu et al. 2016). Each is used with b = 0 and
@@ -55,27 +55,29 @@ class FourierMap(FeatureMap):
         """Set γ, the frequencies Ω (features × components) and the phases b, which were drawn before."""
         self.gamma_, self.frequencies_, self.phases_ = gamma, frequencies, phases
         self.n_features_in_, self.width_ = frequencies.shape
-        self.kernel_ = Waves(self.width_)
-        waves = np.vstack([frequencies, phases]).T
-        with np.errstate(over="ignore"):  # if frequencies overflow float32, the features are 0 in float32
-            self.right_ = {t: np.ascontiguousarray(waves, t) for t in (np.float32, np.float64)}
+        self.kernel_ = Waves(phases)
+        self.right_ = Factors(self.kernel_, frequencies)
         return self
 
 
 class Waves(Kernel):
-    """√(2/m) cos(<x, ω> + b) for rows x and waves (ω, b). The phase b is one more feature of the product."""
+    """√(2/m) cos(<x, ω> + b) for rows x and columns ω of Ω. The phase b is one more feature of the product."""
 
     name = "waves"
 
-    def __init__(self, count: int):
+    def __init__(self, phases: np.ndarray):
         super().__init__()
-        self.height = float(np.sqrt(2 / count))
+        self.phases, self.height = phases, float(np.sqrt(2 / len(phases)))
 
     def left(self, X, dtype):
         ones = np.ones((X.shape[0], 1), dtype)
         if sp.issparse(X):
             return sp.hstack([X, ones], format="csr", dtype=dtype)
         return np.hstack([X.astype(dtype, copy=False), ones])
+
+    def right(self, Y, dtype):
+        with np.errstate(over="ignore"):  # if frequencies overflow float32, the features are 0 in float32
+            return np.ascontiguousarray(np.vstack([Y, self.phases]).T, dtype)
 
     def finish(self, Z):
         if isinstance(Z, np.ndarray):

@@ -80,6 +80,21 @@ def leading_factor(W: np.ndarray, rank: int, smallest: float = 1e-12) -> np.ndar
     return np.ascontiguousarray((vectors[:, keep] / np.sqrt(values[keep]))[:, ::-1])
 
 
+class Factors(dict[type, Matrix]):
+    """The factor B of a kernel for some rows, by dtype: computed on first access, and not pickled."""
+
+    def __init__(self, kernel: Kernel, rows: Matrix):
+        super().__init__()
+        self.kernel, self.rows = kernel, rows
+
+    def __missing__(self, dtype: type) -> Matrix:
+        self[dtype] = found = self.kernel.right(self.rows, dtype)
+        return found
+
+    def __reduce__(self) -> tuple[type, tuple[Kernel, Matrix]]:
+        return Factors, (self.kernel, self.rows)
+
+
 class FeatureMap(TransformerMixin, BaseEstimator):
     """φ(x) = Mᵀ ψ(x), as a scikit-learn transformer. M is the matrix ``mixing_``, or None if φ = ψ.
 
@@ -90,7 +105,7 @@ class FeatureMap(TransformerMixin, BaseEstimator):
     mixing_: np.ndarray | None = None
     width_: int  # length of ψ(x)
     kernel_: Kernel  # ψ(x) = the kernel's values between x and the rows of the factor `right_`
-    right_: dict[type, Matrix]  # that factor by dtype, float32 and float64
+    right_: Factors
 
     @property
     def n_outputs(self) -> int:

@@ -8,7 +8,15 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix
 from hingerank.data.checks import one_of, whole
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
-from hingerank.features.maps import SMALLEST, FeatureMap, factorise, leading_factor, rows_like, storage_type
+from hingerank.features.maps import (
+    SMALLEST,
+    Factors,
+    FeatureMap,
+    factorise,
+    leading_factor,
+    rows_like,
+    storage_type,
+)
 from hingerank.kernels.rows import row_keys
 
 PILOT = 200  # number of landmarks from which leverage is estimated
@@ -82,18 +90,6 @@ def _ridge(values: np.ndarray, target: float) -> float:
     return float(high)
 
 
-class Factors(dict[type, Matrix]):
-    """The factor B of a kernel for the landmarks, by dtype. It is computed on first access."""
-
-    def __init__(self, kernel: Kernel, landmarks: Matrix):
-        super().__init__()
-        self.kernel, self.landmarks = kernel, landmarks
-
-    def __missing__(self, dtype: type) -> Matrix:
-        self[dtype] = found = self.kernel.right(self.landmarks, dtype)
-        return found
-
-
 @dataclass(eq=False, repr=False)
 class NystroemMap(FeatureMap):
     """φ(x) = Tᵀ (κ(x, l₁), ..., κ(x, lₘ)) with T Tᵀ = κ(landmarks)⁻¹, so that <φ(x), φ(y)> ≈ κ(x, y).
@@ -106,7 +102,7 @@ class NystroemMap(FeatureMap):
     ----------
     n_components : number m of landmarks; all rows if there are fewer
     kernel : "rbf", "polynomial", "laplacian", "chi2", "cosine", "linear" or a function of two arrays
-    gamma : a number, "scale" (1 / (features · variance)), "median" or "auto"
+    gamma : a number, "scale" (1 / sum of the columns' variances), "median" or "auto"
     degree, coef0 : parameters of the kernel "polynomial"
     rank : largest number of features, or None
     landmarks : "uniform", "kmeans" or "leverage"
