@@ -36,6 +36,12 @@ def test_adarank_by_hand():
     assert both.features_.tolist() == [1] and both.trace_[0]["value"] == 1.0 and np.isfinite(both.alphas_).all()
 
 
+def test_adarank_without_a_round_can_be_saved(tmp_path):
+    """No query has two grades, so no feature is taken; the weights were whole numbers, which a model file refused."""
+    ranker = hr.AdaRank().fit([[1.0], [2.0]], [1, 1], ["a", "b"])
+    assert hr.load(ranker.save(tmp_path / "m")).predict([[3.0]]).tolist() == [0.0]
+
+
 @pytest.mark.parametrize("monotone", [True, False])
 def test_adarank_is_its_definition(monotone, data):
     X, y, qid = data

@@ -182,7 +182,8 @@ class AdaRank(BoostingRanker, LinearRanker):
 
     def _take(self, entries):
         super()._take(entries)
-        self.coef_ = np.bincount(self.features_, self.alphas_, self._n_columns)
+        self.coef_ = np.zeros(self._n_columns)
+        np.add.at(self.coef_, self.features_, self.alphas_)
 
 
 def repeat_rows(
