@@ -154,7 +154,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             A single id makes one query of all rows, and so does None, with a warning.
         sample_weight : a weight per row
             The weight of a pair is the product of its two rows' weights. So weight 2 equals giving the row twice, and
-            weight 0 equals leaving it out (the scalings "log" and "quantile" ignore weights).
+            weight 0 equals leaving it out. (The scalings "log", "quantile" and "query-standard", ``context``, ranks
+            and ``gamma="median"`` count rows, whatever their weights.)
         group : rows per query in row order, instead of qid
         eval_set : list of (X, y) pairs or RankingData
             The fitted ranker is scored on them (mean NDCG@10, in ``validation_scores_``); they never change the fit.
