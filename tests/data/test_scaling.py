@@ -34,6 +34,7 @@ def plain_standard(block):
     return np.where(sd > 0, (block - block.mean(axis=0)) / np.where(sd > 0, sd, 1), 0)
 
 
+DENSE_ONLY = ("minmax", "quantile")  # they would fill a CSR matrix
 PLAIN = {"query-minmax": plain_minmax, "query-standard": plain_standard}
 
 
@@ -274,3 +275,14 @@ def test_quantiles_that_fall_are_refused():
     header, arrays = make_scaler("quantile").fit(np.arange(6.0)[:, None]).to_state()
     with pytest.raises(DataError, match="the quantiles of the scaler 'quantile' must not fall"):
         scaler_from_state((header, {"quantiles": arrays["quantiles"][:, ::-1]}))
+
+
+@pytest.mark.parametrize(
+    "name, form",
+    [*((name, np.asarray) for name in SCALERS), *((name, sp.csr_matrix) for name in SCALERS if name not in DENSE_ONLY)],
+)
+def test_a_column_without_values_in_training_leaves_no_infinite_width(name, form):
+    X = np.column_stack((np.arange(4.0), np.full(4, np.nan)))
+    scaler = scaler_from_state(make_scaler(name).fit(form(X)).to_state())
+    found = scaler.transform(form([[1.0, 2.0], [3.0, 4.0]]), qid=[1, 1])
+    assert np.isfinite(found.data if sp.issparse(found) else found).all()

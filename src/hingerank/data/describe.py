@@ -248,10 +248,10 @@ def _sparse_figures(rows: Matrix, weight: np.ndarray | None) -> Figures:
     share = np.repeat(weight, np.diff(rows.indptr))
     mass, values = share * given, np.where(given, rows.data, 0.0)
     full = np.bincount(at, minlength=width) == n_rows
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
+    low, high = np.full(width, np.nan), np.full(width, np.nan)
     np.fmin.at(low, at, rows.data)
     np.fmax.at(high, at, rows.data)
-    low, high = np.where(full, low, np.minimum(low, 0)), np.where(full, high, np.maximum(high, 0))
+    low, high = np.where(full, low, np.fmin(low, 0)), np.where(full, high, np.fmax(high, 0))
     known = weight.sum() - np.bincount(at, share - mass, width)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.bincount(at, mass * values, width) / np.where(known > 0, known, 1)

@@ -159,7 +159,7 @@ class MinMaxScaler(ColumnScaler):
     def _learn(self, figures: Figures, rows: Matrix) -> None:
         if sp.issparse(rows):
             raise DataError("the scaler 'minmax' would fill a CSR matrix: use 'maxabs', 'query-minmax' or a dense X")
-        low, high = figures.low.astype(np.float64), figures.high.astype(np.float64)
+        low, high = (np.nan_to_num(ends.astype(np.float64)) for ends in (figures.low, figures.high))
         self.centre_, self.width_ = low, np.where(high > low, high - low, 1.0)
 
 
