@@ -419,11 +419,30 @@ def test_errors_name_the_option(call, line, words):
         ("info rows.txt --verify --columns", "leave out --columns"),
         ("rank model/ rows.txt --json --trec-run", "--json and --trec-run are two formats"),
         ("tune rows.txt --validation rows.txt --folds 3 -o m/", "leave out --folds"),
-        ("compare rows.txt --trials 5 -o run/", "--trials is for --search random or optuna"),
-        ("compare rows.txt --force -o run/", "--force replaces the model at --keep"),
+        ("compare rows.txt --trials 5 -o run/", "--trials does nothing without --search random or --search optuna"),
+        ("compare rows.txt --force -o run/", "--force does nothing without --keep"),
+        (
+            "compare ratings.csv --items items.csv --time-column when -o run/",
+            "--time-column does nothing without --hold-out time",
+        ),
+        (
+            "fit ratings.csv --items items.csv --time-column when -o m/",
+            "--time-column does nothing without --half-life",
+        ),
+        ("convert rows.txt copy/ --query q", "--query does nothing without --judgments or --clicks"),
+        ("export model/ --to sql -o m.sql --missing zero", "--missing does nothing without --check"),
+        ("clicks judgments log.csv --to table", "--to does nothing without --output"),
+        ("rerank run.txt --method pamm --features rows.txt --fit subtopics.txt --save m/ --tag mine", "--tag does"),
+        ("rerank run.txt --method pm2 --model model/ -o out.txt", "--method and --set change no saved model"),
+        (
+            "evaluate subtopics.txt run.txt --label grade",
+            "--label is for graded rows, not for a TREC run and judgments",
+        ),
+        ("report log.csv --features rows.txt --measure dcg@3", "--measure is for the value of a model: name one with"),
+        ("rank model/ rows.txt -o -", "--output -: name a file, or /dev/stdout"),
         ("compare rows.txt -o rows.txt", "--output rows.txt is a file: name a folder"),
         ("clicks judgments log.csv --topics topics.txt", "give --to qrels and --output"),
-        ("clicks propensities log.csv --features rows.txt", "--features is for --method regression-em, not for"),
+        ("clicks propensities log.csv --features rows.txt", "--features does nothing without --method regression-em"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(call, line, words):
@@ -577,6 +596,7 @@ MISFITS = {
     "evaluate rows.txt scores.txt": "complete exclude=ratings.csv include-rated relevant=3 items=items.csv "
     f"{OF_CLICKS} {VALUED}",
     "evaluate rows.txt run.txt": "pad user-column=u separator=tab exclude=ratings.csv relevant=3 items=items.csv",
+    "evaluate subtopics.txt run.txt": f"{TABLE} missing=zero pad exclude=ratings.csv relevant=3",
     "evaluate subtopics.txt run.txt --diversity": f"{TABLE} missing=zero pad preset=trec exclude=ratings.csv "
     "relevant=3 items=items.csv",
     "evaluate ratings.csv personal/ --top 3": f"{TABLE} missing=zero pad preset=trec measure=map per-query complete "

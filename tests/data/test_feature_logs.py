@@ -151,6 +151,6 @@ def test_the_command_line_makes_rows_of_a_log(tmp_path, monkeypatch, capsys):
     assert run(["convert", "log", "more/", "--judgments", "qrels"]) == 1
     assert "has no value; pass --missing zero" in capsys.readouterr().err
     assert run(["convert", "log", "more/", "--document", "sku"]) == 1
-    assert "--document is for feature logs" in capsys.readouterr().err
+    assert "--document does nothing without --judgments or --clicks" in capsys.readouterr().err
     assert run(["convert", "log", "more/", "--judgments", "qrels", "--clicks", "clicks"]) == 1
     assert not (tmp_path / "more").exists()

@@ -106,7 +106,7 @@ def test_evaluation_prints_means_and_topics(files, capsys):
     [
         ({"method": "rank-svm"}, "rank-svm does not diversify"),
         ({"method": "mmr", "settings": ["alpha=1"]}, "mmr has no parameter 'alpha'; it has lam, relation"),
-        ({"model": "model", "settings": ["lam=0.9"]}, "--set changes no saved model"),
+        ({"model": "model", "settings": ["lam=0.9"]}, "--method and --set change no saved model"),
         ({"method": "mmr"}, "no relations, which MMR needs"),
         ({"method": "xquad", "aspects": "nowhere.txt"}, "nowhere.txt"),
         ({"save": "model"}, "--fit and --save go together"),

@@ -283,4 +283,4 @@ def test_a_table_to_check_may_name_its_columns(tmp_path, monkeypatch, capsys, fi
     assert run([*given, "--check", "t.csv"]) == 0
     assert "largest difference" in capsys.readouterr().out
     assert run([*given, "--force"]) == 1
-    assert "--label and --qid name columns of the rows to check" in capsys.readouterr().err
+    assert "--label does nothing without --check" in capsys.readouterr().err

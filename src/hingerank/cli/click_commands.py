@@ -72,7 +72,7 @@ class PropensityOptions(Group, panel="Propensities", kinds=("propensities",)):
     """How to estimate propensities."""
 
     method: str = choice("all-pairs|em|regression-em", "How to estimate propensities.", "all-pairs")
-    features: Path | None = option("DATA", "Rows with the features of documents, for regression-em.")
+    features: Path | None = option("DATA", "Rows with the features of documents.", needs="--method regression-em")
     by_context: bool = switch("Estimate values for each context of the log.")
     level: float = option("P", "Level of the intervals.", 0.95)
     rounds: int = option("N", "Logs drawn for the intervals; fewer take less time.", 200, min=2)
@@ -87,7 +87,9 @@ class JudgmentOptions(Group, panel="Judgments", kinds=("judgments",)):
     model: str = choice("pbm|cascade|dcm|sdbn|dbn|ubm", "Click model that grades documents.", "pbm")
     grades: int = option("N", "Number of grades.", 5, min=2)
     least_showings: float = option("N", "Leave out documents that were shown less often.", 1.0)
-    to: str = choice("qrels|opensearch|table", "TREC qrels, OpenSearch's import format, or a table.", "qrels")
+    to: str = choice(
+        "qrels|opensearch|table", "TREC qrels, OpenSearch's import format, or a table.", "qrels", needs="--output"
+    )
     topics: Path | None = target(
         "FILE", "Number the queries, and write number, tab, query here (qrels).", panel="Judgments"
     )
@@ -125,8 +127,6 @@ def clicks(
     check_kind(what, estimating, judging, out)
     if judging.topics is not None and (out.output is None or judging.to != "qrels"):
         raise ValueError("--topics numbers the queries of qrels: give --to qrels and --output")
-    if estimating.features is not None and estimating.method != "regression-em":
-        raise ValueError(f"--features is for --method regression-em, not for --method {estimating.method}")
     opened = reading.read(list(log))
     if what == "propensities":
         return _propensities(opened, estimating, out.output)

@@ -25,6 +25,7 @@ IN_PAPERS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", *OF_TOPICS)  # meas
 RATED = "popularity,item-mean,item-knn,ease,joint,mean-variance,personal-rank-svm"  # compared by default for ratings
 RATED += ",shared=personal-rank-svm"
 RATED_SETTINGS = ["shared.shared=true"]
+RANDOM = "--search random or --search optuna"
 LISTED = "popularity,item-knn,ease,list-ranker"  # the default for lists, with installed peers
 
 
@@ -42,7 +43,7 @@ class Methods(Group, panel="Train"):
         "[METHOD.]NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
     search: str = choice("grid|random|optuna", "How to try settings: grid, random or optuna.", "grid")
-    trials: int = option("N", "Number of settings per fold for random and optuna.", 20, min=1)
+    trials: int = option("N", "Number of settings per fold for random and optuna.", 20, min=1, needs=RANDOM)
 
     def made(self, fold: object = None) -> list["Method"]:
         """Return the methods. If a fold is given, the settings to try depend on its rows."""
@@ -80,6 +81,16 @@ class Experiment(Group, panel="Experiment"):
     retry_failed: bool = switch("Retry what failed in an earlier run.")
 
 
+class ComparedRows(Rows):
+    """How to read rows, or the features of a run's documents."""
+
+    features: str | None = option(
+        "A,B,…|FILE",
+        "Feature columns, comma-separated (CSV/Parquet only). Default: every other column. Or, for a TREC run with "
+        "--qrels, LETOR data with the features of its documents.",
+    )
+
+
 class ComparedRatings(RatingOptions):
     """How to split ratings."""
 
@@ -91,7 +102,7 @@ class ComparedRatings(RatingOptions):
     relevant: float | None = option(
         "X", "Smallest rating that a list should find, for measures such as list_ndcg@10. Default: the median."
     )
-    time_column: str = option("COLUMN", "Column of times for --hold-out time.", "timestamp")
+    time_column: str = option("COLUMN", "Column of times for --hold-out time.", "timestamp", needs="--hold-out time")
 
 
 class RunOutput(Group, panel="Output", fits={"keep": ("rows",), "force": ("rows",)}):
@@ -99,7 +110,7 @@ class RunOutput(Group, panel="Output", fits={"keep": ("rows",), "force": ("rows"
 
     output: Path = option("FOLDER", "Folder of results; an interrupted run there resumes.", REQUIRED, short="-o")
     keep: str | None = target("PATH", "Also fit the winner on all rows and save it here.", writes="model")
-    force: bool = switch("Replace the model at --keep.")
+    force: bool = switch("Replace the model at --keep.", needs="--keep")
 
 
 @command
@@ -109,7 +120,7 @@ def compare(
     ],
     what: Methods,
     how: Experiment,
-    rows: Rows,
+    rows: ComparedRows,
     ratings: ComparedRatings,
     topics: Topics,
     out: RunOutput,
@@ -144,10 +155,6 @@ def compare(
     turns = topics.folds(data, how.folds, how.seed, rows) if kind == "topics" else None
     if ratings.relevant is not None and not lists:
         raise ValueError("--relevant is for lists over all items: add --measure list_ndcg@10")
-    if what.search == "grid" and "--trials" in what.given():
-        raise ValueError("--trials is for --search random or optuna: a grid tries all of its settings")
-    if out.force and out.keep is None:
-        raise ValueError("--force replaces the model at --keep: name it, or leave out --force")
     if out.output.is_file():
         raise ValueError(f"--output {out.output} is a file: name a folder")
     what = _with_defaults(what, kind, turns, lists)
@@ -357,6 +364,8 @@ def _report_clicks(run: Path, output: Path | None, how: OfClicks) -> Path:
     judged = [*(how.model or []), *(how.also or [])]
     if judged:
         log, data, values = value_of_models(run, judged, rows, how, how.measure)
+    elif idle := how.given().keys() & {"--clip", "--estimator", "--measure"}:
+        raise ValueError(f"{min(idle)} is for the value of a model: name one with --model")
     else:
         log, data = open_clicks(run, rows, how)
     given, curves = how.given_propensities(log), None

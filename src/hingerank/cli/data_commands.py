@@ -76,13 +76,16 @@ def _verify(path: Path, rows: Rows) -> str:
     )
 
 
+JOINED = "--judgments or --clicks"
+
+
 class LogOptions(Group, panel="Feature log"):
     """Judgments or clicks for features that a search engine has logged."""
 
     judgments: Path | None = option("FILE", "IN is a feature log: join it with these judgments (TREC qrels).")
     clicks: Path | None = option("FILE", "IN is a feature log: join it with these clicks, lines of query and document.")
-    query: str = option("NAME", "Field of the log with the query ids.", "qid")
-    document: str = option("FIELD", "Field of Solr's document ids.", "id")
+    query: str = option("NAME", "Field of the log with the query ids.", "qid", needs=JOINED)
+    document: str = option("FIELD", "Field of Solr's document ids.", "id", needs=JOINED)
 
 
 @command
@@ -118,8 +121,6 @@ def convert(
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
     logged = log.judgments is not None or log.clicks is not None
-    if log.given() and not logged:
-        raise ValueError(f"{next(iter(log.given()))} is for feature logs: give --judgments or --clicks")
     if kind == "binary" and source.is_file() and kind_to_read(source) == "text" and not logged:
         about = read_options(rows, "text")
         with with_query_ids(source), progress(f"converting {source.name}", share=True) as advance:

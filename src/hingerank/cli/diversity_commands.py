@@ -50,7 +50,7 @@ class Diversifying(Group, panel="Method"):
     method: str = option("NAME", "mmr, xquad, pm2, r-ltr, pamm, svm-div or struct-svm-div.", "mmr")
     model: Path | None = option("MODEL", "Saved model to use instead of --method.")
     settings: list[str] | None = option("NAME=VALUE", "Any parameter of the ranker; repeatable.", flag="--set")
-    top: int = option("N", "Documents to choose per topic.", 20, min=1)
+    top: int = option("N", "Documents to choose per topic.", 20, min=1, needs="--output")
     qrels: Path | None = option("QRELS", "Learn from these subtopic judgments of RUN.", flag="--fit")
 
 
@@ -58,7 +58,7 @@ class Reranked(Group, panel="Output"):
     """What `rerank` writes."""
 
     output: Path | None = target("RUN", "Reranked TREC run to write.", short="-o")
-    tag: str = option("TEXT", "Last column of the run written.", "hingerank")
+    tag: str = option("TEXT", "Last column of the run written.", "hingerank", needs="--output")
     save: str | None = target("PATH", "Where to save the model that --fit learns.", writes="model")
 
 
@@ -151,8 +151,8 @@ def _ranker(how: Diversifying) -> tuple[Any, dict[str, Any]]:
     from hingerank.registry import ranker_class, registered_name
 
     if how.model is not None:
-        if how.settings:
-            raise ValueError("--set changes no saved model: give it with --method, where the model is learned")
+        if how.settings or "--method" in how.given():
+            raise ValueError("--method and --set change no saved model: leave them out, or leave out --model")
         return load_ranker(how.model, "topics")[0], read_header(how.model)["metadata"]
     cls = ranker_class(registered_name(how.method))
     if not issubclass(cls, DiverseRanker):

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,17 +14,20 @@ from hingerank.cli.output import Answer, Table, facts, note, working
 from hingerank.cli.personal_commands import warn_ratings_alone
 from hingerank.cli.rating_files import open_model, read_rating_file, rows_of_items, seen_pairs
 
+if TYPE_CHECKING:
+    from hingerank.data.ranking_data import RankingData
+
 OF_SUBTOPICS = ("alpha-ndcg@20", "err-ia@20", "nrbp", "strec@20", "p-ia@20", "map-ia")  # measured by default
 
 
 class Measuring(
     Group,
     panel="Measures",
-    kinds=("rows", "run", "subtopics", "rated"),
+    kinds=("rows", "run", "judged", "subtopics", "rated"),
     fits={
-        "measure": ("rows", "run", "subtopics", "clicks", "rated"),
-        "preset": ("rows", "run", "rated"),
-        "complete": ("run", "subtopics"),
+        "measure": ("rows", "run", "judged", "subtopics", "clicks", "rated"),
+        "preset": ("rows", "run", "judged", "rated"),
+        "complete": ("run", "judged", "subtopics"),
         "diversity": ("subtopics",),
     },
 ):
@@ -99,13 +102,14 @@ def evaluate(
     from hingerank.lab.trec_evaluation import is_qrels, is_run
 
     data, scores = data_and_model(data, scores)
-    is_trec = not is_model(scores) and (is_run(scores) or is_qrels(data))
-    kind = "lists" if lists.top else "subtopics" if how.diversity else "run" if is_trec else "rows"
+    kind = "lists" if lists.top else "subtopics" if how.diversity else "rows"
+    if kind == "rows" and not is_model(scores):
+        kind = "judged" if is_qrels(data) else "run" if is_run(scores) else "rows"
     kind = "clicks" if is_log(rows) else kind
     ranker, learned = load_ranker(scores, "rows", "ratings") if kind == "rows" and is_model(scores) else (None, kind)
     kind = "rated" if learned == "ratings" else kind
     check_kind(kind, how, rows, logged, lists, columns)
-    if kind in ("run", "rows", "subtopics") and is_run(data):
+    if kind in ("run", "judged", "rows", "subtopics") and is_run(data):
         raise ValueError(f"{data} is a TREC run: give the judgments first, as in hingerank evaluate QRELS {data}")
     if kind == "clicks":
         return _by_clicks(data, scores, rows, logged, how.measures)
@@ -115,7 +119,9 @@ def evaluate(
         return _rated(data, scores, lists.items, columns, how)
     if kind == "subtopics":
         return _subtopics(data, scores, how)
-    return _run(data, scores, how, rows) if kind == "run" else _rows(data, scores, ranker, how, rows)
+    if kind == "rows":
+        return _rows(data, scores, ranker, how, rows)
+    return _run(data if kind == "judged" else open_data(data, rows), scores, how)
 
 
 def _means(
@@ -162,13 +168,13 @@ def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows
     return _means(title, counts, values, "query", queries, how)
 
 
-def _run(data: Path, run: Path, how: Measuring, rows: Rows) -> Answer:
+def _run(judgments: "Path | RankingData", run: Path, how: Measuring) -> Answer:
     """Measure a TREC run with judgments, or with data that has document ids."""
     from hingerank.diversity.trec import read_run
-    from hingerank.lab.trec_evaluation import as_grades, evaluate_run, is_qrels
+    from hingerank.lab.trec_evaluation import as_grades, evaluate_run
 
     names = how.measures or ["ndcg@10", "map"]
-    judged = as_grades(data if is_qrels(data) else open_data(data, rows))
+    judged = as_grades(judgments)
     ranked = read_run(run, "trec")
     by_topic = evaluate_run(judged, ranked, names, True, preset=how.preset, complete=how.complete)
     topics = list(next(iter(by_topic.values())))

@@ -28,9 +28,13 @@ def export(
     features: Path | None = option("FILE", "JSON: feature -> its name in the engine, or the engine's feature list."),
     define: bool = switch("Also write definitions of the features, for search engines that lack them."),
     settings: list[str] | None = option("NAME=VALUE", "Option of the format; repeatable.", flag="--set"),
-    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error"),
-    label: str | None = option("COLUMN", "Column of grades of DATA (CSV/Parquet only). Default: label."),
-    qid: str | None = option("COLUMN", "Column of query ids of DATA (CSV/Parquet only). Default: qid."),
+    missing: str = choice("error|zero|nan", "How to read missing values and NULL of DATA.", "error", needs="--check"),
+    label: str | None = option(
+        "COLUMN", "Column of grades of DATA (CSV/Parquet only). Default: label.", needs="--check"
+    ),
+    qid: str | None = option(
+        "COLUMN", "Column of query ids of DATA (CSV/Parquet only). Default: qid.", needs="--check"
+    ),
 ) -> Answer:
     """Write a model for a search engine, a database, ONNX, C, ….
 
@@ -49,8 +53,6 @@ def export(
     options |= {"define": True} if define else {}
     if to == "vectors":
         options = with_items(model, options)
-    if check is None and (label or qid):
-        raise ValueError("--label and --qid name columns of the rows to check: give these with --check DATA")
     rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing, label=label, qid=qid))
     with working(f"exporting to {to}"):
         done = write(ranker, output, to, features=names, check=rows, **options)

@@ -36,6 +36,7 @@ KINDS = {  # kind of data -> its name in messages, how to give such data, and it
     "personal model": ("a personal model", "", "ratings"),
     "topics": ("topics to diversify", "name their subtopic judgments with --qrels", "topics"),
     "run": ("a TREC run", "", "trec"),
+    "judged": ("a TREC run and judgments", "", "trec"),
     "subtopics": ("a TREC run judged by subtopics", "add --diversity", "trec"),
     "parts": ("rows on a Dask cluster", "name the cluster with --dask", "cluster"),
 }
@@ -88,7 +89,7 @@ REQUIRED = MISSING  # the default of an option that must be given
 
 def option(
     metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "",
-    choices: Sequence[str] = (), writes: str = "", **more: object,
+    choices: Sequence[str] = (), writes: str = "", needs: str = "", **more: object,
 ) -> Any:  # fmt: skip
     """Define an option with a value, as a field of a group or as the default of a command's parameter.
 
@@ -105,17 +106,20 @@ def option(
         The values that it may have.
     writes : {"", "file", "folder", "model"}
         What it names, if that is written: an existing one is not replaced without --force.
+    needs : str, optional
+        Options without which it does nothing, such as "--output" or "--search random or --search optuna".
     **more
         Passed to `typer.Option`.
     """
     about = {"metavar": metavar or None, "help": help, **more}
     named = {"flag": flag, "short": short, "panel": panel}
-    return field(default=default, metadata={**named, "choices": choices, "writes": writes, "about": about})
+    checked = {"choices": choices, "writes": writes, "needs": needs}
+    return field(default=default, metadata={**named, **checked, "about": about})
 
 
-def switch(help: str, *, flag: str = "", panel: str = "") -> Any:
+def switch(help: str, *, flag: str = "", panel: str = "", needs: str = "") -> Any:
     """Define an option without a value."""
-    return option("", help, False, flag=flag, panel=panel)
+    return option("", help, False, flag=flag, panel=panel, needs=needs)
 
 
 def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -132,10 +136,10 @@ def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
     return complete
 
 
-def choice(values: str, help: str, default: str | None) -> Any:
+def choice(values: str, help: str, default: str | None, *, needs: str = "") -> Any:
     """Define an option with one of the values "a|b|c"; with the default None the command chooses."""
     choices = values.split("|")
-    return option(values, help, default, choices=choices, autocompletion=completing(lambda: choices))
+    return option(values, help, default, choices=choices, needs=needs, autocompletion=completing(lambda: choices))
 
 
 def target(
@@ -151,7 +155,7 @@ class Option:
     def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options", kinds: Sequence[str] = ()) -> None:
         self.name, self.kinds, self.default, about = name, kinds, made.default, made.metadata
         self.flag = about["flag"] or f"--{name.replace('_', '-')}"
-        self.choices, self.writes = about["choices"], about["writes"]
+        self.choices, self.writes, self.needs = about["choices"], about["writes"], about["needs"]
         names = [self.flag, *filter(None, [about["short"]])]
         described = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
         default = inspect.Parameter.empty if self.default is REQUIRED else self.default
@@ -172,6 +176,8 @@ class Option:
         """
         if not place:
             return
+        if str(place) == "-":
+            raise ValueError(f"{self.flag} -: name a file, or /dev/stdout to write to standard output")
         path, model = Path(place), self.writes == "model"
         if model and path.exists() and any(data.exists() and path.samefile(data) for data in read):
             raise ValueError(f"{self.flag} {place} is the data itself: name another file or a folder")
@@ -272,13 +278,14 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
         typed_words = {str(value) for value in values.values()}  # for example a folder named model
         for one in options:
             one.check(values[one.name])
+        by_flag = {one.flag: values[one.name] for one in options}
+        check_needs([one for one in options if not one.kinds], by_flag)  # `check_kind` checks the others
         read = [values[one.name] for one in arguments if isinstance(values[one.name], Path)]
         for one in targets:
             one.check_place(values[one.name], bool(values["force"]), read)
         if asks:
             del values["force"]
         as_json = values.pop("json") if prints else False
-        by_flag = {one.flag: values[one.name] for one in options if one.name in values}
         flags = {one.name: one.flag for one in options if one.name not in typed_words}
         for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
             name = text.partition("=")[0].strip().rpartition(".")[2]
@@ -364,14 +371,26 @@ def advice(warning: Warning | str, flags: Mapping[str, str]) -> str:
     return f"{warning.problem}; {remedy}, or let hingerank tune choose"
 
 
+def check_needs(options: Iterable[Option], values: Mapping[str, object]) -> None:
+    """Raise an error for an option that is given but does nothing without another one; values: those of all options."""
+    for one in options:
+        if not one.needs or values[one.flag] == one.default:
+            continue
+        needs = [need.partition(" ") for need in one.needs.split(" or ")]
+        if not any(str(values[flag]) == value if value else values[flag] for flag, _, value in needs):
+            raise ValueError(f"{one.flag} does nothing without {one.needs}: add that, or leave out {one.flag}")
+
+
 def check_kind(kind: str, *groups: Group) -> None:
-    """Raise an error for an option that is given but does not fit data of this kind."""
+    """Raise an error for an option that is given but does not fit data of this kind, or does nothing."""
     for group in groups:
         for one in group.options:
             if one.kinds and kind not in one.kinds and getattr(group, one.name) != one.default:
                 name, remedy, page = KINDS[one.kinds[0]]  # the first kind is enough
                 words = f"{one.flag} is for {name}, not for {KINDS[kind][0]}" + (f": {remedy}" if remedy else "")
                 raise ValueError(f"{words} (see --help {page})")
+    values = {one.flag: getattr(group, one.name) for group in groups for one in group.options}
+    check_needs((one for group in groups for one in group.options), values)
 
 
 def help_pages(options: Iterable[Sequence[str]]) -> dict[str, Sequence[str]]:

@@ -66,8 +66,9 @@ class FitRatings(RatingOptions):
     clicks: bool = switch("Ignore the values of ratings: items chosen beat items not chosen.")
     half_life: float | None = option("DAYS", "Age at which the weight of a rating is one half.", min=0)
     time_column: str = option(
-        "COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp", short="--time"
-    )
+        "COLUMN", "Column of times for --half-life: dates, or (milli)seconds.", "timestamp", short="--time",
+        needs="--half-life",
+    )  # fmt: skip
 
 
 @command
