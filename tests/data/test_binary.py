@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hingerank.data.binary import is_binary, load_binary, save_binary
 from hingerank.data.files import DataError
 from hingerank.data.generate import make_letor
+from hingerank.data.letor import read_pieces, read_text
 from hingerank.data.ranking_data import RankingData
 
 IDS = {
@@ -41,6 +42,19 @@ def some_data(seed=0, n=40, d=5, sparse=False, dtype=np.float32, qid="int", doci
 
 
 SAVED = Path(__file__).parent / "saved"  # written by version 0.1
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_the_index_of_the_first_feature_is_kept(tmp_path, base):
+    """Text that a ranker is used on has to count its features as the text that was converted."""
+    (tmp_path / "rows.txt").write_text(f"1 qid:1 {base}:0.5 2:3\n0 qid:1 2:1\n")
+    save_binary(read_pieces(tmp_path / "rows.txt"), tmp_path / "rows")
+    train = load_binary(tmp_path / "rows")
+    assert train.index_base == base
+    (tmp_path / "test.txt").write_text("1 qid:1 2:7\n")
+    assert read_text(tmp_path / "test.txt", index_base=train.index_base).X.tolist() == [[0] * (2 - base) + [7]]
+    with pytest.raises(DataError, match="part 0 counts features from"):
+        RankingData.concatenate([train, RankingData(train.X, train.y, train.qid + 9, index_base=1 - base)])
 
 
 @pytest.mark.parametrize("name", ["dense-0.1", "csr-0.1"])

@@ -1,7 +1,7 @@
 """The binary form: a folder of plain .npy arrays and a JSON header, opened as memory maps without a copy.
 
-    header.json                               format, version, layout, feature names; type, shape and checksum of every
-                                              array; a checksum of the header itself
+    header.json                               format, version, layout, feature names, index of the first feature in the
+                                              text; type, shape and checksum of every array; the header's own checksum
     X.npy                                     dense features, or
     X_data.npy X_indices.npy X_indptr.npy     CSR features
     y.npy                                     grades (float64)
@@ -138,6 +138,8 @@ class _Writer(ExitStack):
         self._agree("layout", "csr" if csr else "dense")
         self._agree("feature_names", None if part.feature_names is None else list(part.feature_names))
         self._agree("has docid", part.docid is not None)
+        if part.index_base is not None:
+            self._agree("index_base", part.index_base)
         self.n_features = max(self.n_features, part.n_features)
         if csr:
             before = self._rows("X_data")
@@ -161,12 +163,8 @@ class _Writer(ExitStack):
         for name, file in self.files.items():
             file.seek(0)
             file.write(_npy_header(self.arrays[name]))
-        return {
-            "layout": self.facts["layout"],
-            "features": self.n_features,
-            "feature_names": self.facts["feature_names"],
-            "arrays": self.arrays,
-        }
+        known: Facts = {key: self.facts[key] for key in ("layout", "feature_names", "index_base") if key in self.facts}
+        return known | {"features": self.n_features, "arrays": self.arrays}
 
     def _agree(self, what: str, value: object) -> None:
         if self.facts.setdefault(what, value) != value:
@@ -292,7 +290,7 @@ def _assemble(header: Facts, arrays: dict[str, np.ndarray]) -> RankingData:
         )
     if not np.isfinite(y).all():
         raise DataError("y has values that are not finite; the data are damaged")
-    return RankingData(X, y, qid, docid, None if names is None else tuple(names))
+    return RankingData(X, y, qid, docid, None if names is None else tuple(names), header.get("index_base"))
 
 
 def _texts(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
