@@ -587,20 +587,20 @@ def test_counting_a_parquet_file_keeps_nothing_of_what_was_read(tmp_path):
 
 
 def test_a_large_csv_file_is_counted_in_pieces(tmp_path, monkeypatch):
-    """Whatever lines a piece ends with: ids of digits alone in some pieces, and a last line without an end."""
+    """Whatever lines a piece ends with: blank lines first, ids of digits alone in some, a last line without an end."""
     rng = np.random.default_rng(0)
     documents = [f"d{k}" if k > 60 else str(k) for k in rng.integers(0, 90, 400)]
     lines = [f"{q},{d},{p},{c}" for q, d, p, c in zip(
         rng.integers(0, 9, 400), documents, rng.integers(1, 6, 400), rng.integers(0, 2, 400)
     )]  # fmt: skip
-    (tmp_path / "log.csv").write_text("\n".join(["query,document,place,clicked", *lines]))
+    (tmp_path / "log.csv").write_text("\n".join(["", "", "query,document,place,clicked", *lines]))
     whole = hr.read_clicks(tmp_path / "log.csv", keep="cells")
     for size in (40, 101, 1000):
         monkeypatch.setattr(tables, "_PIECE", size)
         log = hr.read_clicks(tmp_path / "log.csv", keep="cells")
         assert cells_of(log) == cells_of(whole)
-    (tmp_path / "log.csv").write_text("\n".join(["query,document,place,clicked", *lines, '1,"d,1,0']))
-    with pytest.raises(hr.DataError, match="line 402: a quote"):
+    (tmp_path / "log.csv").write_text("\n".join(["", "", "query,document,place,clicked", *lines, '1,"d,1,0']))
+    with pytest.raises(hr.DataError, match="line 404: a quote"):
         hr.read_clicks(tmp_path / "log.csv", keep="cells")
 
 

@@ -151,19 +151,20 @@ def whole_bytes(path: PathLike, by_name: bool = False) -> bytearray:
 
 
 def pieces_of_lines(path: PathLike, size: int) -> Iterator[tuple[int, bytes]]:
-    """The file in pieces: each has the first line of the file and then about `size` bytes of whole lines.
+    """The file in pieces: each has its first line that is not blank, and then about `size` bytes of whole lines.
 
-    With each piece comes the number of lines of the file that are left out between the two.
+    With each piece comes the number of lines of the file that are left out before the end of the first one.
     """
     with TextSource(path).open(by_name=True) as file:
-        first, before = file.readline(), 0
-        while True:
-            lines = file.read(size) + file.readline()
-            if lines or not before:
-                yield before, first + lines
-            if not lines:
-                return
-            before += lines.count(b"\n")
+        left_out = 0
+        while not (first := file.readline()).strip() and first:
+            left_out += 1
+        lines = file.read(size) + file.readline()
+        yield left_out, first + lines
+        while lines:
+            left_out += lines.count(b"\n")
+            if lines := file.read(size) + file.readline():
+                yield left_out, first + lines
 
 
 def stream_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
