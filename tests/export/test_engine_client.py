@@ -77,7 +77,8 @@ def test_answers_that_no_engine_gives(serve, sent, words):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ({}, "broke off.*; left behind in the engine: perhaps the model hingerank"),
+        ({"models": []}, "broke off.*; left behind in the engine: perhaps the model hingerank"),
+        ({}, "not understood: it has no list of models; nothing was changed"),
         ({"models": [{}]}, "not understood: .*; nothing was changed"),
         ({"models": 3}, "not understood: .*; nothing was changed"),
         ({"models": [None]}, "not understood: .*; nothing was changed"),

@@ -351,6 +351,37 @@ def test_a_new_store_is_taken_back_whole(engine, ranker):
     assert [entry["name"] for entry in fresh] == NAMES
 
 
+def test_an_empty_response_is_not_taken_for_an_empty_store(engine, ranker, monkeypatch):
+    """Else its features would be defined again, and the store deleted when the engine refuses that."""
+    before, route, lost = engine.kept(), type(engine).route, []
+
+    def loses(self, *call):
+        if not lost:
+            lost.append(call)
+            return 200, ""
+        return route(self, *call)
+
+    monkeypatch.setattr(type(engine), "route", loses)
+    with pytest.raises(hr.ExportError, match=r"not understood: it has no list of .*; nothing was changed"):
+        send(engine, ranker, define=True)
+    assert lost and engine.kept() == before
+
+
+def test_a_store_that_somebody_else_has_just_made_is_left_alone(engine, ranker, monkeypatch):
+    route, stores = type(engine).route, engine.stores if engine.to == "solr" else engine.sets
+    theirs = [{"name": n, "store": "fresh"} for n in ("bm25", "price")]
+
+    def quicker(self, method, path, query, body):
+        if method == "PUT" and "fresh" not in stores:
+            stores["fresh"] = list(theirs)
+        return route(self, method, path, query, body)
+
+    monkeypatch.setattr(type(engine), "route", quicker)
+    with pytest.raises(hr.ExportError, match=r"already contained in the store|version conflict: fresh"):
+        send(engine, ranker, define=True, store="fresh")
+    assert stores["fresh"] == theirs
+
+
 def log_of(engine, path):
     """Two logged queries."""
     texts = []

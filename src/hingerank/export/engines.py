@@ -161,6 +161,13 @@ def segment(name: str) -> str:
     return quote(name, safe="")
 
 
+def list_in(found: object, name: str) -> list[Any]:
+    """What was found in a response, which must be a list."""
+    if not isinstance(found, list):
+        raise ExportError(f"the engine's response was not understood: it has no list of {name}")
+    return found
+
+
 def _reason(body: bytes) -> str:
     """The reason that an engine gives for an error."""
     text = body.decode("utf-8", "replace")
@@ -187,9 +194,9 @@ class Solr:
 
     def features(self) -> list[Facts] | None:
         """The features of the store or set; None if there is none."""
-        if not self.client.dry and self.store not in self._get("schema/feature-store").get("featureStores", []):
+        if self.store not in self._list("schema/feature-store", "featureStores") and not self.client.dry:
             return None  # not asked for, since asking for a store creates it
-        return self._get(f"schema/feature-store/{segment(self.store)}").get("features") or None
+        return self._list(f"schema/feature-store/{segment(self.store)}", "features") or None
 
     def define(self, features: list[Facts], new: bool) -> None:
         """Add definitions to a store or set, which may be new."""
@@ -203,7 +210,7 @@ class Solr:
 
     def model(self, name: str) -> Facts | None:
         """The model with this name; None if there is none."""
-        found = self._get("schema/model-store").get("models", [])
+        found = self._list("schema/model-store", "models")
         return next((model for model in found if model["name"] == name), None)
 
     def put(self, model: Facts) -> None:
@@ -252,8 +259,10 @@ class Solr:
             rows.append(ScoredRow(str(row[self.document]), {n: float(v) for n, _, v in pairs}, float(row["score"])))
         return rows
 
-    def _get(self, path: str) -> Facts:
-        return self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})
+    def _list(self, path: str, name: str) -> list[Any]:
+        """The list of this name in the response to a GET: one without it, as of a proxy, is not an empty list."""
+        found = self.client.call("GET", f"{self.at}/{path}", query={"wt": "json", "indent": "off"})
+        return [] if self.client.dry else list_in(found.get(name), name)
 
     def _change(self, method: str, path: str, body: object = None) -> None:
         if self.cloud is None:  # asked for first: it may be forbidden
@@ -274,7 +283,8 @@ class Plugin:
         self.client, self.store, self.at = client, store, f"_ltr/_featureset/{segment(store)}"
 
     def features(self) -> list[Facts] | None:
-        return entries_of(self.client.call("GET", self.at, absent=True))
+        found = self.client.call("GET", self.at, absent=True)
+        return None if found is None or self.client.dry else list_in(entries_of(found), "features")
 
     def define(self, features: list[Facts], new: bool) -> None:
         if new:
@@ -289,7 +299,7 @@ class Plugin:
 
     def model(self, name: str) -> Facts | None:
         found = self.client.call("GET", f"_ltr/_model/{segment(name)}", absent=True)
-        return found.get("_source") if found else None
+        return None if found is None or self.client.dry else found["_source"]
 
     def put(self, model: Facts) -> None:
         self.client.call("POST", f"{self.at}/_createmodel", model)

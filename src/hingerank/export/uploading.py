@@ -102,8 +102,8 @@ def upload(
     sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
         before = engine.features()
-        listed = None if dry_run else [entry["name"] for entry in before or []]
-        form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
+        earlier = [entry["name"] for entry in before or []]
+        form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, None if dry_run else earlier)
         model = json.loads(contents[0])
         defined = (entries_of(json.loads(contents[1])) or []) if contents[1] else []
         there = engine.model(name)
@@ -112,8 +112,14 @@ def upload(
         replaces = there is not None or (dry_run and replace)
         first = f"{name}_trial" if replaces else name
         if defined:
-            step = engine.undefine(before), f"definitions of {', '.join(d['name'] for d in defined)}"
-            make(partial(engine.define, defined, before is None), lambda: engine.features() != before, sent, step)
+            ours = [entry["name"] for entry in defined]
+
+            def some_are_there() -> bool:
+                new = {entry["name"] for entry in engine.features() or []} - {*earlier}
+                return bool(new) and new <= {*ours}  # others are somebody else's, who was quicker
+
+            step = engine.undefine(before), f"definitions of {', '.join(ours)}"
+            make(partial(engine.define, defined, before is None), some_are_there, sent, step)
         put(engine, sent, engine.renamed(model, first), first)
         shift = float(options["shift"])
         check = check_scores(engine, first, ranker, form, logged, params or {}, int(rows), shift)
