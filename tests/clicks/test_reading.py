@@ -299,20 +299,27 @@ def test_numbers_of_ubi_match_however_they_are_written(tmp_path):
 
 def test_clicks_that_look_like_counts_are_called_out():
     """30 clicks of 100 showings would be 3,000 clicks; 30 may be the weight of an action, too."""
-    table = pd.DataFrame({"query": ["q"] * 2, "document": ["a", "b"], "position": [1, 2], "clicks": [30, 1]})
+    table = pd.DataFrame({"query": ["q"] * 2, "document": ["a", "b"], "position": [1, 2], "clicks": [30, 0]})
     hr.read_clicks(table)
     hr.read_clicks(table.assign(showings=[10, 100]))
     with pytest.warns(UserWarning, match="stands for 100 showings with 30 clicks each.*70 with 0"):
         hr.read_clicks(table.assign(showings=[100, 100]))
-    actions = table.assign(clicks=["buy", "click"], showings=[100, 100])
-    assert hr.read_clicks(actions, actions={"buy": 30, "click": 1}).clicks.tolist() == [30, 1]
+    actions = table.assign(clicks=["buy", "view"], showings=[100, 100])
+    assert hr.read_clicks(actions, actions={"buy": 30}).clicks.tolist() == [30, 0]
+
+
+def test_a_log_of_clicks_alone_is_called_out(tmp_path):
+    """Its propensities were 1 at every place, without a word."""
+    table = frame()
+    with pytest.warns(UserWarning, match="the table: every showing was clicked"):
+        hr.read_clicks(table[table.clicked == 1])
 
 
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.uint32(), pa.uint64()], ids=str)
 def test_ids_by_number_may_be_missing(index):
     """Numbers below 0 did not fit into unsigned ones, which polars writes."""
     query = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1, None], index), ["q", "r"])
-    log = hr.read_clicks(pa.table({"query": query, "document": list("abab"), "place": [1, 2, 1, 2], "click": [1] * 4}))
+    log = hr.read_clicks(pa.table({"query": query, "document": list("abab"), "place": [1, 2, 1, 2], "click": [1, 0, 1, 0]}))
     assert log.notes == {"rows without a query: left out": 1} and len(log) == 3
 
 

@@ -92,6 +92,8 @@ class Showings:
             often = sorted(self._others, key=lambda name: -self._others[name])[:5]
             names = ", ".join(repr(name[:40]) for name in often)
             warn(f"{what}: nothing is a click; the actions are {names}: say what counts by actions, as in {{'buy': 1}}")
+        if columns["clicks"].all() and len(columns["clicks"]) > 1:
+            warn(f"{what}: every showing was clicked, so nothing can be learnt: add what was shown and not clicked")
         ids = {name: self._coded(name, columns[name]) for name in _IDS if name in columns}
         columns |= {name: found.codes for name, found in ids.items()}
         columns["place"] = self._from_one(columns)

@@ -155,7 +155,7 @@ def bias_of(data: ClickData, propensities: Propensities, wanted_by: str) -> tupl
     unknown = ~((alpha > 0) & np.isfinite(alpha) & np.isfinite(beta))
     wrong = (data.showings > 0) & unknown
     if wrong.any():
-        cell = int(np.argmax(wrong))
+        cell = int(np.argmin(np.where(wrong, data.place, data.place.max() + 1)))
         where, why, example = f"{data.place[cell]}", "", f", as in log.take(log.place < {data.place[cell]})"
         if isinstance(propensities, PlaceBias):
             if propensities.context_names is not None and data.context is not None and data.context_names is not None:
