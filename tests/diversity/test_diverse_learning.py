@@ -356,6 +356,8 @@ def test_classics_need_no_fit(data):
 def test_parameters_out_of_range(data):
     for model, problem in [
         (RLTR(C=0), "C must be a positive number, not 0"),
+        (RLTR(C=None), "C must be a positive number, not None"),  # once a TypeError
+        (SVMDiv(max_iter=None), "max_iter must be a positive number, not None"),
         (RLTR(top=-1), "top must be a positive number, not -1"),
         (PAMM(learning_rate=float("nan")), "learning_rate must be a positive number, not nan"),
         (PAMM(max_iter=0), "max_iter must be a positive number, not 0"),

@@ -21,7 +21,8 @@ from hingerank.rankers.base import Absent
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
 
-COUNTS = ("candidates", "max_iter", "negatives", "orders", "positives", "top")  # parameters of learned rerankers
+LIMITS = ("candidates", "top")  # parameters that may be None, for all
+COUNTS = (*LIMITS, "max_iter", "negatives", "orders", "positives")  # parameters of learned rerankers
 
 
 class DiverseRanker(SavedModel, BaseEstimator):
@@ -112,10 +113,10 @@ class DiverseRanker(SavedModel, BaseEstimator):
         return kept
 
     def _check_positive(self, *names: str) -> None:
-        """Raise a ValueError unless these parameters are positive numbers; None is allowed if it is the default."""
+        """Raise a ValueError unless these parameters are positive numbers, or limits that are None."""
         for name in names:
             value = getattr(self, name)
-            if value is not None:
+            if value is not None or name not in LIMITS:
                 positive(name, value)
             if name in COUNTS and not isinstance(value, int | np.integer | None):
                 raise ValueError(f"{name} must be a whole number, not {value!r}")

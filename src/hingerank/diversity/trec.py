@@ -94,7 +94,7 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
         judged = cells.setdefault(str(topic), {}).setdefault(str(docid), {})
         if str(subtopic) in judged:
             raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
-        if int(judgment) != judgment:
+        if not float(judgment).is_integer():
             raise DataError(f"{source}: topic {topic} judges document {docid} by {judgment}, expected a whole number")
         judged[str(subtopic)] = int(judgment)
     found: Qrels = {}
