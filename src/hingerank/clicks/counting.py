@@ -47,26 +47,19 @@ def count_rows(columns: Sequence[np.ndarray], weights: np.ndarray | None = None)
     ([[0, 1], [5, 2]], [1.0, 2.0])
     """
     sizes = _sizes(columns)
-    key, _ = _keys(columns, sizes)
     if weights is not None or prod(sizes) > _MOST:
-        order = np.argsort(key, kind="stable")  # a single merge where two counts, both in order, follow each other
-        first = _changes(key[order])
-        count = np.add.reduceat(np.ones(len(key)) if weights is None else weights[order], first, dtype=np.float64)
-        return [column[order[first]] for column in columns], count
+        groups = group_by(columns)
+        return groups.columns, groups.sums(weights)
+    key, _ = _keys(columns, sizes)
     key = key.astype(np.uint32) if prod(sizes) <= 1 << 32 else key  # half as wide, sorted twice as fast
     key.sort()  # of keys alone, which is several times as fast as to find their order
-    first = _changes(key)
+    first = np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
     count, key = np.diff(np.append(first, len(key))).astype(np.float64), key[first]
     found = []
     for column, size in zip(columns[::-1], sizes[::-1]):
         key, value = np.divmod(key, size)
         found.append(value.astype(column.dtype))
     return found[::-1], count
-
-
-def _changes(key: np.ndarray) -> np.ndarray:
-    """The positions at which sorted keys are other than before."""
-    return np.flatnonzero(np.concatenate(([len(key) > 0], key[1:] != key[:-1])))
 
 
 def _sizes(columns: Sequence[np.ndarray]) -> list[int]:

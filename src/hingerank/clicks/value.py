@@ -324,10 +324,8 @@ class WeightedClicks:
         rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
         if len(used) < FEW_QUERIES:
-            unit, bounds = (
-                "showings",
-                np.quantile(self._click_draws(sums, rng, int(resamples)), tails, axis=1).T.tolist(),
-            )
+            unit, drawn = "showings", self._click_draws(sums, rng, int(resamples))
+            bounds = np.quantile(drawn, tails, axis=1).T.tolist()
         else:
             above, below = np.stack([self.by_query(s)[used] for s in sums]), self.by_query(self.below)[used]
             unit, bounds = "queries", studentised(above, below, rng, tails, int(resamples))
