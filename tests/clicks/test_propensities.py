@@ -12,6 +12,7 @@ import hingerank as hr
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.estimation import SharedCells, fit_all_pairs, fit_product
 from hingerank.kernels.clicks import product_step
+from hingerank.rankers.corrections import click_weights
 
 TRUE = np.array([1.0, 0.7, 0.4, 0.25])
 ATTRACTION = np.array([0.8, 0.6, 0.5, 0.3, 0.2, 0.7])
@@ -91,7 +92,6 @@ def test_many_showings_show_the_truth(method, place_log):
     low, high = found.interval(rounds=60)
     assert (low <= TRUE).all() and (high >= TRUE).all() and low[0] == high[0] == 1
     assert ((high - low)[1:] < 0.08).all() and ((high - low)[1:] > 0.005).all()
-    assert found.at([1, 4, 1]).tolist() == found.values[[0, 3, 0]].tolist()
     np.testing.assert_array_equal(found.alpha, found.values)
     assert not found.beta.any()
 
@@ -191,9 +191,6 @@ def test_contexts_have_values_of_their_own(place_log):
     )  # fmt: skip
     found = hr.propensities(log, by_context=True)
     np.testing.assert_allclose(found.values, [phone, desk], atol=0.04)
-    assert found.at([2, 2], [0, 1]).tolist() == found.values[:, 1].tolist()
-    with pytest.raises(hr.DataError, match="by place and context"):
-        found.at([1])
     assert len(found.interval(rounds=5)[0]) == 2 and found.plot().axes
     with pytest.raises(hr.DataError, match="has no contexts"):
         hr.propensities(one, by_context=True)
@@ -213,12 +210,11 @@ def test_what_is_not_identified_is_no_number(method):
     assert np.isnan(found.values[2:]).all() and not np.isnan(found.values[:2]).any()
     assert found.reasons["3"] == found.reasons["5"] == "no document joins it with place 1, directly or not"
     assert found.reasons["6"] == "nothing was shown there"
-    with pytest.raises(hr.DataError, match=r"place 3 is not identified .no document joins it with place 1"):
-        found.at([1, 3])
-    with pytest.raises(hr.DataError, match=r"place 6 is not identified .nothing was shown there"):
-        found.at([1, 6])
-    with pytest.raises(hr.DataError, match="no propensity of place 9: they are known for 1 to 7"):
-        found.at([9])
+    rows = hr.RankingData.from_arrays([[1.0], [2.0]], [0, 0], ["q", "q"], docid=["a", "b"])
+    for place, why in ((3, r" \(no document joins it with place 1.*\)"), (6, r" \(nothing was shown there\)"), (9, "")):
+        log = hr.ClickLog(queries=["q"] * 2, documents=["a", "b"], places=[1, place], clicks=[1, 1])
+        with pytest.raises(hr.DataError, match=f"place {place} has no propensity above 0{why}, and 1 cells"):
+            click_weights(log.join(rows), found)
     assert np.isnan(found.interval(rounds=5)[0][2:]).all()
     assert json.loads(json.dumps(found.to_dict()))["values"][2] is None
 

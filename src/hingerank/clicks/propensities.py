@@ -84,28 +84,6 @@ class Propensities:
         """
         return dict(self.about.get("few clicks", {}))
 
-    def at(self, places: ArrayLike, contexts: ArrayLike | None = None) -> np.ndarray:
-        """The value of each place (and context, by its code); an error where one is not identified."""
-        k = np.asarray(places, np.int64)
-        if len(k) and (k.min() < 1 or k.max() > len(self.places)):
-            raise DataError(
-                f"there is no propensity of place {k.max() if k.min() >= 1 else k.min()}: they are known for 1 to "
-                f"{len(self.places)}; leave out such showings, as in log.take(log.place <= {len(self.places)})"
-            )
-        if self.context_names is not None and contexts is None:
-            raise DataError("these propensities are by place and context: give the contexts of the places")
-        values = self.values[k - 1] if self.context_names is None else self.values[np.asarray(contexts), k - 1]
-        unknown = np.isnan(values)
-        if unknown.any():
-            entry = int(np.argmax(unknown))
-            place, names = int(k[entry]), self.context_names
-            context = None if names is None else names[np.asarray(contexts)[entry]]
-            why = self.reasons.get(place_name(place, context), "it was never shown")
-            raise DataError(
-                f"the propensity of place {place} is not identified ({why}): leave out its showings, or use known ones"
-            )
-        return values
-
     def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
 

@@ -14,12 +14,11 @@ from hingerank.data.checks import fraction, one_of, positive, warn, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
-from hingerank.rankers.corrections import ClickData, PlaceBias, bias_of, clip_at, doubly_robust
+from hingerank.rankers.corrections import ClickData, Propensities, bias_of, clip_at, doubly_robust
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KnownBias: TypeAlias = PlaceBias | ArrayLike | None  # estimated, numbers by place, or None for those of the log
 Cell: TypeAlias = str | float | None  # of a table
 ESTIMATORS = ("ips", "snips", "clipped", "dr")
 HANDFUL = 10.0  # clicks of equal weight, below which an estimate is refused
@@ -138,7 +137,7 @@ def evaluate_clicks(
     data: ClickData,
     ranker: Rankings,
     *,
-    propensities: KnownBias = None,
+    propensities: Propensities = None,
     estimator: str = "ips",
     measure: str = "dcg@10",
     clip: float | None = None,
@@ -260,7 +259,7 @@ class WeightedClicks:
     data, propensities, estimator, clip : as of `evaluate_clicks`
     """
 
-    def __init__(self, data: ClickData, propensities: KnownBias, estimator: str, clip: float | None):
+    def __init__(self, data: ClickData, propensities: Propensities, estimator: str, clip: float | None):
         self.data, rows, row = data, data.data, data.row
         alpha, beta = bias_of(data, propensities, f"estimator={estimator!r}")
         least = clip_at(data, clip) if estimator in ("clipped", "dr") else 0.0
