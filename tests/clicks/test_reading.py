@@ -319,7 +319,8 @@ def test_a_log_of_clicks_alone_is_called_out(tmp_path):
 def test_ids_by_number_may_be_missing(index):
     """Numbers below 0 did not fit into unsigned ones, which polars writes."""
     query = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1, None], index), ["q", "r"])
-    log = hr.read_clicks(pa.table({"query": query, "document": list("abab"), "place": [1, 2, 1, 2], "click": [1, 0, 1, 0]}))
+    rest = {"document": list("abab"), "place": [1, 2, 1, 2], "click": [1, 0, 1, 0]}
+    log = hr.read_clicks(pa.table({"query": query, **rest}))
     assert log.notes == {"rows without a query: left out": 1} and len(log) == 3
 
 

@@ -168,7 +168,7 @@ def test_an_unknown_propensity_has_the_reason_of_its_own_place(rows):
     with pytest.raises(ValueError, match="place 3 has no propensity above 0, and 1 cells"):
         click_weights(shown.join(rows), Gaps())
     shown = hr.ClickLog(queries=[0] * 3, documents=[0, 1, 2], places=[1, 6, 3], clicks=[1] * 3)
-    with pytest.raises(ValueError, match="place 3 has no .*, and 2 cells .*log.place < 3"):  # once 6: 3 was the next
+    with pytest.raises(ValueError, match=r"place 3 has no .*, and 2 cells .*log\.place < 3"):  # once 6: 3 was the next
         click_weights(shown.join(rows), [1.0, 0.5])
 
 
