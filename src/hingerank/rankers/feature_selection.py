@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +19,6 @@ from hingerank.rankers.problem_ranker import chosen_C
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.renaming import renamed
 from hingerank.solvers.newton import newton
-from hingerank.solvers.run import Solution
 
 DEPTH = 10  # ranks of the NDCG by which single features are chosen
 
@@ -93,7 +92,12 @@ class FeatureSelectionRanker(SparseRanker):
         return replace(problem, k=value)
 
     def _minimise(self, problem, before=None):
-        return newton_on_columns(problem, None if before is None else before.w, **self._limits())
+        kept = np.sort(problem.order[: problem.k])
+        part = Problem(problem.design.columns(kept), squared_hinge(), problem.preferences, C=problem.C)
+        found = newton(part, None if before is None else before.w[kept], **self._limits())
+        w = np.zeros(problem.design.shape[1])
+        w[kept] = found.w
+        return replace(found, w=w)
 
 
 @dataclass(frozen=True)
@@ -105,16 +109,6 @@ class SelectedProblem:
     order: np.ndarray
     C: float
     k: int = 0
-
-
-def newton_on_columns(problem: SelectedProblem, w: np.ndarray | None = None, **options: Any) -> Solution:
-    """Newton's method on the problem's columns; weights elsewhere are 0."""
-    kept = np.sort(problem.order[: problem.k])
-    part = Problem(problem.design.columns(kept), squared_hinge(), problem.preferences, C=problem.C)
-    found = newton(part, None if w is None else w[kept], **options)
-    w = np.zeros(problem.design.shape[1])
-    w[kept] = found.w
-    return replace(found, w=w)
 
 
 def single_feature_ndcg(X: Matrix, ranking: NdcgSwaps, in_order: bool = False) -> np.ndarray:

@@ -6,8 +6,7 @@ FenchelRank (l1 ball) · SparseRankSVM (l1 norm) · TGRank and RSRank (truncated
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -27,7 +26,7 @@ from hingerank.rankers.inputs import grades_and_ids
 from hingerank.rankers.problem_ranker import USEFUL_L1, ProblemRanker
 from hingerank.rankers.sources import MAPPED, PARTS
 from hingerank.rankers.winners import WinnersRanker
-from hingerank.solvers.run import GAP, STATIONARY, Run, Solution
+from hingerank.solvers.run import GAP, STATIONARY, Run
 from hingerank.solvers.sparse import (
     VARIANTS,
     frank_wolfe,
@@ -234,48 +233,80 @@ class TruncatedGradientRanker(SparseRanker):
     max_iter: int | None = 1000
 
     def _minimise(self, problem, before=None):
-        options = self._limits() | {
-            "w": before.w if before is not None and problem.convex else np.zeros(problem.inner.dimension),
-            "every": whole("every", self.every),
-            "threshold": np.inf if self.threshold is None else positive("threshold", self.threshold),
-            "rate": 1.0 / max(problem.inner.C * problem.curvature, 1e-300),
-        }
-        if self.learning_rate:
-            options["rate"] = positive("learning_rate", self.learning_rate)
-        return self._descend(problem, **options)
-
-    def _descend(self, problem: "Descent", **options: Any) -> Solution:
-        raise NotImplementedError
+        rate = 1.0 / max(problem.inner.C * problem.curvature, 1e-300)
+        return truncated_gradient(
+            problem.at,
+            before.w if before is not None and problem.convex else np.zeros(problem.inner.dimension),
+            positive("learning_rate", self.learning_rate) if self.learning_rate else rate,
+            problem.certify,
+            problem.kind,
+            origin=problem.origin(),
+            every=whole("every", self.every),
+            threshold=np.inf if self.threshold is None else positive("threshold", self.threshold),
+            **self._limits(),
+        )
 
 
 @dataclass(frozen=True)
 class Descent:
-    """A problem, its largest curvature at C = 1, and for RSRank swaps of ranks and the scores of the first ranking."""
+    """A problem as truncated gradient descends it: its loss as a function of w, and its largest curvature at C = 1."""
 
     inner: SparseProblem
     curvature: float
-    swaps: NdcgSwaps | None = None
-    first_scores: np.ndarray | None = None
+    kind: ClassVar[str] = GAP
+    convex: ClassVar[bool] = True
 
     @property
     def preferences(self) -> QueryPreferences:
         return self.inner.preferences
 
-    @property
-    def convex(self) -> bool:
-        return self.swaps is None
+    def at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss at w and its gradient."""
+        point = self.inner.at(self.inner.design.scores(w))
+        return point.value, self.inner.back(point.gradient)
+
+    def certify(self, run: Run, loss: float, g: np.ndarray, w: np.ndarray) -> float:
+        """How far from optimal w is, with that loss and its gradient g."""
+        return gap_of(self.inner.structure, run, loss, g, w)
+
+    def origin(self) -> float:
+        """The value at w = 0, if `certify` needs it."""
+        return self.inner.origin()
 
     def first_C(self) -> float:
         """Up to this C all weights are 0."""
-        if self.swaps is None or self.first_scores is None:
-            return self.inner.first_C()
+        return self.inner.first_C()
+
+    def with_C(self, C: float) -> Self:
+        """The same at another C."""
+        return replace(self, inner=self.inner.with_C(C))
+
+
+@dataclass(frozen=True)
+class SwapDescent(Descent):
+    """RSRank's: pairs are weighted by swaps of ranks in the ranking by w; first_scores: of the ranking by w = 0."""
+
+    swaps: NdcgSwaps
+    first_scores: np.ndarray
+    kind = STATIONARY
+    convex = False
+
+    def at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        s = self.inner.design.scores(w)
+        self.swaps.rank(s if w.any() else self.first_scores)
+        here = self.swaps.at(s)
+        return self.inner.C * here.value, self.inner.C * self.inner.back(here.gradient)
+
+    def certify(self, run: Run, loss: float, g: np.ndarray, w: np.ndarray) -> float:
+        return max(0.0, float(self.inner.structure.violation(g, w).max()))
+
+    def origin(self) -> float:
+        return np.nan
+
+    def first_C(self) -> float:
         self.swaps.rank(self.first_scores)
         steepest = float(np.abs(self.inner.back(self.swaps.at(np.zeros(self.inner.n_rows)).gradient)).max(initial=0.0))
         return 1.0 / steepest if steepest > 0 else np.inf
-
-    def with_C(self, C: float) -> "Descent":
-        """The same at another C."""
-        return replace(self, inner=self.inner.with_C(C))
 
 
 class TGRank(WinnersRanker, TruncatedGradientRanker):
@@ -307,16 +338,6 @@ class TGRank(WinnersRanker, TruncatedGradientRanker):
             lambda v: problem.back(start.curvature(problem.design.scores(v))), problem.back(start.gradient)
         )
         return Descent(problem, curvature)
-
-    def _descend(self, problem, **options):
-        inner = problem.inner
-
-        def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-            point = inner.at(inner.design.scores(w))
-            return point.value, inner.back(point.gradient)
-
-        certify = partial(gap_of, inner.structure)
-        return truncated_gradient(at, certify=certify, kind=GAP, origin=inner.origin(), **options)
 
 
 @dataclass(eq=False, repr=False)
@@ -353,21 +374,7 @@ class RSRank(TruncatedGradientRanker):
         swaps.rank(first)
         bound = swaps.at(np.zeros(problem.n_rows)).curvature
         curvature = largest_eigenvalue(lambda v: design.back(bound(design.scores(v))), start)
-        return Descent(problem, curvature, swaps, first)
-
-    def _descend(self, problem, **options):
-        inner, swaps = problem.inner, problem.swaps
-
-        def at(w: np.ndarray) -> tuple[float, np.ndarray]:
-            s = inner.design.scores(w)
-            swaps.rank(s if w.any() else problem.first_scores)
-            here = swaps.at(s)
-            return inner.C * here.value, inner.C * inner.back(here.gradient)
-
-        def subgradient(run: Run, value: float, g: np.ndarray, w: np.ndarray) -> float:
-            return max(0.0, float(inner.structure.violation(g, w).max()))
-
-        return truncated_gradient(at, certify=subgradient, kind=STATIONARY, **options)
+        return SwapDescent(problem, curvature, swaps, first)
 
 
 def choose_on_validation(

@@ -13,10 +13,10 @@ the away and pairwise variants take weight from the worst of these (Guélat & Ma
 
 `truncated_gradient` (Langford, Li & Zhang 2009) makes gradient steps that periodically shrink small weights,
 
-    w ← T(w - rate · gradient,  every · rate · gravity,  threshold)   in every `every`-th step,
+    w ← T(w - rate · gradient,  every · rate,  threshold)   in every `every`-th step,
     T(w, a, t) = w shrunk towards 0 by a, but not past 0, for |w| ≤ t;  w itself for |w| > t.
 
-With every = 1 and no threshold that is proximal gradient descent on loss(w) + gravity ‖w‖₁.
+With every = 1 and no threshold that is proximal gradient descent on loss(w) + ‖w‖₁.
 """
 
 from collections.abc import Callable, Sequence
@@ -375,7 +375,6 @@ def truncated_gradient(
     kind: str,
     *,
     origin: float = np.nan,
-    gravity: float = 1.0,
     every: int = 1,
     threshold: float = np.inf,
     **limits: Unpack[Limits],
@@ -387,7 +386,7 @@ def truncated_gradient(
     w = np.array(w, np.float64)
     for iteration in count():
         loss, g = at(w)
-        value, selected = loss + gravity * norm.value(w), int(np.count_nonzero(w))
+        value, selected = loss + norm.value(w), int(np.count_nonzero(w))
         if run.stops(iteration=iteration, value=value, gap=certify(run, loss, g, w), selected=selected):
             break
         w = w - rate * g
@@ -395,7 +394,7 @@ def truncated_gradient(
             run.status = "overflow"
             break
         if (iteration + 1) % every == 0:
-            w = np.where(np.abs(w) <= threshold, norm.prox(w, every * rate * gravity), w)
+            w = np.where(np.abs(w) <= threshold, norm.prox(w, every * rate), w)
     return run.solution(kind, w, value, iteration)
 
 
