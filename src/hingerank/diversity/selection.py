@@ -16,7 +16,7 @@ from hingerank.diversity.measures import order_values, parse_diversity_measure
 from hingerank.diversity.queries import DiverseQuery, check_queries
 from hingerank.diversity.relations import Relations, cosine_relation, unit_scores
 from hingerank.diversity.trec import RankedList, Run
-from hingerank.export.model_file import SavedModel, saved_attributes
+from hingerank.export.model_file import SavedModel
 from hingerank.rankers.base import Absent
 
 AGGREGATES = {"min": (LEAST,), "mean": (MEAN,), "max": (MOST,), "all": (LEAST, MEAN, MOST), "none": ()}
@@ -120,9 +120,6 @@ class DiverseRanker(SavedModel, BaseEstimator):
                 positive(name, value)
             if name in COUNTS and not isinstance(value, int | np.integer | None):
                 raise ValueError(f"{name} must be a whole number, not {value!r}")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return vars(self).keys() >= {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
 
 
 def aggregate_kinds(name: str) -> np.ndarray:

@@ -140,6 +140,10 @@ class SavedModel:
         self._check_together(sizes)
         self._derive()
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has ended, or a file was read: a fit that was interrupted leaves no model."""
+        return {name for name, kind in saved_attributes(type(self)).items() if kind.needed} <= vars(self).keys()
+
     def _check_together(self, sizes: Mapping[str, int]) -> None:
         """Raise a ValueError if attributes, each valid by itself, do not fit together."""
 

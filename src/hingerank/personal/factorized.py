@@ -1,6 +1,7 @@
 """Factorised rankers: score(u, x) = <Uᵀx, v_u>, a basis of k ranking functions and a mixture of them for every user."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Real
 from typing import Any, Self
@@ -40,6 +41,7 @@ from hingerank.personal.losses import PAIRS
 from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.rankers import accuracies
+from hingerank.rankers.base import forget_fit
 from hingerank.rankers.rank_parameter import RankParameter
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Callback, Solution
@@ -221,7 +223,10 @@ class PersonalRankSVM(FactorRanker):
         numbers, new = self._index.numbers(p.users), self.user_weights_.mean(axis=0)
         V = np.where((numbers >= 0)[:, None], self.user_weights_[numbers], new)
         U = np.column_stack([self.basis_, self.coef_]) if self.shared else self.basis_
-        return self._fit(X, p, None, start=(U, V, float(self.C_)))
+        fitted = copy(self)._fit(X, p, None, start=(U, V, float(self.C_)))  # if interrupted, this model stays
+        forget_fit(self)
+        self.__dict__.update(fitted.__dict__)
+        return self
 
     def nuclear_gap(
         self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None

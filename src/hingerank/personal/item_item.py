@@ -134,8 +134,6 @@ class EASE(PersonalRanker):
                             "PersonalRankSVM(loss='squared').fit_clicks")  # fmt: skip
         T = history.table[:, taken].astype(np.float64)
         self.users_, self.history_, self.items_, self.notes_ = history.users, T, X[first], {}
-        self.__dict__.pop("_index", None)
-        self.__dict__.pop("_numbers_of_rows", None)
         keep_account(self, self._solve(T, X[first], began))
         return self
 

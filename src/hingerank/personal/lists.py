@@ -22,6 +22,7 @@ from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
 from hingerank.personal.preferences import check_items, check_ratings, counting, places_within
 from hingerank.personal.top_n import evaluate_top, rows_or_mean
+from hingerank.rankers.base import forget_fit
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.rank_parameter import RankParameter
 
@@ -100,17 +101,18 @@ class ListRanker(EASE):
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         given = np.asarray(users), np.asarray(items), np.asarray(check_ratings(ratings, len(items)))
         X = check_features(self, item_features, reset=True)
+        forget_fit(self)
         check_items(items, X.shape[0], "items")
         mix = self._choose(X, given, weight) if self.mix is None else float(self.mix)
-        self._fit_parts(item_features, given, weight)
-        self.liked_basis_, self.mix_ = self.liked_basis_ * mix, mix
-        return self
+        return self._fit_parts(item_features, given, weight, mix)
 
     def fit_clicks(self, *given: Any, **named: Any) -> Self:
         """Raise an error, because clicks do not show what is liked."""
         raise ValueError("clicks do not show what is liked: use EASE().fit_clicks")
 
-    def _fit_parts(self, item_features: RowsLike, given: Sequence[np.ndarray], weight: np.ndarray | None) -> Self:
+    def _fit_parts(
+        self, item_features: RowsLike, given: Sequence[np.ndarray], weight: np.ndarray | None, mix: float = 1.0
+    ) -> Self:
         super().fit_clicks(item_features, given[0], given[1], sample_weight=weight)
         X = self._rows(item_features)
         liked = PersonalRankSVM(rank=int(self.rank), C=self.C, scale=None, prior=0.0, random_state=self.random_state)
@@ -119,7 +121,7 @@ class ListRanker(EASE):
         some = np.random.default_rng(0).permutation(len(self.users_))[:TO_SCALE]
         chosen = (self.history_[some] @ self.weights_).std(axis=1).mean()
         own = (item_vectors(self.items_, self.liked_basis_) @ self.liked_weights_[some].T).std(axis=0).mean()
-        self.liked_basis_ = self.liked_basis_ * (chosen / own if own > 0 else 0.0)
+        self.liked_basis_, self.mix_ = self.liked_basis_ * (chosen / own if own > 0 else 0.0) * mix, mix
         self.notes_ = liked.notes_
         return self
 

@@ -32,7 +32,7 @@ from hingerank.personal.preferences import (
     from_ratings,
 )
 from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, top_lists
-from hingerank.rankers.base import Absent, keep_account
+from hingerank.rankers.base import Absent, forget_fit, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
 from hingerank.solvers.run import Callback, Certificate, Limits, Solution
@@ -134,6 +134,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         """Check features, then scale and map them as a fit found it (reset: as this fit finds it)."""
         X = self._checked(features, reset)
         if reset:
+            forget_fit(self)
             if self.scale not in SCALES:
                 raise ValueError(f"scale must be {' or '.join(map(repr, SCALES))}, not {self.scale!r}")
             found = column_scales(X) if self.scale == "standard" else None
@@ -161,7 +162,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _fit(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None, **how: Any) -> Self:
         self.users_, self.n_pairs_ = preferences.users, preferences.n_pairs
-        self.__dict__.pop("_index", None)  # belongs to an earlier fit
         cold = int((preferences.pairs == 0).sum())
         bare = X.shape[0] - int(np.count_nonzero(np.diff(X.indptr) if sp.issparse(X) else X.any(axis=1)))
         self.notes_ = preferences.notes | {"users without a pair": cold, "items whose features are all 0": bare}
@@ -397,9 +397,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
         except (ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"users_ must be ids of users: {error}") from None
         super()._restore({**state, **users})
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return vars(self).keys() >= {"users_", "certificate_"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -201,7 +201,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             blocks = blocks_from_qid(qid, n_rows) if group is None else blocks_from_group(group, n_rows)
         if qid is None and group is None:
             warn_one_query(grades, GIVE_IDS)
-        self._forget_fit()
+        forget_fit(self)
         taken, blocks = kept_rows(blocks, weight)
         if isinstance(checked, RowsView) and self.context is not None:
             checked = checked.copied(f"context={self.context!r}")
@@ -329,12 +329,6 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             state["tuning_"] = state["tuning_"].to_dict()
         return state
 
-    def _forget_fit(self) -> None:
-        """Delete what an earlier fit has set, except number and names of the columns, which are checked first."""
-        kept = {"n_features_in_", "feature_names_in_"}
-        for name in {*saved_attributes(type(self)), *derived(type(self)), *self._here_only} - kept:
-            self.__dict__.pop(name, None)
-
     def _restore(self, state: Given) -> None:
         tuned = state.get("tuning_")
         super()._restore({**state, "tuning_": Tuning.from_dict(tuned)} if isinstance(tuned, dict) else state)
@@ -345,9 +339,7 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
             raise ValueError(f"scaler_ must be a scaler of the {sizes['columns']} features")
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether a fit has ended, or a file was read: a fit that was interrupted leaves no model."""
-        needed = {name for name, kind in saved_attributes(type(self)).items() if kind.needed}
-        return "validation_scores_" in vars(self) or needed <= vars(self).keys()
+        return "validation_scores_" in vars(self) or super().__sklearn_is_fitted__()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -429,6 +421,13 @@ class LinearRanker(BaseRanker):
         names = self._names_of_weights(feature_names)
         order = np.argsort(-np.abs(self.coef_), kind="stable")
         return [(names[j], float(self.coef_[j])) for j in order]
+
+
+def forget_fit(ranker: Ranker) -> None:
+    """Delete what an earlier fit has set, except number and names of the columns, which are checked first."""
+    kept = {"n_features_in_", "feature_names_in_"}
+    for name in {*saved_attributes(type(ranker)), *derived(type(ranker)), *ranker._here_only} - kept:
+        ranker.__dict__.pop(name, None)
 
 
 def keep_account(ranker: Ranker, solution: Solution) -> None:

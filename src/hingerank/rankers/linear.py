@@ -19,7 +19,7 @@ from hingerank.preferences import ExplicitPairs, GradedPreferences, Preferences
 from hingerank.problem import Design, Problem, RowsDesign
 from hingerank.problem.mapped import features_design, rows_design
 from hingerank.problem.torch_design import TorchDesign, check_device
-from hingerank.rankers.base import LinearRanker, keep_account
+from hingerank.rankers.base import LinearRanker, forget_fit, keep_account
 from hingerank.rankers.inputs import check_features, names_of_features
 from hingerank.rankers.problem_ranker import HasMultipliers, ProblemRanker, RowsSource, of_pairs, solve_in_rounds
 from hingerank.rankers.sources import MEMORY, PARTS, Source
@@ -124,7 +124,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
     def _plain_rows(self, X: RowsLike) -> Matrix:
         """Checked and scaled rows, for preferences that are given directly."""
         X = check_features(self, X, reset=True)
-        self._forget_fit()
+        forget_fit(self)
         self.fingerprint_ = fingerprint(X)
         if self.context is not None:
             raise ValueError(f"context={self.context!r} works within queries, so it needs fit(X, y, qid)")

@@ -19,7 +19,7 @@ from hingerank.preferences import GradedPreferences, Preferences, QueryPreferenc
 from hingerank.problem import Problem
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.mapped import AroundProblem
-from hingerank.rankers.base import BaseRanker, take_over
+from hingerank.rankers.base import BaseRanker, forget_fit, take_over
 from hingerank.rankers.inputs import check_weight, warn_weak
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import (
@@ -173,7 +173,7 @@ class ProblemRanker(BaseRanker):
         self._check_parts()
         weight = check_weight(sample_weight, X.n_rows)
         data = X if weight is None else X.weighted(weight)
-        self._forget_fit()
+        forget_fit(self)
         self.n_features_in_ = data.n_features
         self.__dict__.pop("feature_names_in_", None)
         if data.feature_names is not None:
