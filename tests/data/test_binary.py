@@ -135,6 +135,9 @@ def test_what_cannot_be_saved(tmp_path):
     mixed = RankingData.from_arrays(np.eye(2), [0, 1], np.array(["a", 1], object))
     with pytest.raises(DataError, match="qid mixes int, str: make all ids text"):
         save_binary(mixed, tmp_path / "data")
+    large = RankingData.from_arrays(np.eye(2), [0, 1], [2**63 + 1, -7])
+    with pytest.raises(DataError, match="qid mixes int: make all ids text"):  # no type of numbers holds both
+        save_binary(large, tmp_path / "data")
     with pytest.raises(DataError, match="nothing to save"):
         save_binary([], tmp_path / "data")
     numbers = RankingData.from_arrays(np.eye(2), [0, 1], np.array([5, 6], object))

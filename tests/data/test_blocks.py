@@ -24,13 +24,16 @@ KINDS = {
     "mixed": lambda c: np.array([[1, "l", 2.5, (1, 2), True, None.__class__][i] for i in c] + [()], dtype=object)[:-1],
     "dates": lambda c: np.array([datetime.date(2020, 1, 1 + i) for i in c], dtype="datetime64[D]"),
     "column": lambda c: c[:, None],
+    "list of large numbers": lambda c: [2**63 + int(i) if i else 7 for i in c],
+    "list of large and negative numbers": lambda c: [2**63 + int(i) if i else -7 for i in c],
+    "list of large numbers and others": lambda c: [2**53 + int(i) if i else 0.5 for i in c],
     "list": lambda c: [NAMES[i] for i in c],
 }
 
 
 def by_dictionary(ids):
     groups = {}
-    for row, i in enumerate(np.asarray(ids).ravel().tolist()):
+    for row, i in enumerate(ids if isinstance(ids, list) else ids.ravel().tolist()):
         groups.setdefault(i, []).append(row)
     return groups
 

@@ -368,6 +368,13 @@ def test_booleans_of_pandas_may_be_missing():
         RankingData.from_frame(frame)
 
 
+def test_missing_values_of_pandas_are_nan_in_arrays_too():
+    frame = pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [0.5, 2.0]})
+    assert RankingData.from_arrays(frame, [1, 0], [1, 1], missing="zero").X.tolist() == [[1, 0.5], [0, 2]]
+    with pytest.raises(DataError, match=r"NaN .* at row 1, column 0"):
+        RankingData.from_arrays(frame, [1, 0], [1, 1])
+
+
 def test_lists_of_text_are_no_features():
     with pytest.raises(DataError, match=r"column 'features' holds .* expected lists of numbers.* 'x'"):
         RankingData.from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 1], "features": [["1", "x"], [3, 4]]}))

@@ -192,9 +192,10 @@ class _Writer(ExitStack):
         if ids.dtype.kind not in _IDS + "U":
             ids = ids.astype(object)
             if not all(isinstance(i, str) for i in ids):
-                kinds, ids = sorted({type(i).__name__ for i in ids}), np.array(ids.tolist())
-                if ids.dtype.kind not in "biuf" or ids.ndim != 1:
-                    raise DataError(f"{name} mixes {', '.join(kinds)}: make all ids text, or all numbers, to save them")
+                given, ids = ids.tolist(), np.array(ids.tolist())
+                if ids.dtype.kind not in "biuf" or ids.ndim != 1 or ids.tolist() != given:
+                    kinds = ", ".join(sorted({type(i).__name__ for i in given}))
+                    raise DataError(f"{name} mixes {kinds}: make all ids text, or all numbers, to save them")
         text = ids.dtype.kind in "UO"
         self._agree(f"type of {name}", "text" if text else str(ids.dtype))
         if not text:
