@@ -137,6 +137,8 @@ def test_the_report_of_a_log_with_sessions_compares_click_models(rows):
     assert {"pbm", "ubm"} <= {row[0] for row in models} and all(1 < row[1] < 2 for row in models)
     text = click_page("<log>", log, log.join(rows), models=models)
     assert "Click models on held-out lists" in text and "&lt;log&gt;" in text and "<log>" not in text
+    log.clicks[:] = 0  # the page was an error: there is nothing to learn
+    assert held_out_models(log) == []
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,12 @@ def test_around_the_ranker_in_production(rows, data):
     np.testing.assert_allclose(near.coef_, production.coef_, atol=1e-3)
 
 
+def test_nothing_is_tuned_without_clicks(data):
+    """All settings had the value 0, and the first of them was fitted."""
+    with pytest.raises(hr.DataError, match="no clicks to learn from"):
+        hr.tune("rank-svm", replace(data, clicks=np.zeros(len(data))), propensities=P, params=QUICK)
+
+
 def test_what_is_refused(rows, data):
     with pytest.raises(ValueError, match="LightGBMRanker does not learn from clicks"):
         hr.tune("lightgbm", data, propensities=P)

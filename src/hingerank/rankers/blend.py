@@ -208,8 +208,6 @@ class Blend(BaseRanker):
         self._check_settings(clicked=True)
         refuse_parts(data, "a blend scores out-of-fold rows")
         weight = click_weights(data, propensities, correction, clip)
-        if not weight.any():
-            raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
         rows = self._learning_rows(replace(data.data, y=weight), None, None, None, None)
         self._fit_folds(rows, members, began, lists=np.asarray(data.lists, np.float64), around=around)
         return self._finish()

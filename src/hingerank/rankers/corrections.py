@@ -206,7 +206,7 @@ def clip_at(data: ClickData, clip: float | None) -> float:
 def click_weights(
     data: ClickData, propensities: Propensities = None, correction: str = "ips", clip: float | None = None
 ) -> np.ndarray:
-    """The weight of every row as a winner, from the clicks on it.
+    """The weight of every row as a winner, from the clicks on it; a DataError where all would be 0.
 
     - "naive": Σ c, clicks as they are
     - "ips": Σ c / α, unbiased if clicks are α r (Joachims, Swaminathan & Schnabel 2017)
@@ -241,6 +241,14 @@ def click_weights(
         raise ValueError(f"clip={clip!r} is for {clipping}, not for correction={correction!r}")
     if not isinstance(data, ClickData):
         raise ValueError(f"expected clicks joined with features (log.join(data)), got {type(data).__name__}")
+    weight = _weights(data, propensities, correction, clip)
+    if not weight.any():
+        raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
+    return weight
+
+
+def _weights(data: ClickData, propensities: Propensities, correction: str, clip: float | None) -> np.ndarray:
+    """The same, all 0 or not."""
     row, n, c, rows = data.row, data.showings, data.clicks, data.data.n_rows
     if correction == "naive":
         return np.bincount(row, c, rows)

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
-from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.scaling import ColumnScaler, Scaler
 from hingerank.export.forms import Affine, ExportError
@@ -114,8 +113,6 @@ class WinnersRanker(ProblemRanker):
         [0.98]
         """
         weight = click_weights(data, propensities, correction, clip)
-        if not weight.any():
-            raise DataError(f"there are no clicks to learn from (correction={correction!r}): every row weighs 0")
         if data.parts is not None:
             return self.fit_winners(data.parts.graded(weight), around=around)
         return self.fit_winners(data.data, weight, around=around)

@@ -418,7 +418,7 @@ class ClickFolds(QueryFolds):
         The factor is a power of ten near 1 / the mean weight of winners: it corresponds to 1 for pairs of weight 1.
         """
         found, u = super().search(ranker, given), self.everything.y
-        usual = 10.0 ** -round(float(np.log10(u[u > 0].mean()))) if (u > 0).any() else 1.0
+        usual = 10.0 ** -round(float(np.log10(u[u > 0].mean())))
         stages = [dict(stage) for stage in found.stages]
         for stage in stages if "C" not in given and not isinstance(ranker, SparseRanker) else ():
             if "C" in stage and stage["C"] is not AROUND:

@@ -48,12 +48,14 @@ def click_page(
 def held_out_models(log: ClickLog) -> list[list[object]]:
     """Rows of (click model, perplexity, log-likelihood): fitted to three lists in four, measured on the others.
 
-    Empty where the log has no sessions, or too few.
+    Empty where the log has no sessions, or too few, or no clicks.
     """
     if log.session is None or log.session_names is None or len(log.session_names) < FEWEST_LISTS:
         return []
     held = np.random.default_rng(0).random(len(log.session_names))[log.session] < 0.25
     learn, judge = log.take(~held), log.take(held & (log.place <= log.place[~held].max()))
+    if not learn.clicks.any():
+        return []
     found = []
     for name in CLICK_MODELS:
         model = click_model(learn, name)
