@@ -344,3 +344,23 @@ def test_pairs_that_all_have_weight_0_are_refused():
     for ranker in (hr.RankSVM(), hr.KernelRankSVM(gamma=1.0), hr.AdditiveRankSVM()):
         with pytest.raises(ValueError, match="all sample_weight are zero"):
             ranker.fit_pairs([[0.0], [1.0], [2.0]], [0, 1], [1, 2], [0, 0])
+
+
+# parameters in which a word is taken, has no say with the other defaults, or is refused in a library's words
+TAKE_WORDS = {"orthogonal", "average", "monotone", "negated", "absolute"}
+IDLE = {"rounds", "degree", "coef0", "bag_share", "memory_gb"}
+IDLE_IN = {"factorized": {"learning_rate"}, "regularized": {"learning_rate", "inner_iter", "random_state"}}
+OF_LIBRARIES = {"learning_rate", "num_leaves", "min_child_samples", "max_depth", "objective"}
+OTHER_WORDS = {"interactions": "an interaction", "validation": "could not", "kernel": "no kernel", "measure": "measure"}
+
+
+@pytest.mark.parametrize("name", sorted(GRADED))
+def test_parameters_that_are_no_such_word_are_named(name):
+    rng = np.random.default_rng(0)
+    X, y, qid = rng.random((12, 3)), np.tile([0, 1, 2], 4), np.repeat([0, 1, 2], 4)
+    parameters = make(name).get_params(deep=False).keys() - TAKE_WORDS - IDLE - IDLE_IN.get(name, set())
+    if hasattr(GRADED[name], "library"):
+        parameters -= OF_LIBRARIES
+    for parameter in parameters:
+        with pytest.raises(ValueError, match=OTHER_WORDS.get(parameter, parameter.rstrip("s"))):
+            make(name).set_params(**{parameter: "no such word"}).fit(X, y, qid)

@@ -275,6 +275,11 @@ def test_paths_over_C_and_smoothness_are_the_fits():
         assert ranker.objective_ == pytest.approx(alone.objective_, rel=1e-5)
 
 
+def test_a_value_of_a_path_has_no_third_number():
+    with pytest.raises(ValueError, match=r"is C, or C and smoothness, not \(1, 2, 3\)"):
+        hr.AdditiveRankSVM().fit_path(DATA, Cs=[(1, 2, 3)])
+
+
 def test_paths_over_smoothness_have_few_curves_by_their_own_measure():
     """sparsity is a fraction of what would leave no curve, which every smoothness has another one of."""
     for ranker in hr.AdditiveRankSVM(tol=1e-6, sparsity=0.3).fit_path(DATA, Cs=[1e-3, 1e-2], smoothness=[1, 1000]):

@@ -92,7 +92,7 @@ def test_order_of_rows_does_not_matter_and_a_saved_model_answers_alike(tmp_path)
 
 def test_a_margin_of_nothing_is_refused_and_columns_that_do_not_differ_give_equal_scores():
     X, y, qid = rows()
-    with pytest.raises(ValueError, match="margin must be above 0, not 0"):
+    with pytest.raises(ValueError, match="margin must be a positive number, not 0"):
         hr.GBRank(margin=0).fit(X, y, qid)
     with pytest.raises(ValueError, match="alpha must be a number from 0"):
         hr.GBRank(alpha=1.5).fit(X, y, qid)

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from hingerank.arrays import Facts
-from hingerank.data.checks import positive, whole
+from hingerank.data.checks import generator, positive, whole
 from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
@@ -271,7 +271,7 @@ class RLTR(LinearDiverseRanker):
         """Learn from queries with judgments."""
         self._check_positive("C", "top", "orders", "tol", "max_iter")
         kept, score = self._start(queries)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
         data = [
             OrderedQuery(query, ideal_orders(query.judgments, self.top, self.orders, rng), len(score.kinds) > 0)
             for query in kept
@@ -367,7 +367,7 @@ class PAMM(LinearDiverseRanker):
         self._check_positive("learning_rate", "max_iter", "positives", "negatives", "top")
         positive("margin", self.margin, least=0)
         kept, score = self._start(queries)
-        measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
+        measure, rng = parse_diversity_measure(self.measure), generator(self.random_state)
         how = (measure, self.top, self.positives, self.negatives, len(score.kinds) > 0, rng)
         data = [Margins(query, *how) for query in kept]
         run, steps = Run("broken", 0.0, self.max_iter - 1), 0

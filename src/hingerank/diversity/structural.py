@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import Facts
+from hingerank.data.checks import generator
 from hingerank.diversity.kernels import coverage_order, order_features, violating_order
 from hingerank.diversity.learning import LinearDiverseRanker, check_n_features, ideal_orders
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
@@ -294,7 +295,7 @@ class StructSVMDiv(LinearDiverseRanker):
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "orders", "tol", "max_iter")
         kept, score = self._start(queries)
-        measure, rng = parse_diversity_measure(self.measure), np.random.default_rng(self.random_state)
+        measure, rng = parse_diversity_measure(self.measure), generator(self.random_state)
         top = self.top or measure.cutoff or 20
         risk = SelectionRisk([RankingSearch(query, measure, top, self.orders, score.kinds, rng) for query in kept])
         return self._keep(minimise_risk(risk, self.C, self.tol, self.max_iter), score)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.checks import whole
+from hingerank.data.checks import generator, whole
 from hingerank.features.kernels import Kernel, choose_gamma
 from hingerank.features.maps import Factors, FeatureMap, rows_like
 
@@ -44,7 +44,7 @@ class FourierMap(FeatureMap):
         X = rows_like(X)
         count = whole("n_components", self.n_components)
         gamma = choose_gamma(self.gamma, X, sample_weight, self.random_state or 0)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
         if self.orthogonal:
             directions, phases = _orthogonal(X.shape[1], count, rng)
         else:

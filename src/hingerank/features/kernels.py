@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.checks import real
+from hingerank.data.checks import generator, real
 from hingerank.data.describe import column_figures
 from hingerank.data.files import DataError
 
@@ -304,7 +304,7 @@ def gamma_rule(gamma: float | str) -> tuple[float, str | None]:
 
 
 def _median_heuristic(X: Matrix, seed: int) -> float:
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     first, second = rng.integers(0, X.shape[0], (2, SAMPLED_PAIRS))
     apart = X[first] - X[second]
     squares = apart.multiply(apart).sum(axis=1) if sp.issparse(X) else np.square(apart, dtype=np.float64).sum(axis=1)

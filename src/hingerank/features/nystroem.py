@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.checks import one_of, whole
+from hingerank.data.checks import generator, one_of, whole
 from hingerank.features.kernels import Kernel, choose_gamma, make_kernel
 from hingerank.features.maps import (
     SMALLEST,
@@ -34,7 +34,7 @@ def choose_landmarks(how: str, X: Matrix, count: int, kernel: Kernel, seed: int)
     up to half their number.
     """
     one_of("landmarks", how, "uniform", "kmeans", "leverage")
-    rng, rows = np.random.default_rng(seed), distinct_rows(X)
+    rng, rows = generator(seed), distinct_rows(X)
     if count >= len(rows):
         return X[rows]
     if how == "uniform":

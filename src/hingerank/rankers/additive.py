@@ -245,6 +245,8 @@ class AdditiveRankSVM(PairwiseRanker):
     def _path_value(self, value):
         if not isinstance(value, tuple):
             return super()._path_value(value)
+        if len(value) != 2:
+            raise ValueError(f"a value of the path is C, or C and smoothness, not {value!r}")
         return super()._path_value(value[0]), positive("smoothness", value[1])
 
     def _with(self, value):

@@ -253,8 +253,8 @@ class BaseRanker(Explained, SavedModel, BaseEstimator):
         qid : a query id per row; None if all rows belong to one query
         top : keep at most this many rows per query
         """
-        if top is not None and (isinstance(top, bool) or int(top) != top or top < 1):
-            raise ValueError(f"top must be a positive whole number or None, got {top!r}")
+        if top is not None:
+            whole("top", top)
         _, qid = grades_and_ids(X, None, qid)
         scores = self._predict(X, qid, one_query=True)
         blocks = blocks_from_qid(qid, len(scores))

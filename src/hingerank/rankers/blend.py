@@ -118,11 +118,11 @@ class Blend(BaseRanker):
                 f"members must be a list of rankers or of their names, such as ['rank-svm', 'lightgbm'], not "
                 f"{self.members!r}"
             )
-        found = [ranker_class(registered_name(m))() if isinstance(m, str) else clone(m) for m in self.members]
+        found = [ranker_class(registered_name(m))() if isinstance(m, str) else m for m in self.members]
         for member in found:
             if not isinstance(member, BaseRanker):
                 raise ValueError(f"{type(member).__name__} does not score graded rows of queries: it cannot be blended")
-        return found
+        return [clone(member) for member in found]
 
     def _known(self) -> list[BaseRanker]:
         """Unfitted members; none if the parameter is invalid."""

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from hingerank.arrays import Matrix
+from hingerank.data.checks import generator
 from hingerank.data.rows_view import RowsView
 from hingerank.losses import squared_hinge
 from hingerank.metrics import evaluate
@@ -168,7 +169,7 @@ def deal_queries(
 
     So folds do not depend on the order of the queries or their names, and a row of weight 2 is the row given twice.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     along, own = rng.standard_normal(X.shape[1]), float(rng.standard_normal())
     blocks = [b for shard in X.shards() for b in shard] if isinstance(X, RowsView) else [(0, X.shape[0])]
     keys = np.empty(X.shape[0])

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks
-from hingerank.data.checks import whole
+from hingerank.data.checks import real, whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.forms import stumps
 from hingerank.features.curves import column_of
@@ -267,7 +267,7 @@ class RankBoost(BoostingRanker):
     def _binned(self, X: Matrix) -> tuple[list[np.ndarray], np.ndarray]:
         """Each feature's thresholds, and for each row and feature how many of them lie below its value."""
         most = self.n_thresholds
-        if isinstance(most, bool) or int(most) != most or not 1 <= most <= MOST_THRESHOLDS:
+        if real(most) % 1 != 0 or not 1 <= most <= MOST_THRESHOLDS:
             raise ValueError(f"n_thresholds must be a whole number from 1 to {MOST_THRESHOLDS}, not {most!r}")
         columns, codes = by_columns(X), np.empty(X.shape, np.uint8)
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import ArrayLike, Matrix
+from hingerank.data.checks import whole
 from hingerank.data.memory import memory_budget
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.export.forms import body_of_map, kernel_kind, map_kind
@@ -309,7 +310,8 @@ class NystroemRankSVM(MappedRanker):
     def _new_map(self):
         return NystroemMap(
             self.n_components, kernel=self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-            rank=int(self.rank or 0) or None, landmarks=self.landmarks, random_state=self.random_state,
+            rank=whole("rank", self.rank or 0, least=0) or None, landmarks=self.landmarks,
+            random_state=self.random_state,
         )  # fmt: skip
 
 

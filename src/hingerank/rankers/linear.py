@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from hingerank.arrays import ArrayLike, Matrix, PerRow, RowsLike
-from hingerank.data.blocks import fingerprint
+from hingerank.data.blocks import fingerprint, real_numbers
 from hingerank.data.rows_view import BYTES_A_ROW
 from hingerank.data.scaling import make_scaler
 from hingerank.export.attributes import Array, Attribute, Of
@@ -140,7 +140,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         warm = before is not None and problem.convex
         solver, start = SOLVERS[self._solver()], before.w if warm else None
         if not warm and self.init is not None:
-            start = np.asarray(self.init, np.float64)
+            start = real_numbers(self.init, "init")
             if start.shape != (problem.dimension,) or not np.isfinite(start).all():
                 n = problem.dimension
                 raise ValueError(f"init must be {n} finite weights, got an array of shape {start.shape}")

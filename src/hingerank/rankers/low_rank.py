@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Facts, PerRow, RowsLike
-from hingerank.data.checks import one_of, positive, whole
+from hingerank.data.checks import generator, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.attributes import Array, Attribute, Ids
@@ -128,7 +128,7 @@ class FactorizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
             if self.form == "dual"
             else FactorizedPrimal(design, preferences, self.rank, self.C_, loss)
         )
-        rng, starts = np.random.default_rng(self.random_state), range(whole("n_starts", self.n_starts))
+        rng, starts = generator(self.random_state), range(whole("n_starts", self.n_starts))
         solution = min((self._descend(problem, rng) for _ in starts), key=lambda found: found.value)
         self.factors_ = np.empty((len(y), problem.rank))
         self.factors_[preferences.row_at] = solution.extra["V"].T
@@ -265,7 +265,7 @@ class RegularizedRankSVM(HasMultipliers, UnweightedRanker, LinearRanker):
         }
         if self.solver == "paper":
             rate, inner = positive("learning_rate", self.learning_rate), whole("inner_iter", self.inner_iter)
-            rng = np.random.default_rng(self.random_state)
+            rng = generator(self.random_state)
             solution = multiplier_steps(problem, rng, step=rate, inner_iter=inner, **limits)
         else:
             solution = shrinkage(problem, **limits)
@@ -334,7 +334,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
         return FactorizationMachine(X, make_loss(self.loss), source.preferences, self.rank)
 
     def _minimise(self, problem, before=None):
-        start = problem.start(np.random.default_rng(self.random_state))  # not `before`, whose factors may be 0
+        start = problem.start(generator(self.random_state))  # not `before`, whose factors may be 0
         return descend(problem, start, **self._limits(MOST_ITERATIONS))
 
     def _take(self, solution, source):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike, PerRow, RowsLike
-from hingerank.data.checks import one_of, whole
+from hingerank.data.checks import generator, one_of, real, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
 from hingerank.kernels.descent import prank_pass
@@ -175,12 +175,12 @@ class PRank(HasThresholds, UnweightedRanker, LinearRanker):
     def _fit(self, X, y, blocks, sample_weight):
         began, passes, design = time.perf_counter(), whole("max_iter", self.max_iter), RowsDesign(X)
         bags, share = whole("n_bags", self.n_bags), self.bag_share
-        if not 0 < share <= 1:
+        if not 0 < real(share) <= 1:
             raise ValueError(f"bag_share must be above 0 and at most 1, not {share!r}")
         self.grades_, level = np.unique(y, return_inverse=True)
         w, b = np.zeros((bags, X.shape[1])), np.zeros((bags, len(self.grades_) - 1))
         total_w, total_b, spare, steps = np.zeros_like(w), np.zeros_like(b), np.empty(1), np.zeros(bags)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
         rows = np.lexsort((design.scores(rng.normal(size=X.shape[1])), level))
         self.trace_ = []
         for iteration in range(1, passes + 1):

@@ -139,6 +139,8 @@ class ProblemRanker(BaseRanker):
     def _limits(self, max_iter: int | None = None) -> Facts:
         """tol, max_iter, max_seconds and callback as solvers take them; max_iter: if the ranker's parameter is None."""
         endless = self.max_seconds is None or self.max_seconds == np.inf
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of an entry of the trace, not {self.callback!r}")
         return {
             "tol": positive("tol", self.tol),
             "max_iter": whole("max_iter", max_iter if self.max_iter is None else self.max_iter, least=0),

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from hingerank.arrays import Facts, Matrix, RowsLike
-from hingerank.data.checks import one_of, whole
+from hingerank.data.checks import one_of, positive, real, whole
 from hingerank.export.attributes import Array, Attribute
 from hingerank.export.library_trees import read_lightgbm, read_lightgbm_classes, read_xgboost
 from hingerank.kernels.threads import asked_threads, threads_for
@@ -247,9 +247,8 @@ class GBRank(LightGBMTrees):
     alpha: float = 0.0
 
     def _gradients(self, rows, y, sizes):
-        if not self.margin > 0:
-            raise ValueError(f"margin must be above 0, not {self.margin!r}")
-        if not 0.0 <= self.alpha <= 1.0:
+        positive("margin", self.margin)
+        if not 0.0 <= real(self.alpha) <= 1.0:
             raise ValueError(f"alpha must be a number from 0 (pairs only) to 1 (grades only), not {self.alpha!r}")
         if not _splits(rows):  # one leaf, for which LightGBM needs a loss of its own
             return {"objective": "lambdarank"}

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Facts, Given, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid
-from hingerank.data.checks import whole
+from hingerank.data.checks import generator, real, whole
 from hingerank.export.attributes import Attribute, Of
 from hingerank.export.forest import Forest
 from hingerank.export.sums import trees_of
@@ -178,6 +178,7 @@ class TreeRanker(BaseRanker):
         began = time.perf_counter()
         whole("n_estimators", self.n_estimators)
         whole("n_bags", self.n_bags)
+        whole("random_state", self.random_state, least=0)
         self.library()
         held = None if stop_on is None else self._stopping_rows(stop_on, keep_all)
         grades, gains = self._labels(y if held is None else np.concatenate([y, held.y]))
@@ -198,9 +199,9 @@ class TreeRanker(BaseRanker):
         if self.n_bags == 1:
             yield None, blocks.sizes
             return
-        if not 0 < self.bag_share <= 1:
+        if not 0 < real(self.bag_share) <= 1:
             raise ValueError(f"bag_share must be above 0 and at most 1, not {self.bag_share!r}")
-        rng, count = np.random.default_rng(self.random_state), max(1, round(self.bag_share * len(blocks)))
+        rng, count = generator(self.random_state), max(1, round(self.bag_share * len(blocks)))
         for _ in range(self.n_bags):
             drawn = rng.integers(0, len(blocks), count)
             rows = np.concatenate([np.arange(blocks.offsets[q], blocks.offsets[q + 1]) for q in drawn])
