@@ -11,39 +11,18 @@ import argparse
 import warnings
 from pathlib import Path
 
-from rich.console import Console
-
 import hingerank as hr
 from hingerank.data.read_write import read_folds
 from hingerank.lab.comparison import compare
+from hingerank.lab.leaderboard import leaderboard
 from hingerank.lab.methods import Method
-from letor_linear import MEASURES, SETS, beside_papers
-from measuring import default_data
+from hingerank.lab.results import Results
+from hingerank.papers import TABLES
+from measuring import default_data, show_table
 
-PAPERS = {
-    "OHSUMED": [
-        ("RankNet (Xu et al. 2019, Table 2)", [0.4040, 0.4007, 0.3616, 0.3388, None]),
-        ("ListNet (Xu et al. 2019, Table 2)", [0.4443, 0.5134, 0.4664, 0.4530, None]),
-        ("ListNet (Lai et al. 2013, Table 8)", [0.4457, 0.5326, 0.4732, 0.4432, 0.4410]),
-        ("RankRLS (Chen et al. 2017, Table 4)", [0.4470, 0.5490, 0.4770, 0.4530, None]),
-        ("AdaRank-MAP (Chen et al. 2017, Table 4)", [0.4487, 0.5388, 0.4682, 0.4613, None]),
-        ("AdaRank-NDCG (Lai et al. 2013, Table 8)", [0.4498, 0.5330, 0.4790, 0.4673, 0.4496]),
-        ("RankBoost (Lai et al. 2013, Table 8)", [0.4411, 0.4632, 0.4555, 0.4494, 0.4302]),
-        ("LambdaMART (Xu et al. 2019, Table 2)", [0.4096, 0.5166, 0.4443, 0.4366, None]),
-        ("XGBoost (Xu et al. 2019, Table 2)", [0.4301, 0.5325, 0.4758, 0.4485, None]),
-    ],
-    "MQ2008": [
-        ("RankNet (Xu et al. 2019, Table 4)", [0.4522, 0.3410, 0.3991, 0.4500, None]),
-        ("ListNet (Xu et al. 2019, Table 4)", [0.4415, 0.3244, 0.3916, 0.4396, None]),
-        ("ListNet (Lai et al. 2013, Table 8)", [0.4775, 0.3754, 0.4324, 0.4747, 0.2303]),
-        ("AdaRank-NDCG (Lai et al. 2013, Table 8)", [0.4824, 0.3826, 0.4420, 0.4821, 0.2307]),
-        ("RankBoost (Lai et al. 2013, Table 8)", [0.4775, 0.3856, 0.4288, 0.4666, 0.2255]),
-        ("LambdaMART (Xu et al. 2019, Table 4)", [0.4731, 0.3622, 0.4299, 0.4714, None]),
-        ("XGBoost (Xu et al. 2019, Table 4)", [0.4790, 0.3839, 0.4293, 0.4764, None]),
-    ],
-}
-
-
+MEASURES = {"map": "MAP", "ndcg@1": "N@1", "ndcg@3": "N@3", "ndcg@5": "N@5", "ndcg@10": "N@10"}
+SETS = {"OHSUMED": "OHSUMED/QueryLevelNorm", "MQ2008": "MQ2008"}
+PAPERS = ("xu2019-table2", "xu2019-table4", "lai2013-table8", "chen2017-table4")
 BAGS = {"n_bags": 10, "bag_share": 0.3}
 PRIMAL = {"form": "primal", "max_iter": 150}
 
@@ -55,6 +34,8 @@ def powers(first: int, last: int) -> dict[str, list[float]]:
 def methods(trees: bool) -> list[Method]:
     rounds = {"max_iter": [1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300]}
     found = [
+        Method("RankSVM", hr.RankSVM, powers(-20, 6)),
+        Method("RankSVM, hinge", hr.RankSVM, powers(-20, 6), {"loss": "hinge"}),
         Method("RankNet", hr.RankNet, powers(-18, 2)),
         Method("FRank", hr.FRank, powers(-14, 2)),
         Method("ListNet", hr.ListNet, powers(-14, 10)),
@@ -94,6 +75,28 @@ def methods(trees: bool) -> list[Method]:
     return found
 
 
+def printed(name: str) -> list[list[str]]:
+    """The rows that the papers print for a set."""
+    lines = []
+    for table in (TABLES[paper] for paper in PAPERS):
+        for section in (section for section in table.sections if section.title == name):
+            columns = [column.replace("NDCG", "N") for column in section.columns]
+            for row, given in section.figures.items():
+                figures = dict(zip(columns, given))
+                found = [figures.get(title) for title in MEASURES.values()]
+                lines.append([f"{row} ({table.name})", *("" if f is None else f"{f:.4f}" for f in found), ""])
+    return lines
+
+
+def ours(results: Results) -> list[list[str]]:
+    """Our rows, best first."""
+    lines = []
+    for line in leaderboard(results, "map:letor3").lines:
+        means = (f"{results.fold_means(line.method, f'{measure}:letor3').mean():.4f}" for measure in MEASURES)
+        lines.append([line.method, *means, f"{line.seconds:.3f}"])
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=default_data())
@@ -101,12 +104,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of methods, with commas between them")
     parser.add_argument("--trees", action="store_true", help="LightGBM and XGBoost as well")
     asked = parser.parse_args()
-    console, names = Console(width=140), [f"{name}:letor3" for name in MEASURES]
+    names, header = [f"{name}:letor3" for name in MEASURES], ["", *MEASURES.values(), "seconds a fit"]
     warnings.simplefilter("ignore")
     wanted = [method for method in methods(asked.trees) if not asked.only or method.name in asked.only.split(",")]
     for name in asked.sets.split(","):
         results = compare(wanted, read_folds(asked.data / SETS[name]), "map:letor3", names)
-        console.print(beside_papers(name, results, PAPERS[name]))
+        show_table("", "", header, printed(name) + ours(results), f"{name}, mean over five folds")
 
 
 if __name__ == "__main__":

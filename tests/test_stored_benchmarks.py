@@ -24,6 +24,13 @@ def test_a_stored_result_says_what_measured_it_and_when_and_where(name):
         assert (ROOT / script).is_file()
 
 
+def test_the_page_of_benchmarks_lists_every_script_that_is_run():
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    scripts = (ROOT / "benchmarks").glob("*.py")
+    run = sorted(path.name for path in scripts if '__name__ == "__main__"' in path.read_text("utf-8"))
+    assert sorted(re.findall(r"^\| `(\w+\.py)` \|", page, re.MULTILINE)) == run
+
+
 def test_tables_are_kept_with_version_day_machine_and_seconds(tmp_path):
     measuring.keep_table(tmp_path, "some", "python benchmarks/some.py", ["", "s"], [["fit", "1.0"]], device="a GPU")
     words = json.loads((tmp_path / "some.json").read_text("utf-8"))
