@@ -76,6 +76,7 @@ def test_fingerprint_sees_every_change(data):
     [
         (lambda d: query_folds(d, 2), "at least 3"),
         (lambda d: query_folds(d, 21), "21 folds of 20 queries"),
+        (lambda d: query_folds(d, 3.5), "k must be a positive whole number, not 3.5"),
         (lambda d: part_folds([d, d]), "at least 3"),
         (lambda d: check_folds([Fold("a", d, d, d)]), "query 'q0' is in both the train and the validation part"),
         (lambda d: check_folds(query_folds(d, 3) * 2), "different names"),

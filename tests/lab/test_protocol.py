@@ -356,6 +356,8 @@ def test_what_is_no_method_or_fold_is_named(data, rankers):
     methods, folds = [Method("column", rankers.Column)], query_folds(data, 3)
     with pytest.raises(ValueError, match="'rank-svm' is no Method: give method_from_name"):
         compare(["rank-svm"], folds)
+    with pytest.raises(ValueError, match="the ranker of 'svm' is 'rank-svm': give a class, a function or an estimator"):
+        Method("svm", "rank-svm", {"C": [0.1, 1.0]})
     with pytest.raises(ValueError, match="folds are RankingData: give query_folds"):
         compare(methods, data)
     with pytest.raises(ValueError, match="fold 1 has 2 parts: give train, validation and test"):

@@ -170,7 +170,12 @@ def test_items_from_a_table(tmp_path):
 
 @pytest.mark.parametrize(
     "options, words",
-    [({"k": 2}, "at least 3"), ({"held_out": "users"}, "'items', 'ratings' or 'time'"), ({"k": 90}, "90 folds need")],
+    [
+        ({"k": 2}, "at least 3"),
+        ({"k": 3.5}, "k must be a positive whole number, not 3.5"),
+        ({"k": 90}, "90 folds need"),
+        ({"held_out": "users"}, "'items', 'ratings' or 'time'"),
+    ],
 )
 def test_mistakes_are_named(made, ratings, options, words):
     with pytest.raises(ValueError, match=words):

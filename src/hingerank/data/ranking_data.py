@@ -21,7 +21,7 @@ from hingerank.data.blocks import (
     check_names,
     single_id,
 )
-from hingerank.data.checks import GIVE_IDS, warn_one_query
+from hingerank.data.checks import GIVE_IDS, warn_one_query, whole
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, StackedRows, is_mapped
 from hingerank.data.sparse import plain_csr
@@ -316,7 +316,7 @@ class RankingData:
         The queries are shuffled and split into k parts S_1 ... S_k; seed=None keeps them in order of appearance. Fold i
         trains on S_i ... S_{i+k−3}, validates on S_{i+k−2} and tests on S_{i+k−1}. Indices wrap around.
         """
-        if not 3 <= k <= self.n_queries:
+        if not 3 <= whole("k", k) <= self.n_queries:
             raise DataError(f"{k} folds of {self.n_queries} queries: give at least 3 folds and at most one per query")
         return rotate(self.part_rows(k, seed))
 

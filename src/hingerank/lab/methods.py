@@ -67,6 +67,11 @@ class Method:
     path: str | None = None
 
     def __post_init__(self) -> None:
+        if not callable(self.ranker) and not self._is_estimator:
+            raise ValueError(
+                f"the ranker of {self.name!r} is {self.ranker!r}: give a class, a function or an estimator; "
+                "method_from_name takes the name of a ranker"
+            )
         object.__setattr__(self, "fixed", present_names(self.ranker, self.fixed, warn=True, stacklevel=3))
         if isinstance(self.search, Mapping):
             object.__setattr__(self, "search", Grid(self.search))

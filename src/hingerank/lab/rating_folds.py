@@ -14,7 +14,7 @@ import numpy as np
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import one_of
+from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.lab.folds import Fold, SelectedRows
@@ -119,7 +119,7 @@ class OfferedRows(SelectedRows):
 def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
     """Of every fold its name and the rows to train, to validate and to test."""
     one_of("held_out", held_out, "items", "ratings", "time")
-    if k < 3:
+    if whole("k", k) < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
     _, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
