@@ -12,13 +12,12 @@ Ratings and topics for diversification are queries too: see `hingerank.lab.ratin
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 
 import numpy as np
 
-from hingerank.arrays import Given, Matrix, PerRow, RowsLike
+from hingerank.arrays import Matrix
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.files import DataError, PathLike
+from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, rotate
 from hingerank.data.rows_view import RowsView
 from hingerank.diversity.queries import DiverseData
@@ -153,52 +152,6 @@ def top_grade(folds: Sequence[Fold]) -> float:
     """The largest grade in the folds' data, whichever part it is in."""
     sets = {id(data): data for fold in folds for part in PARTS for data in [fold.selected(part).data]}
     return max(float(data.y.max()) for data in sets.values())
-
-
-class BlendRows:
-    """A blend of rankers whose settings are tuned on folds of the training rows: `tune` with ``blend=True``.
-
-    Parameters
-    ----------
-    members : names of the rankers; None: rank-svm, additive-rank-svm and, if it is installed, lightgbm
-    folds : of the training queries
-    measure : to tune by
-    random_state : of the folds, and of rankers
-    """
-
-    def __init__(
-        self,
-        members: Sequence[str] | None = None,
-        folds: int = 5,
-        measure: str = "ndcg@10",
-        random_state: int | None = None,
-    ) -> None:
-        self.members, self.folds, self.measure, self.random_state = members, folds, measure, random_state
-
-    def fit(self, X: RowsLike, y: PerRow = None, qid: PerRow = None) -> "BlendRows":
-        from hingerank.search.tuning import tune
-
-        names = self.members
-        if names is None:
-            names = ["rank-svm", "additive-rank-svm", *(["lightgbm"] if find_spec("lightgbm") else [])]
-        data = X if isinstance(X, RankingData) else RankingData(X, np.asarray(y), np.asarray(qid))
-        self.ranker_ = tune(
-            list(names), data, measure=self.measure, folds=self.folds, random_state=self.random_state or 0, blend=True
-        )
-        return self
-
-    def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
-        return self.ranker_.predict(X, qid)
-
-    def save(self, path: PathLike, metadata: Given | None = None) -> str:
-        """Write the blend to a model file."""
-        return self.ranker_.save(path, metadata)
-
-    def __getattr__(self, name: str) -> object:
-        """Fitted attributes, such as members_ and certificate_, are the blend's."""
-        if not name.endswith("_") or name.startswith("_") or name == "ranker_":
-            raise AttributeError(name)
-        return getattr(self.ranker_, name)
 
 
 def parse_sizes(text: str) -> list[float]:

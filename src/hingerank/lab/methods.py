@@ -5,12 +5,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
-from hingerank.arrays import Facts, Given, Ranker
+import numpy as np
+
+from hingerank.arrays import Facts, Given, PerRow, Ranker, RowsLike
 from hingerank.data.checks import one_of
-from hingerank.data.files import plain
-from hingerank.lab.folds import BlendRows
+from hingerank.data.files import PathLike, plain
+from hingerank.data.ranking_data import RankingData
 from hingerank.lab.kinds import kind_of
 from hingerank.lab.own import HasParams, check_values, code_mark, describe_part, is_place, own_loss, own_ranker
 from hingerank.metrics.measure import MeasureLike
@@ -229,6 +232,52 @@ def _without_stages(called: str, name: str, given: Stage, search: str, trials: i
     usual = {p: values for stage in STAGES.get(name, []) for p, values in stage.items() if p in known}
     space = {p: values for p, values in {**usual, **given}.items() if p not in fixed}
     return Method(called, ranker, make_search([space], search, trials), fixed)
+
+
+class BlendRows:
+    """A blend of rankers whose settings are tuned on folds of the training rows: `tune` with ``blend=True``.
+
+    Parameters
+    ----------
+    members : names of the rankers; None: rank-svm, additive-rank-svm and, if it is installed, lightgbm
+    folds : of the training queries
+    measure : to tune by
+    random_state : of the folds, and of rankers
+    """
+
+    def __init__(
+        self,
+        members: Sequence[str] | None = None,
+        folds: int = 5,
+        measure: str = "ndcg@10",
+        random_state: int | None = None,
+    ) -> None:
+        self.members, self.folds, self.measure, self.random_state = members, folds, measure, random_state
+
+    def fit(self, X: RowsLike, y: PerRow = None, qid: PerRow = None) -> "BlendRows":
+        from hingerank.search.tuning import tune
+
+        names = self.members
+        if names is None:
+            names = ["rank-svm", "additive-rank-svm", *(["lightgbm"] if find_spec("lightgbm") else [])]
+        data = X if isinstance(X, RankingData) else RankingData(X, np.asarray(y), np.asarray(qid))
+        self.ranker_ = tune(
+            list(names), data, measure=self.measure, folds=self.folds, random_state=self.random_state or 0, blend=True
+        )
+        return self
+
+    def predict(self, X: RowsLike, qid: PerRow = None) -> np.ndarray:
+        return self.ranker_.predict(X, qid)
+
+    def save(self, path: PathLike, metadata: Given | None = None) -> str:
+        """Write the blend to a model file."""
+        return self.ranker_.save(path, metadata)
+
+    def __getattr__(self, name: str) -> object:
+        """Fitted attributes, such as members_ and certificate_, are the blend's."""
+        if not name.endswith("_") or name.startswith("_") or name == "ranker_":
+            raise AttributeError(name)
+        return getattr(self.ranker_, name)
 
 
 def make_search(stages: Sequence[Stage], kind: str, trials: int, grid: Search | None = None) -> Search:
