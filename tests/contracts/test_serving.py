@@ -20,7 +20,7 @@ from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.tuned import Trial, Tuning
 from hingerank.registry import RANKERS, ranker_class
 from hingerank.search.serving import run_together, why_not
-from hingerank.search.settings import AROUND, CONTEXTS, SCALES, STAGES, parameters_of
+from hingerank.search.settings import AROUND, CONTEXTS, SCALES, STAGES
 
 RNG = np.random.default_rng(0)
 X = np.column_stack((RNG.exponential(1.2, 40), RNG.normal(5, 2, 40), RNG.choice([0.0, 0.0, 1.0, 2.0], 40)))
@@ -52,7 +52,7 @@ OTHERS = {
 
 def small(name):
     kind = ranker_class(name)
-    return kind(**{key: value for key, value in SMALL.items() if key in parameters_of(kind)})
+    return kind(**{key: value for key, value in SMALL.items() if key in kind().get_params()})
 
 
 def fitted(ranker, setting):
@@ -82,7 +82,7 @@ def agree(ranker, setting):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_target_takes_what_tune_thinks_it_takes(name):
     ranker = small(name)
-    scales = [scale for scale in SCALERS if scale != "none"] if "scale" in parameters_of(ranker) else []
+    scales = [scale for scale in SCALERS if scale != "none"] if "scale" in ranker.get_params() else []
     for scale in [*scales, None]:
         agree(ranker, {"scale": scale} if scales else {})
 

@@ -178,7 +178,7 @@ def test_every_ranker_has_settings_to_try(name):
 def test_a_comparison_tries_what_tune_tries(data):
     fold = query_folds(data, 3, seed=0)[0]
     for name in ("rank-svm", "fenchel-rank", "lightgbm"):
-        found = usual_search(ranker_class(name), {}, lambda: scales_for(fold.part("train").X), None)
+        found = usual_search(ranker_class(name)(), {}, lambda: scales_for(fold.part("train").X), None)
         assert method_from_name(name, fold=fold).search == found
 
 
@@ -426,7 +426,7 @@ def test_a_setting_that_adds_next_to_nothing_is_stopped():
 
 
 def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
-    stages = usual_search(hr.AdditiveRankSVM, {}, lambda: scales_for(data.X), None).stages
+    stages = usual_search(hr.AdditiveRankSVM(), {}, lambda: scales_for(data.X), None).stages
     assert [list(stage) for stage in stages[1:]] == [
         ["smoothness", "C"],
         ["pair_weight", "C"],
@@ -434,7 +434,7 @@ def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
         ["interactions"],
         ["interactions"],
     ]
-    sparse_stages = usual_search(hr.RankSVM, {}, lambda: scales_for(sp.csr_matrix(data.X)), None).stages
+    sparse_stages = usual_search(hr.RankSVM(), {}, lambda: scales_for(sp.csr_matrix(data.X)), None).stages
     assert not any("context" in stage for stage in sparse_stages)
 
 

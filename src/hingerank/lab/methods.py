@@ -205,7 +205,7 @@ def method_from_name(
         return ranker().natural_C(*kind_of(train()).ratings)
 
     of_rows = (lambda: [*scales_for(train().X)], natural_C) if fold is not None else ()
-    found = usual_search(ranker, given, *of_rows)
+    found = usual_search(ranker(), given, *of_rows)
     fixed, several = _split(given)
     stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in found.stages]
     tried = make_search(stages, search, trials, replace(found, stages=stages) if not several else None)

@@ -17,7 +17,6 @@ these sort the parameters (ties go to the first setting, so order matters), and 
 version and draws lists without replacement.
 """
 
-import inspect
 import itertools
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from hingerank.arrays import Facts, Matrix, Ranker
+from hingerank.arrays import Matrix, Ranker
 from hingerank.data.describe import long_tailed
 from hingerank.data.files import canonical
 from hingerank.data.rows_view import RowsView
@@ -150,20 +149,6 @@ LIMITS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 
-def _registered_base(ranker: Ranker) -> str:
-    """The registered name of a ranker, of its class, or of its nearest registered base class; "" if there is none."""
-    kind = ranker if isinstance(ranker, type) else type(ranker)
-    return next(filter(None, map(registered_as, kind.__mro__)), "")
-
-
-def parameters_of(ranker: Ranker) -> Facts:
-    """The parameters of a ranker and their values; for a class its defaults."""
-    if not isinstance(ranker, type):
-        return ranker.get_params(deep=False)
-    every = inspect.signature(ranker).parameters.values()
-    return {each.name: each.default for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
-
-
 def usual_search(
     ranker: Ranker, given: Stage, scales: Callable[[], Values] = list, natural: Callable[[], float | None] | None = None
 ) -> "Staged":
@@ -174,16 +159,15 @@ def usual_search(
 
     Parameters
     ----------
-    ranker : or its class
+    ranker : a ranker, whose own values parameters have before their stage
     given : parameter -> values: one to fix it, several to try instead of the usual ones
     scales, natural : return the values for SCALES and NATURAL, or nothing if these are not to be tried
     """
-    known = parameters_of(ranker)
+    kind, known = type(ranker), ranker.get_params(deep=False)
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        kind = ranker if isinstance(ranker, type) else type(ranker)
         raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
-    base, usual = _registered_base(ranker), list[Stage]()
+    base, usual = next(filter(None, map(registered_as, kind.__mro__)), ""), list[Stage]()
     one_grid = any(len(values) > 1 for values in given.values())
     for stage in [] if one_grid else STAGES.get(base, LINEAR):
         free = {name: values for name, values in stage.items() if name in known and name not in given}
