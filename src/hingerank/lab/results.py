@@ -240,15 +240,12 @@ def size_of(record: Record) -> float:
 
 
 def _per_query(records: Sequence[Record], measure: str) -> dict[Hashable, float]:
-    found: dict[Hashable, float] = {}
-    again: dict[Hashable, list[float]] = {}
+    found: dict[Hashable, list[float]] = {}
     for record in records:
         for query, value in zip(record["queries"], record["values"][measure]):
-            if value is not None and query in found:
-                again.setdefault(query, [found[query]]).append(value)
-            elif value is not None:
-                found[query] = value
-    return found | {query: float(np.mean(values)) for query, values in again.items()}
+            if value is not None:
+                found.setdefault(query, []).append(value)
+    return {query: values[0] if len(values) == 1 else float(np.mean(values)) for query, values in found.items()}
 
 
 def mean_of(values: Iterable[float]) -> float:

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from hingerank.arrays import Ranker
 from hingerank.features.kernels import choose_gamma
 from hingerank.search.folds import QueryFolds
-from hingerank.search.settings import Staged
+from hingerank.search.settings import Setting, Staged, listed
 from hingerank.search.tuning import Plan, Study
 
 CS = tuple(2.0**k for k in range(-14, 3, 2))
@@ -26,12 +26,12 @@ class KernelSearch:
     """
 
     best: Ranker
-    table: list[dict[str, float]]
+    table: list[Setting]
 
 
 def search_kernel(
     ranker: Ranker, train: object, validation: object, *, Cs: Iterable[float] = CS,
-    gammas: Iterable[float] | None = None, measure: str = "ndcg@10",
+    gammas: Iterable[float | str] | None = None, measure: str = "ndcg@10",
 ) -> KernelSearch:  # fmt: skip
     """argmax over gamma and C of measure(validation), for KernelRankSVM, NystroemRankSVM or FourierRankSVM.
 
@@ -44,7 +44,7 @@ def search_kernel(
     ranker : with the other parameters set
     train, validation : RankingData
     Cs : values of C
-    gammas : values of gamma; by default 4^-4, ..., 4 times that of ``gamma="scale"`` for the scaled rows
+    gammas : numbers or rules such as "4*scale"; by default 4^-4, ..., 4 times the gamma of "scale" for the scaled rows
     measure : what to maximise
 
     Examples
@@ -56,13 +56,10 @@ def search_kernel(
     >>> len(found.table), found.best.gamma in (0.1, 0.5)
     (4, True)
     """
-    Cs = sorted({float(C) for C in Cs})
     if gammas is None:
         scale = choose_gamma("scale", clone(ranker)._learning_rows(train, None, None, None, None).X)
         gammas = [scale * width for width in WIDTHS]
-    grid = {"gamma": [float(gamma) for gamma in gammas], "C": Cs}
-    if not all(grid.values()):
-        raise ValueError("there are no settings to try: give at least one value each for Cs and gammas")
+    grid = {"gamma": listed("gammas", gammas), "C": sorted({float(C) for C in listed("Cs", Cs)})}
     plan = Plan(QueryFolds(train, measure, validation, tol_factor=1.0))
     study = Study(type(ranker).__name__, ranker, plan, Staged([grid], widen=False))
     study.run()
