@@ -240,6 +240,17 @@ def test_a_mapping_or_a_matrix_is_one_value(data):
         assert np.array_equal(getattr(found, name), value) and len(found.tuning_.trials) == 1
 
 
+def test_arrays_are_values_like_lists(data):
+    grades = np.unique(data.y)
+    matrices = [np.ones((len(grades),) * 2), 1.0 + np.abs(np.subtract.outer(grades, grades))]
+    found = hr.tune(
+        "rank-svm", data, folds=2, params={"grade_weight": matrices, "C": np.array([0.01, 0.1])} | {"scale": "standard"}
+    )
+    assert found.grade_weight in [matrix.tolist() for matrix in matrices] and len(found.tuning_.trials) >= 4
+    rounds = hr.tune("rankboost", data, folds=2, params={"max_iter": np.array([1, 2])}).tuning_
+    assert rounds.widened["max_iter"] and {type(trial.setting["max_iter"]) for trial in rounds.trials} == {int}
+
+
 def test_mistakes_are_named(data):
     square, given = hr.RankingData(data.X @ data.X.T, data.y, data.qid), hr.KernelRankSVM("precomputed")
     for call, message in [

@@ -271,14 +271,16 @@ def farther(values: Values, best: object, limit: tuple[float, float] | None) -> 
 
 
 def listed(name: str, values: object) -> Values:
-    """The values of a parameter in a grid: one, or several to try."""
+    """The values of a parameter in a grid, one or several to try; arrays as lists, which can be compared.
+
+    >>> listed("C", np.array([1, 2])), listed("grade_weight", np.ones((1, 2))), listed("loss", "hinge")
+    ([1, 2], [[[1.0, 1.0]]], ['hinge'])
+    """
     one = isinstance(values, str | bytes | Mapping) or (isinstance(values, np.ndarray) and values.ndim > 1)
-    if one or not isinstance(values, Iterable):
-        return [values]
-    values = list(values)
-    if not values:
+    several = list(values) if isinstance(values, Iterable) and not one else [values]
+    if not several:
         raise ValueError(f"the grid of {name!r} is empty: give a value, or a list of values to try")
-    return values
+    return [value.tolist() if isinstance(value, np.ndarray | np.generic) else value for value in several]
 
 
 class Search(Protocol):
