@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hingerank.lab import Method, compare, query_folds
+from hingerank.lab import Method, compare, comparison, query_folds
 from hingerank.lab.comparison import Progress
 from hingerank.lab.progress import LiveBoard, describe_settings, describe_time, seconds_left
 from hingerank.lab.results import Results
@@ -46,6 +46,15 @@ def run(data, rankers, terminal, folder):
         if terminal:
             board._live.refresh()
     return console.file.getvalue()
+
+
+def test_what_is_shown_costs_little_where_there_are_many_settings(data, rankers, monkeypatch):
+    """Keys of settings are made once, not again for every line that is shown."""
+    made, usual = [], comparison.canonical
+    monkeypatch.setattr(comparison, "canonical", lambda value: made.append(value) or usual(value))
+    methods, folds = [Method("column", rankers.Column, {"sign": list(range(1, 61))})], query_folds(data, 3)[:1]
+    compare(methods, folds, workers=1, measures=[], progress=lambda progress: progress.done)
+    assert len(made) < 10 * 60
 
 
 def test_lines_where_there_is_no_terminal(data, rankers, tmp_path):

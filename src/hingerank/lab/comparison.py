@@ -207,10 +207,11 @@ class _Study:
     ) -> None:
         self.method, self.fold, self.size, self.plan, self.known = method, fold, size, plan, known
         self.seeds = range(plan.seed, plan.seed + plan.seeds.get(method.name, 1))
+        self.planned = method.search.size if method.search.size > 1 else 0  # a single setting needs no validation
         self.running = 0
-        self.batch: list[Setting] = []  # settings that are being tried
+        self.batch: dict[Key, Setting] = {}  # settings that are being tried
         self.tried: list[tuple[Setting, float | None]] = []
-        self.chosen: Setting | None = None
+        self.tests: dict[Key, Task] = {}  # of the chosen setting
         self._steps = self._walk()
 
     def due(self) -> list[Task]:
@@ -223,39 +224,35 @@ class _Study:
         """Tasks that can run side by side, and once they have ended the next ones."""
         search, place = self.method.search, (self.method, self.fold)
         proposals = search.propose(self.plan.seed + zlib.crc32(self.method.name.encode()))
-        self.batch = next(proposals)
-        if search.size <= 1:
-            self.chosen, self.batch = self.batch[0], []
-        while self.batch:
-            missing = {canonical(s) for s in self.batch if self._key("validation", s) not in self.known}
+        proposed = next(proposals)
+        chosen = None if self.planned else proposed[0]
+        while self.planned and proposed:
+            keys = [self._key("validation", setting) for setting in proposed]
+            self.batch = dict(zip(keys, proposed))
+            missing = {key for key in keys if key not in self.known}
             if missing:
-                groups = path_batches(list({canonical(s): s for s in self.batch}.values()), self.method.paths)
-                due = [group for group in groups if any(canonical(s) in missing for s in group)]
+                groups = path_batches(list(self.batch.values()), self.method.paths)
+                due = [group for group in groups if any(self._key("validation", s) in missing for s in group)]
                 yield [Task("validation", *place, group, self.plan.seed, self.size) for group in due]
-            values = [self.known[self._key("validation", setting)]["value"] for setting in self.batch]
-            self.tried.extend(zip(self.batch, values))
-            self.batch = []
+            values = [self.known[key]["value"] for key in keys]
+            self.tried.extend(zip(proposed, values))
+            self.batch, proposed = {}, []
             with suppress(StopIteration):
-                self.batch = proposals.send(values)
+                proposed = proposals.send(values)
         worked = [(setting, value) for setting, value in self.tried if value is not None]
         if worked:
-            self.chosen = search.choose(worked)
-        if self.chosen is not None:
-            yield [Task("test", *place, [self.chosen], seed, self.size) for seed in self._untested()]
+            chosen = search.choose(worked)
+        if chosen is not None:
+            tests = [Task("test", *place, [chosen], seed, self.size) for seed in self.seeds]
+            self.tests = {self._key("test", chosen, task.seed): task for task in tests}
+            yield [task for key, task in self.tests.items() if key not in self.known]
 
     def counts(self) -> tuple[int, int]:
         """Results that are known, and those to expect, as far as the search is done."""
-        hopeless = self.tried and not self.batch and self.chosen is None  # every setting failed: none is tested
-        tested = len(self.seeds) - (0 if hopeless else len(self._untested()))
-        if self.method.search.size <= 1:
-            return tested, len(self.seeds)
-        validated = len(self.tried) + sum(self._key("validation", s) in self.known for s in self.batch)
-        expected = max(self.method.search.size, len(self.tried) + len(self.batch))
-        return validated + tested, expected + len(self.seeds)
-
-    def _untested(self) -> list[int]:
-        """Seeds without a test result."""
-        return [s for s in self.seeds if self.chosen is None or self._key("test", self.chosen, s) not in self.known]
+        hopeless = self.tried and not self.batch and not self.tests  # every setting failed: none is tested
+        tested = len(self.seeds) if hopeless else sum(key in self.known for key in self.tests)
+        validated = len(self.tried) + sum(key in self.known for key in self.batch)
+        return validated + tested, max(self.planned, len(self.tried) + len(self.batch)) + len(self.seeds)
 
     def _key(self, kind: str, setting: Setting, seed: int | None = None) -> Key:
         head = kind, self.method.name, self.plan.folds[self.fold].name, canonical(setting)
