@@ -2,6 +2,7 @@
 
 import pytest
 
+from hingerank.lab import compare, query_folds
 from hingerank.lab.methods import Method, make_search, method_from_name, parse_settings
 from hingerank.registry import ranker_class
 from hingerank.search.folds import path_batches
@@ -30,8 +31,20 @@ def test_values_given_are_tried_or_fixed():
     assert method.search.settings() == [{"C": C, "tol": tol} for C in (1.0, 2.0) for tol in (1e-4, 1e-5)]
     fixed = method_from_name("rank-svm", {"C": [3.0]})
     assert dict(fixed.fixed) == {"C": 3.0} and next(fixed.search.propose(0)) == [
-        {"loss": "squared_hinge", "pair_weight": "uniform"}
+        {"loss": loss, "pair_weight": "uniform"} for loss in ("squared_hinge", "hinge")
     ]
+
+
+def test_what_is_left_to_try_without_data_is_tried(make_toy_data):
+    """Without a fold there are no scalings to try, and with C fixed nothing in the first stage."""
+    methods = [method_from_name("rank-svm", {"C": [0.01]}), method_from_name("joint")]
+    results = compare(methods, query_folds(make_toy_data(), 3), measures=[], workers=1)
+    tried = [r["setting"] for r in results.validations("rank-svm")]
+    assert {(each["loss"], each["pair_weight"]) for each in tried} > {
+        ("hinge", "uniform"),
+        ("squared_hinge", "uniform"),
+    }
+    assert not results.validations("joint") and not results.failures()
 
 
 def test_searches_over_ranges():
@@ -61,7 +74,7 @@ def test_settings_are_read():
     "call, words",
     [
         (lambda: method_from_name("rank-svn"), "no ranker named 'rank-svn'"),
-        (lambda: method_from_name("rank-svm", {"c": [1]}), "no parameter 'c'; it has C, loss"),
+        (lambda: method_from_name("rank-svm", {"c": [1]}), "no parameter 'c'; it has C, "),
         (lambda: make_search([{"C": [1.0, 2.0]}], "bayes", 3), "search must be 'grid', 'random' or 'optuna', not"),
         (lambda: parse_settings(["C"]), "not of the form"),
         (lambda: parse_settings(["C="]), "not of the form"),

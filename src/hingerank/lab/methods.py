@@ -207,7 +207,8 @@ def method_from_name(
     of_rows = (lambda: [*scales_for(train().X)], natural_C) if fold is not None else ()
     found = usual_search(ranker(), given, *of_rows)
     fixed, several = _split(given)
-    stages = [{p: values for p, values in stage.items() if p not in fixed} for stage in found.stages]
+    rest = ({p: values for p, values in stage.items() if p not in fixed} for stage in found.stages)
+    stages = [stage for stage in rest if stage] or [{}]
     tried = make_search(stages, search, trials, replace(found, stages=stages) if not several else None)
     return Method(called or asked, ranker, tried, fixed)
 

@@ -284,7 +284,7 @@ def listed(name: str, values: object) -> Values:
 
 
 class Search(Protocol):
-    """Proposes settings to try. size: how many in all."""
+    """Proposes settings to try. size: how many in all, as far as that is known before the first values."""
 
     @property
     def size(self) -> int: ...
