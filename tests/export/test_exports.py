@@ -104,6 +104,16 @@ def test_duckdb_reads_the_same_statement(fitted, tmp_path, name):
     assert np.abs(scores - ranker.predict(X, qid)).max() < 1e-12 * np.abs(scores).max()
 
 
+@pytest.mark.parametrize("scale", ["query-minmax", "query-standard"])
+def test_databases_scale_hundreds_of_columns_within_queries(tmp_path, scale):
+    """SQLite allows 2,000 columns in a step, PostgreSQL 1,664."""
+    X, qid = np.random.default_rng(0).random((20, 700)), np.arange(20) // 5
+    ranker = hr.RankSVM(C=0.1, scale=scale).fit(X, X[:, 0] > 0.5, qid)
+    files = ranker.export(tmp_path / "model.sql", "sql").files
+    scores = FORMATS["sql"].consumers[0].run(files, ranker._form(), X, qid)
+    assert np.abs(scores - ranker.predict(X, qid)).max() < 1e-12 * np.abs(scores).max()
+
+
 @pytest.mark.parametrize("name", ["standard", "nystroem", "fourier", "polynomial", "surfaces", "query-minmax"])
 def test_onnx_scores_no_rows(fitted, tmp_path, name):
     """A query may find nothing."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -53,26 +53,28 @@ def _scaling_steps(
     scaling, names = form.scaling, columns.values()
     if scaling is None or not columns:
         return {}
-    window = f" WINDOW q AS (PARTITION BY {quoted(query)})"
-
-    def select(items: Iterable[str], source: str) -> str:
-        return f"SELECT {', '.join([*keys, *items])}\n  FROM {source}"
-
-    if not form.within_queries:  # NULL stays NULL
+    window = f" WINDOW q AS (PARTITION BY {quoted(query)})" if form.within_queries else ""
+    if not window:  # NULL stays NULL
         values = {x: scaled_expression(WORDS, scaling, j, x) for j, x in columns.items()}
-        scaled = [f"CASE WHEN {x} IS NOT NULL THEN {value} END AS {x}" for x, value in values.items()]
-        return {f"scaled{end}": select(scaled, source)}
-    steps = {}
-    if form.scaled == "query-minmax":
-        ranges = [*names, *(f"MIN({x}) OVER q AS a{x}, MAX({x}) OVER q - MIN({x}) OVER q AS b{x}" for x in names)]
+        scaled = {"scaled": [f"CASE WHEN {x} IS NOT NULL THEN {value} END" for x, value in values.items()]}
+    elif form.scaled == "query-minmax":
+        widths = {x: f"MAX({x}) OVER q - MIN({x}) OVER q" for x in names}
+        scaled = {"scaled": [_divided(f"({x} - MIN({x}) OVER q)", width, x) for x, width in widths.items()]}
     else:  # sums of differences: a constant column gives exactly 0
-        steps[f"moved{end}"] = select((f"{x} - MIN({x}) OVER q AS {x}" for x in names), source) + window
-        mean = (f"{x}, {x} - AVG({x}) OVER q AS d{x}" for x in names)
-        steps[f"centred{end}"] = select(mean, f"moved{end}") + window
-        source = f"centred{end}"
-        ranges = [f"d{x} AS {x}, 0e0 AS a{x}, SQRT(AVG(d{x} * d{x}) OVER q) AS b{x}" for x in names]
-    scaled = [f"CASE WHEN b{x} > 0 THEN ({x} - a{x}) / b{x} ELSE {x} - {x} END AS {x}" for x in names]
-    return steps | {f"ranges{end}": select(ranges, source) + window, f"scaled{end}": select(scaled, f"ranges{end}")}
+        scaled = {"moved": [f"{x} - MIN({x}) OVER q" for x in names]}
+        scaled["centred"] = [f"{x} - AVG({x}) OVER q" for x in names]
+        scaled["scaled"] = [_divided(x, f"SQRT(AVG({x} * {x}) OVER q)", x) for x in names]
+    steps = {}
+    for step, each in scaled.items():  # one column a feature in each, since databases limit columns
+        items = ", ".join([*keys, *(f"{value} AS {x}" for value, x in zip(each, names))])
+        steps[f"{step}{end}"] = f"SELECT {items}\n  FROM {source}{window}"
+        source = f"{step}{end}"
+    return steps
+
+
+def _divided(moved: str, width: str, x: str) -> str:
+    """moved / width; 0 where the width is 0, and NULL where x is."""
+    return f"COALESCE({moved} / NULLIF({width}, 0), {x} - {x})"
 
 
 class SqlWords(Words):
@@ -102,12 +104,12 @@ number = WORDS.number
 def refuse_names(form: Form, table: str, key: str, query: str) -> None:
     """Raise an ExportError if databases would confuse two columns, or cannot name one."""
     seen: dict[str, str] = {}
-    if re.fullmatch(r"(rows|moved|centred|ranges|scaled|known)[0-9]*_", table.lower()):
+    if re.fullmatch(r"(rows|moved|centred|scaled|known)[0-9]*_", table.lower()):
         raise ExportError(
             f"table={table!r} is the name of a step inside the statement: rename the table, or make a view"
         )
     for part, name in (("key", key), ("query", query)):
-        if re.fullmatch(r"[abd]?x[0-9]+(p[0-9]+)?|score", name.lower()):
+        if re.fullmatch(r"x[0-9]+(p[0-9]+)?|score", name.lower()):
             raise ExportError(f"{part}={name!r} is the name of a column inside the statement: choose another")
         seen[name.lower()] = f"the {part} column {name!r}"
     if key.lower() == query.lower():
