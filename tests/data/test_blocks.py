@@ -150,6 +150,14 @@ def test_positive_and_whole_numbers():
         whole("rank", 1.5, least=2)
 
 
+def test_missing_ids_among_texts_in_a_list_are_refused():
+    """NumPy makes the text "nan" of them, as in df["query"].tolist()."""
+    for missing in (float("nan"), np.nan, None):
+        with pytest.raises(DataError, match="qid is missing .* at row 1"):
+            blocks_from_qid(["a", missing, "b", missing], 4)
+    assert blocks_from_qid(["a", 1, "a"], 3).sizes.tolist() == [2, 1]
+
+
 def test_ids_that_look_alike_are_refused():
     with pytest.raises(DataError, match=r"qid has both .* which look alike: give all ids as text"):
         blocks_from_qid(np.array([1, "1"], dtype=object), 2)

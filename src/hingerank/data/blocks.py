@@ -233,7 +233,7 @@ def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
     if array.dtype.kind not in "biufSUMm":
         return _check_objects(array, name)
     if array.dtype.kind == "U" and isinstance(ids, list | tuple) and not all(isinstance(value, str) for value in ids):
-        _check_alike(set(ids), name)  # NumPy has turned all of them into text
+        _check_objects(np.fromiter(ids, object, n_rows), name)  # NumPy has turned all of them into text, also NaN
     if array.dtype.kind in "fMm" and (array != array).any():  # NaN and NaT differ from themselves
         row = int(np.argmax(array != array))
         raise DataError(f"{name} is missing ({array[row]}) at row {row}: give every row an id")
