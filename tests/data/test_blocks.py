@@ -153,7 +153,7 @@ def test_positive_and_whole_numbers():
 def test_missing_ids_among_texts_in_a_list_are_refused():
     """NumPy makes the text "nan" of them, as in df["query"].tolist()."""
     for missing in (float("nan"), np.nan, None):
-        with pytest.raises(DataError, match="qid is missing .* at row 1"):
+        with pytest.raises(DataError, match=r"qid is missing .* at row 1"):
             blocks_from_qid(["a", missing, "b", missing], 4)
     assert blocks_from_qid(["a", 1, "a"], 3).sizes.tolist() == [2, 1]
 

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import hingerank as hr
 from hingerank.data.files import DataError
+from hingerank.personal.baselines import ItemKNN
 from hingerank.personal.factorized import PersonalRankSVM
+from hingerank.personal.item_item import EASE
+from hingerank.personal.lists import ListRanker
+from hingerank.personal.top_n import evaluate_top
 from hingerank.registry import ranker_class
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -222,7 +227,10 @@ class TestInput:
             ({"items": [0, 1, 99]}, r"items\[2\] is 99, but there are features for 5 items"),
             ({"items": [0, -1, 2]}, r"items\[1\] is -1"),
             ({"items": ["x", "y", "z"]}, "must be row numbers"),
-            ({"items": [0, 1, 1.5]}, "must be row numbers"),
+            ({"items": [0, 1, 1.5]}, r"must be row numbers of the item features, but items\[2\] is 1.5"),
+            ({"items": [np.nan, 1, 2]}, r"must be row numbers of the item features, but items\[0\] is nan"),
+            ({"eval_set": (["a"], [3])}, r"eval_set is .*of the same length: \(users, items, ratings\)"),
+            ({"users": ["a", float("nan"), "b"]}, r"users is missing \(nan\) at row 1"),
             ({"ratings": [1, np.nan, 2]}, r"ratings\[1\] is nan"),
             ({"ratings": [1, 2]}, "expected one rating for each of the 3 rows"),
             ({"ratings": ["good", "bad", "ugly"]}, "must be numbers"),
@@ -255,11 +263,52 @@ class TestInput:
     @pytest.mark.parametrize(
         "settings",
         [{"rank": 0}, {"rank": 2.5}, {"rank": "two"}, {"C": 0}, {"C": np.inf}, {"C": "1"}, {"tol": -1}, {"n_jobs": 0},
-         {"n_jobs": "all"}, {"cold_users": "x"}, {"pair_weight": "x"}],
+         {"n_jobs": "all"}, {"cold_users": "x"}, {"pair_weight": "x"}, {"max_iter": 2.5}, {"max_iter": -1},
+         {"max_seconds": -1}, {"max_seconds": "x"}],
     )  # fmt: skip
     def test_bad_settings(self, settings):
         with pytest.raises(ValueError, match=next(iter(settings))):
             PersonalRankSVM(**settings).fit(np.ones((3, 2)), [1, 1], [0, 1], [1, 2])
+
+    def test_bad_settings_of_lists(self):
+        given = np.eye(3), ["a", "a", "b"], [0, 1, 2], [1, 2, 3]
+        for ranker, name in (
+            (EASE(feature_weight="x"), "feature_weight must be a number"),
+            (ListRanker(relevant="x"), "relevant must be a number"),
+            (ItemKNN(neighbours=2.5), "neighbours must be a positive whole number"),
+        ):
+            with pytest.raises(ValueError, match=name):
+                ranker.fit(*given)
+        assert not hasattr(EASE(), "natural_C")
+        with pytest.raises(NotFittedError):
+            ItemKNN().predict("a", np.eye(3))
+
+    def test_new_users_give_either_ratings_or_comparisons(self):
+        X, users, items, y = ratings()
+        ranker = PersonalRankSVM(rank=2, C=1.0, prior="zero").fit(X, users, items, y)
+        for given in (
+            {},
+            {"ratings": [1, 2], "winners": [0], "losers": [1]},
+            {"ratings": [1, 2], "winners": [0]},
+            {"winners": [0]},
+        ):
+            with pytest.raises(ValueError, match="give either ratings of items, or winners and losers"):
+                ranker.add_user("new", X[:2], **given)
+        with pytest.raises(ValueError, match="give either ratings"):
+            ranker.add_users(["new"], X, [0], winners=[0], losers=[1])
+        with pytest.raises(DataError, match="users is a list"):
+            ranker.add_user(["new"], X[:2], [1, 2])
+
+    @pytest.mark.parametrize("given", [["a"], 3, "a"], ids=str)
+    def test_columns_of_lists_are_counted(self, given):
+        X, users, items, y = ratings()
+        ranker = PersonalRankSVM(rank=2, C=1.0, prior="zero").fit(X, users, items, y)
+        with pytest.raises(DataError, match=r"exclude is .*expected columns of the same length: \(users, rows\)"):
+            ranker.top_k(users[:1], X, 2, exclude=given)
+        with pytest.raises(DataError, match=r"test is .*: \(users, items\)"):
+            evaluate_top(ranker, X, given)
+        with pytest.raises(DataError, match=r"test is .*: \(users, items, ratings\)"):
+            evaluate_top(ranker, X, (users, items), relevant=4)
 
     def test_unknown_users_and_features(self, fitted):
         with pytest.raises(DataError, match="user 'zed' is not known"):

@@ -12,9 +12,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
+from hingerank.data.checks import whole
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.item_features import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings
@@ -55,15 +57,18 @@ class Baseline(BaseEstimator):
 
     def predict(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one score per row of features; unknown users have scores of 0."""
-        return row_products(self._place(features), self._own(UserIndex(self.users_).numbers(users, features.shape[0])))
+        check_is_fitted(self)
+        number = UserIndex(self.users_).numbers(users, np.shape(features)[0])
+        return row_products(self._place(features), self._own(number))
 
     def top_k(
         self, users: Column, candidates: RowsLike, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does; unknown users have scores of 0."""
+        check_is_fitted(self)
         number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
         return top_lists(
-            lambda block: all_products(self._own(number[block]), place), users, candidates.shape[0], top, exclude
+            lambda block: all_products(self._own(number[block]), place), users, place.shape[0], top, exclude
         )
 
 
@@ -81,6 +86,7 @@ class ItemBaseline(Baseline):
 
     def predict(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one score per row of features; it does not depend on the user."""
+        check_is_fitted(self)
         return self._place(features)[:, 0]
 
 
@@ -139,7 +145,7 @@ class ItemKNN(Baseline):
     shrink: float = 10.0
 
     def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
-        n_items = len(first)
+        n_items, neighbours = len(first), whole("neighbours", self.neighbours)
         T = sp.csr_matrix((np.ones(len(item)), (user, item)), shape=(len(self.users_), n_items))
         T.data[:] = 1.0
         columns, root = T.tocsc(), np.sqrt(np.asarray(T.sum(axis=0)).ravel())
@@ -149,10 +155,10 @@ class ItemKNN(Baseline):
             S = (columns[:, some].T @ T).toarray()
             S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
             S[some - a, some] = 0.0
-            full = np.flatnonzero(np.count_nonzero(S, axis=1) > self.neighbours)
+            full = np.flatnonzero(np.count_nonzero(S, axis=1) > neighbours)
             if len(full):
                 most = S[full]
-                most[np.partition(most, -self.neighbours, axis=1)[:, -self.neighbours, None] > most] = 0.0
+                most[np.partition(most, -neighbours, axis=1)[:, -neighbours, None] > most] = 0.0
                 S[full] = most
             parts.append(sp.csr_matrix(S))
         self.user_factors_, self.item_factors_ = T, sp.csr_matrix(sp.vstack([*parts, sp.csr_matrix((1, n_items))]))

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
+from hingerank.data.blocks import check_ids
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.alternating import item_vectors
@@ -146,7 +147,7 @@ class FactorRanker(PersonalRanker):
         """Return the item features, and what these users say of them; users: None for one; items: None for all rows."""
         check_is_fitted(self)
         X, pairs = self._rows(features), ratings is None
-        if pairs and (winners is None or losers is None):
+        if {winners is not None, losers is not None} != {pairs} or (pairs and items is not None):
             raise ValueError("give either ratings of items, or winners and losers (rows of features)")
         first, second = (winners, losers) if pairs else (np.arange(X.shape[0]) if items is None else items, ratings)
         users = np.zeros(len(first), np.int8) if users is None else users
@@ -168,9 +169,10 @@ class FactorRanker(PersonalRanker):
         return fold_in(self._place(X), self._shared(X), p, prior)
 
     def _add(self, users: Column, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
+        users = check_ids(users, len(users), "users")
         numbers = self._index.numbers(users)
         if not replace and numbers.max() >= 0:
-            user = np.asarray(users)[numbers >= 0].tolist()[0]
+            user = users[numbers >= 0].tolist()[0]
             raise DataError(f"user {user!r} is known already: use update_user, or add_users(..., replace=True)")
         return self._put(users, self._fold_in(X, preferences), preferences.pairs > 0)
 

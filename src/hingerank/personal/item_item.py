@@ -20,7 +20,7 @@ from hingerank.personal.item_features import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings
 from hingerank.personal.rankers import SCORES_AT_ONCE, PersonalRanker
 from hingerank.personal.top_n import part_found, row_products, rows_or_mean
-from hingerank.rankers.base import keep_account
+from hingerank.rankers.base import Absent, keep_account
 from hingerank.solvers.run import Certificate, Solution
 
 UNTAKEN = 0.7  # factor of the scores of items that nobody took, since not being taken counts against them
@@ -82,6 +82,7 @@ class EASE(PersonalRanker):
         "new_strength_": Number(low=0),
         "history_": Array("users, items", csr=True),
     }
+    natural_C: Any = Absent("its loss is about items, and has no C")
     items_: Matrix
     weights_: np.ndarray
     shared_features_: np.ndarray
@@ -106,7 +107,7 @@ class EASE(PersonalRanker):
         return self.fit_clicks(item_features, users, items, sample_weight=sample_weight)
 
     def fit_pairs(self, *given: Any, **named: Any) -> Self:
-        """Raise an error, because EASE does not learn from comparisons."""
+        """Raise an error, because comparisons do not say what users took."""
         raise ValueError("EASE learns from what users took: use fit_clicks, or PersonalRankSVM for comparisons")
 
     def fit_clicks(
@@ -121,8 +122,7 @@ class EASE(PersonalRanker):
         sample_weight : weight of each click, default 1; weights of repeated clicks add up
         """
         positive("ridge", self.ridge)
-        if not 0 <= self.feature_weight < np.inf:
-            raise ValueError(f"feature_weight must be a number of at least 0, not {self.feature_weight!r}")
+        positive("feature_weight", self.feature_weight, least=0)
         began, X = time.perf_counter(), self._rows(item_features, reset=True)
         rows = check_items(items, X.shape[0], "items")
         _, number, firsts = same_rows(X)

@@ -4,6 +4,7 @@ Ratings show what people think of the items they chose, not which items they cho
 items first that few people would look at.
 """
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import positive
+from hingerank.data.checks import positive, real
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.alternating import item_vectors
 from hingerank.personal.baselines import Popularity
@@ -98,6 +99,8 @@ class ListRanker(EASE):
             raise ValueError("ListRanker cannot watch its two parts: leave eval_set out")
         if self.mix is not None:
             positive("mix", self.mix, least=0)
+        if self.relevant is not None and math.isnan(real(self.relevant)):
+            raise ValueError(f"relevant must be a number, not {self.relevant!r}")
         users, items, ratings, weight = counting(users, items, ratings, sample_weight)
         given = np.asarray(users), np.asarray(items), np.asarray(check_ratings(ratings, len(items)))
         X = check_features(self, item_features, reset=True)

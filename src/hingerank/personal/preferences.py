@@ -4,6 +4,7 @@ The rows of user u are ``start[u]:start[u+1]``. Row r is about item ``item[r]`` 
 ratings are never listed. Passes keep a user's rows in the order of their scores.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -235,7 +236,10 @@ def check_items(items: Column, n_items: int, name: str) -> np.ndarray:
     rows = np.asarray(items)
     if rows.ndim != 1 or len(rows) > MOST_ROWS:
         raise DataError(f"{name} has shape {rows.shape}, expected a list of at most {MOST_ROWS} row numbers")
-    if rows.dtype.kind == "f" and len(rows) and (rows == np.floor(rows)).all():
+    if rows.dtype.kind == "f" and len(rows):
+        odd = np.flatnonzero(rows != np.floor(rows))  # NaN too
+        if len(odd):
+            raise DataError(f"{name} must be row numbers of the item features, but {name}[{odd[0]}] is {rows[odd[0]]}")
         rows = rows.astype(np.int64)
     if len(rows) and rows.dtype.kind not in "iu":
         raise DataError(
@@ -248,6 +252,12 @@ def check_items(items: Column, n_items: int, name: str) -> np.ndarray:
             f"{name}[{place}] is {rows[place]}, but there are features for {n_items} items (0 to {n_items - 1})"
         )
     return rows.astype(np.int32, copy=False)
+
+
+def check_columns(given: object, name: str, *parts: str) -> None:
+    """Raise a DataError unless there are as many columns as parts, such as users, items and ratings."""
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) < len(parts):
+        raise DataError(f"{name} is {str(given)[:40]!r}, expected columns of the same length: ({', '.join(parts)})")
 
 
 def check_ratings(ratings: Column, n_rows: int) -> np.ndarray:

@@ -26,6 +26,7 @@ from hingerank.personal.losses import GRADES
 from hingerank.personal.preferences import (
     REPEATED,
     UserPreferences,
+    check_columns,
     check_items,
     counting,
     from_comparisons,
@@ -100,6 +101,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         preferences = self._known(users, items, ratings, X.shape[0], sample_weight)
         watched = None
         if eval_set is not None:
+            check_columns(eval_set, "eval_set", "users", "items", "ratings")
             known = counting(users, items, ratings, sample_weight)[:3]
             watched = joined_ratings(known, eval_set, X.shape[0], "eval_set")
             if len(watched.users) > len(preferences.users):
@@ -126,8 +128,8 @@ class PersonalRanker(SavedModel, BaseEstimator):
         preferences = self._known(users, winners, losers, X.shape[0], sample_weight, pairs=True)
         watched = None
         if eval_set is not None:
-            u, i, j = eval_set
-            watched = from_comparisons(u, i, j, X.shape[0])
+            check_columns(eval_set, "eval_set", "users", "winners", "losers")
+            watched = from_comparisons(eval_set[0], eval_set[1], eval_set[2], X.shape[0])
         return self._fit(X, preferences, watched)
 
     def _rows(self, features: RowsLike, reset: bool = False) -> Matrix:
@@ -176,7 +178,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
             )
         if self.C is not None:
             positive("C", self.C)
-        positive("tol", self.tol)
+        self._limits()  # a wrong one is named before the search for C
         solution = self._learn(X, preferences, watched, **how)
         keep_account(self, solution)
         if solution.weak:
@@ -185,8 +187,13 @@ class PersonalRanker(SavedModel, BaseEstimator):
 
     def _limits(self) -> Limits:
         """Return when a solver stops."""
-        seconds = np.inf if self.max_seconds is None else self.max_seconds
-        return {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": seconds, "callback": self.callback}
+        endless = self.max_seconds is None or self.max_seconds == np.inf
+        return {
+            "tol": positive("tol", self.tol),
+            "max_iter": whole("max_iter", self.max_iter, least=0),
+            "max_seconds": np.inf if endless else positive("max_seconds", self.max_seconds, least=0),
+            "callback": self.callback,
+        }
 
     def _learn(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         """Find and store the weights; accuracies go into the trace."""
@@ -346,6 +353,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if against is None:
             right, pairs = self._right(X, from_ratings(users, items, ratings, X.shape[0]))
         else:
+            check_columns(against, "against", "users", "items", "ratings")
             others = from_ratings(against[0], against[1], against[2], X.shape[0])
             joined = joined_ratings(against, (users, items, ratings), X.shape[0], "against")
             (right, pairs), (known, settled) = self._right(X, joined), self._right(X, others)

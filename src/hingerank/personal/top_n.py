@@ -22,7 +22,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.metrics.measure import cutoff_of
 from hingerank.personal.catalogue import UserIndex, count_of
 from hingerank.personal.passes import top_rows
-from hingerank.personal.preferences import check_items, check_ratings
+from hingerank.personal.preferences import check_columns, check_items, check_ratings
 
 SCORES_AT_ONCE = 1 << 22
 MEASURES = ("recall", "hit_rate", "precision", "ndcg", "mrr")
@@ -71,6 +71,7 @@ def top_lists(
     count = count_of(users)
     rows, values, hidden = np.empty((count, whole("top", top)), np.int64), np.empty((count, top)), None
     if exclude is not None:
+        check_columns(exclude, "exclude", "users", "rows")
         items = check_items(exclude[1], n_items, "exclude")
         distinct, place = number_ids(users, count, "users")
         numbers = _of_excluded(distinct, exclude[0], len(items))
@@ -231,7 +232,8 @@ def evaluate_top(
     >>> found.means["recall"], found.items.tolist()
     (0.5, [[1], [0]])
     """
-    n_items, top = item_features.shape[0], whole("top", top)
+    n_items, top = np.shape(item_features)[0], whole("top", top)
+    check_columns(test, "test", "users", "items", *(["ratings"] if relevant is not None else []))
     users, items = test[0], check_items(test[1], n_items, "test items")
     ids, code = number_ids(users, len(items), "test users")
     seen = None if train is None else (np.asarray(train[0]), check_items(train[1], n_items, "train items"))
@@ -245,8 +247,6 @@ def evaluate_top(
                 stacklevel=1,  # once, however many rankers are evaluated
             )
     if relevant is not None:
-        if len(test) < 3:
-            raise ValueError("relevant needs ratings: give test as (users, items, ratings)")
         good = check_ratings(test[2], len(items)) >= relevant
         if not good.any():
             raise DataError(
