@@ -223,17 +223,14 @@ def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
         array = array[:, 0]
     if array.ndim != 1 or len(array) != n_rows:
         raise DataError(f"{name} has shape {array.shape}, expected one id for each of the {n_rows} rows")
-    if (
-        array.dtype.kind == "f"
-        and isinstance(ids, list | tuple)
-        and any(isinstance(i, int) and abs(i) > 2**53 for i in ids)
-    ):
-        unsigned = set(map(type, ids)) == {int} and min(ids) >= 0  # NumPy makes one float of several such ids
+    listed = ids if isinstance(ids, list | tuple) else ()
+    if array.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > 2**53 for value in listed):
+        unsigned = set(map(type, listed)) == {int} and min(listed) >= 0  # NumPy makes one float of several such ids
         array = np.array(ids, np.uint64 if unsigned else object)
     if array.dtype.kind not in "biufSUMm":
         return _check_objects(array, name)
-    if array.dtype.kind == "U" and isinstance(ids, list | tuple) and not all(isinstance(value, str) for value in ids):
-        _check_objects(np.fromiter(ids, object, n_rows), name)  # NumPy has turned all of them into text, also NaN
+    if array.dtype.kind == "U" and not all(isinstance(value, str) for value in listed):
+        _check_objects(np.fromiter(listed, object, n_rows), name)  # NumPy has turned all of them into text, also NaN
     if array.dtype.kind in "fMm" and (array != array).any():  # NaN and NaT differ from themselves
         row = int(np.argmax(array != array))
         raise DataError(f"{name} is missing ({array[row]}) at row {row}: give every row an id")
@@ -373,10 +370,9 @@ def _plain_numbers(values: ArrayLike, name: str, wrong: str) -> np.ndarray:
         if array.dtype.kind not in "OUS":
             return array
         check_spelling(array)
-        if array.dtype.kind == "O":  # pandas' NA is no number, but None is NaN for NumPy
-            array = np.array([None if is_missing(v) else v for v in array.ravel().tolist()], object).reshape(
-                array.shape
-            )
+        if array.dtype.kind == "O":  # NumPy takes None for NaN, but not the NA of pandas
+            known = [np.nan if is_missing(value) else value for value in array.ravel().tolist()]
+            return np.array(known, np.float64).reshape(array.shape)
         return array.astype(np.float64)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(f"{name} {wrong}: {error}") from None

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from tempfile import gettempdir
 from typing import Any, NamedTuple
@@ -193,24 +193,20 @@ def _parse(sources: list[TextSource], options: Options, report: Progress) -> Tex
 
     The plan is made from the first lines. If later ones do not fit it, it is made from all of them.
     """
-    try:
-        return _parse_by(_seen(sources, options, most=1).fitting(), sources, options, report)
-    except Misfit:
-        return _parse_by(_seen(sources, options, report).fitting(), sources, options, report)
-
-
-def _parse_by(plan: ReadingPlan, sources: list[TextSource], options: Options, report: Progress) -> TextTable:
-    table = _seen(sources, options, report, plan)
-    _row_counts(table, sources)
-    if table.fitting().dense != plan.dense:
-        raise Misfit.of(sources[0].path)
-    return table
+    for most in (1, None):
+        with suppress(Misfit):
+            plan = _seen(sources, options, report, most=most).fitting()
+            table = _seen(sources, options, report, plan)
+            if table.fitting().dense == plan.dense:
+                return table
+            del table  # two of them may not fit in memory
+    raise Misfit.of(sources[0].path)
 
 
 def _seen(
     sources: list[TextSource],
     options: Options,
-    report: Progress = _say_nothing,
+    report: Progress,
     plan: ReadingPlan | None = None,
     most: int | None = None,
 ) -> TextTable:

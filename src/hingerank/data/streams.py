@@ -59,8 +59,8 @@ class TextSource:
                 names = ", ".join(kind for kind, _ in PACKED.values())
                 raise DataError(f"{self.path}: this is {other}; expected text lines, plain or compressed ({names})")
             if self.kind != "plain":
-                unpacked = _Unpacked(self.path, self.kind, self._file, MOST_TIMES * self.size + MOST_BYTES)
-                yield io.BufferedReader(unpacked)
+                pieces = _unpacked(self.path, self.kind, self._file, MOST_TIMES * self.size + MOST_BYTES)
+                yield io.BufferedReader(_Unpacked(pieces))
             elif by_name and endings(self.path)[1]:
                 raise DataError(f"{self.path} is damaged or not what its name says: it is not compressed")
             else:
@@ -72,42 +72,26 @@ class TextSource:
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a compressed file.
+    """Pieces of bytes as a file."""
 
-    A damaged file is a DataError. So is one that unpacks to more than `room` bytes, before it can fill the memory.
-    """
-
-    def __init__(self, path: str, kind: str, packed: BinaryIO, room: int) -> None:
-        self._path, self._kind, self._room = path, kind, room
-        self._pieces, self._ahead = _unpacked(kind, packed), memoryview(b"")
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._ahead = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, view: Any) -> int:
-        try:
-            self._ahead = self._ahead or memoryview(next(self._pieces, b""))
-        except (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error) as error:
-            if isinstance(error, DataError):
-                raise
-            what = f"a damaged or truncated {self._kind} file ({error})"
-            raise DataError(f"{self._path} is damaged or not what its name says: {what}") from error
+        self._ahead = self._ahead or memoryview(next(self._pieces, b""))
         got = min(len(view), len(self._ahead))
         view[:got], self._ahead = self._ahead[:got], self._ahead[got:]
-        self._room -= got
-        if self._room < 0:
-            raise DataError(
-                f"{self._path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; "
-                "if you trust it, unpack it yourself"
-            )
         return got
 
 
-def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
+def _unpacked(path: str, kind: str, raw: BinaryIO, room: int) -> Iterator[bytes]:
     """The content of the frames (members, streams) of a compressed file, one after the other.
 
     Unlike the libraries' own readers, this one does not treat a truncated or damaged frame as the end of the file. It
-    decompresses a few kilobytes of the file at a time, which become at most 130 MB.
+    decompresses a few kilobytes of the file at a time, which become at most 130 MB. More than `room` bytes are an error.
     """
     new: dict[str, Callable[[], Any]] = {
         "gzip": lambda: zlib.decompressobj(31),
@@ -115,7 +99,8 @@ def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
         "bzip2": bz2.BZ2Decompressor,
         "zstd": lambda: zstd_library().ZstdDecompressor().decompressobj(),
     }
-    failure: Any = zstd_library().ZstdError if kind == "zstd" else zlib.error
+    errors: Any = zstd_library().ZstdError if kind == "zstd" else (zlib.error, lzma.LZMAError, OSError, ValueError)
+    damaged = f"{path} is damaged or not what its name says: a damaged or truncated {kind} file"
     size = 1 << 16 if kind == "gzip" else 1 << 12  # gzip compresses at most 1000-fold, others far more
     frame: Any = None
     ahead = b""
@@ -128,14 +113,20 @@ def _unpacked(kind: str, raw: BinaryIO) -> Iterator[bytes]:
         frame = frame or new[kind]()
         try:
             plain = frame.decompress(data)
-        except failure as error:
-            raise ValueError(str(error)) from error
+        except errors as error:
+            raise DataError(f"{damaged} ({error})") from error
         if frame.eof:
             frame, ahead = None, frame.unused_data
+        room -= len(plain)
+        if room < 0:
+            raise DataError(
+                f"{path} unpacks to more than {MOST_TIMES} times its size, which no ranking text does; if you trust "
+                "it, unpack it yourself"
+            )
         if plain:
             yield plain
     if frame is not None:
-        raise EOFError("the last frame is not complete")
+        raise DataError(f"{damaged} (the last frame is not complete)")
 
 
 # Lines and fields.
