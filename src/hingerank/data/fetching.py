@@ -11,7 +11,6 @@ before zipfile or tarfile unpack them.
 import hashlib
 import http.client
 import json
-import logging
 import os
 import re
 import shutil
@@ -36,8 +35,6 @@ _BLOCK = 1 << 18
 _TRY_AGAIN = (408, 425, 429)  # HTTP status codes after which to try again; every 5xx is another
 _WEB = ("http://", "https://")
 _MOST_FILES = 100_000
-_DOWNLOADS = ".downloads"
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -139,9 +136,11 @@ def fetch(
             record: dict[str, object] = {"folder": str(local)}
         else:
             archive, record = _archive(entry, str(origin), folder, checksum, progress, transfer)
-            unpack(archive, work)
-            if archive.parent == folder / _DOWNLOADS:
-                archive.unlink()  # only the downloaded archive; one that the user gave stays
+            try:
+                unpack(archive, work)
+            finally:
+                if "url" in record:  # an archive that the user gave stays
+                    archive.unlink()
         inside = [path for path in work.iterdir() if path.name != "__MACOSX"]
         if not inside:
             raise FetchError(f"the copy of {name} holds no files: name another one")
@@ -178,22 +177,17 @@ def _archive(
             raise FetchError(f"there is no file or folder {origin}, expected {entry.file} from {entry.page}")
         found = _verify(archive, expected, origin)
         return archive, {"file": archive.name, "checksum": found}
-    archive = folder / _DOWNLOADS / entry.file
+    archive = folder / ".downloads" / f"{entry.file}.part"
     archive.parent.mkdir(exist_ok=True)
-    part = archive.with_name(archive.name + ".part")
     size = entry.size if checksum is None else None
     while True:
-        resumed = download(origin, part, size, progress, **transfer)
+        resumed = download(origin, archive, size, progress, **transfer)
         try:
-            found = _verify(part, expected, origin)
-            break
+            return archive, {"url": origin, "checksum": _verify(archive, expected, origin)}
         except FetchError:
-            part.unlink()
-            if not resumed:
+            archive.unlink()
+            if not resumed:  # else the server's file may have changed since: start over
                 raise
-            _log.info("the resumed download of %s is damaged; starting over", entry.name)
-    part.replace(archive)
-    return archive, {"url": origin, "checksum": found}
 
 
 def _verify(path: Path, expected: str | None, origin: str) -> str:

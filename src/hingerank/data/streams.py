@@ -91,7 +91,7 @@ def _unpacked(path: str, kind: str, raw: BinaryIO, room: int) -> Iterator[bytes]
     """The content of the frames (members, streams) of a compressed file, one after the other.
 
     Unlike the libraries' own readers, this one does not treat a truncated or damaged frame as the end of the file. It
-    decompresses a few kilobytes of the file at a time, which become at most 130 MB. More than `room` bytes are an error.
+    decompresses a few kilobytes at a time, which become at most 130 MB. More than `room` bytes in all are an error.
     """
     new: dict[str, Callable[[], Any]] = {
         "gzip": lambda: zlib.decompressobj(31),
