@@ -455,6 +455,10 @@ def read_vectors(folder):
 def test_only_personal_rankers_have_vectors(fitted, tmp_path):
     with pytest.raises(hr.ExportError, match=r"no user vectors; formats that can export it: python, c, .*onnx"):
         fitted("linear").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
+    with pytest.raises(hr.ExportError, match=r"export it: python, c, javascript, sql, onnx, vespa, pmml$"):
+        fitted("curves").export(tmp_path / "v", "vectors", items=np.zeros((1, 6)))
+    with pytest.raises(hr.ExportError, match="MMR has no form that another program could run"):
+        hr.MMR().fit(hr.make_diverse(n_queries=2, seed=0)).export(tmp_path / "v", "vectors")
     with pytest.raises(hr.ExportError, match="items="):
         hr.JointRanker().fit(np.eye(2), ["a", "a"], [0, 1], [1, 2]).export(tmp_path / "v", "vectors")
 

@@ -9,7 +9,10 @@ import safetensors.numpy
 
 import hingerank as hr
 from hingerank.export import model_file
+from hingerank.export.exporting import known_options, written
 from hingerank.export.forest import ARRAYS, Forest
+from hingerank.export.formats import FORMATS
+from hingerank.export.forms import Form, Trees
 from hingerank.export.library_trees import level_order, read_lightgbm, read_xgboost
 from hingerank.export.model_file import ModelFileError
 
@@ -415,3 +418,22 @@ def test_an_old_model_saved_anew_scores_the_same(name, tmp_path):
     new = hr.load(old.save(tmp_path / "new"))
     assert np.array_equal(new.predict(ROWS), old.predict(ROWS))
     assert {key.rpartition(".")[2] for key in model_file.read_header(tmp_path / "new")["arrays"]} >= set(ARRAYS)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_tree_that_is_too_deep_for_nested_texts_is_refused(to):
+    """A chain of 1,500 nodes: formats without nesting write it."""
+    inner = 2 * np.arange(1500)
+    feature, child = np.full(3001, -1), np.full(3001, -1)
+    feature[inner], child[inner] = 0, inner + 1
+    body = Trees(feature, np.arange(3001.0), child, np.zeros(3001, np.uint8), np.zeros(1, int), 0.0)
+    made = Form(["f1"], body), to, "LightGBMRanker", {}, known_options(to, {})
+    if to in ("python", "c", "javascript", "onnx"):
+        if to == "onnx":
+            pytest.importorskip("onnx", reason="onnx is not installed")
+        assert written(*made)[2][0]
+    else:
+        with pytest.raises(
+            hr.ExportError, match=f"a tree is too deep for {to}, which nests its nodes: limit its depth"
+        ):
+            written(*made)

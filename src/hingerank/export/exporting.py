@@ -124,7 +124,13 @@ def written(
     about["set"] = engine_set(form, to, listed, options)
     keeps = to in LUCENE and form.kind != "trees"
     given = form if keeps else replace(plain_form, names=form.names)
-    contents = FORMATS[to].write(given, about, **options)
+    try:
+        contents = FORMATS[to].write(given, about, **options)
+    except RecursionError:
+        loops = "python, c, javascript, onnx"
+        raise ExportError(
+            f"a tree is too deep for {to}, which nests its nodes: limit its depth, or use {loops}"
+        ) from None
     return form, notes, [contents] if isinstance(contents, str | bytes) else contents
 
 

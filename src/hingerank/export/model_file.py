@@ -116,7 +116,7 @@ class SavedModel:
         check_is_fitted(self)
         return make_scorer(self)
 
-    def _form(self) -> object:
+    def _form(self) -> Any:
         """The score as a plain form (see hingerank.export.forms)."""
         from hingerank.export.forms import ExportError
 
@@ -124,9 +124,10 @@ class SavedModel:
 
     def _vectors(self, items: object) -> object:
         """Ids of users, their vectors, and those of items; scores are inner products of the two."""
+        from hingerank.export.formats import carriers
         from hingerank.export.forms import ExportError
 
-        formats = "python, c, javascript, sql, onnx, solr, elasticsearch, opensearch, vespa, pmml"
+        formats = ", ".join(carriers([part.outline for part in self._form().parts]))
         raise ExportError(f"{type(self).__name__} has no user vectors; formats that can export it: {formats}")
 
     def _state(self) -> Facts:
