@@ -114,6 +114,16 @@ def test_a_stray_place_far_down_fits_into_memory():
             hr.click_model(log, model)
 
 
+def test_a_document_at_very_many_places_is_no_matter_of_memory():
+    """All pairs of its places were listed, for hours or until the memory was full."""
+    places = np.arange(1, 200_001)
+    log = hr.ClickLog(queries=places * 0, documents=places * 0, places=places, clicks=places % 2)
+    for ask in (log.describe, lambda: hr.propensities(log)):
+        with pytest.raises(hr.DataError, match="19,999,900,000 pairs of places at which the same document stood take"):
+            ask()
+    assert log.take(log.place <= 50).describe().findings[0].count == 1
+
+
 def test_showings_of_no_weight_need_no_propensity():
     """Their propensity, NaN, times their clicks, 0, was the weight of the row."""
     shown = {"queries": ["q"] * 5, "documents": list("ababa"), "clicks": [1, 0, 0, 1, 0]}

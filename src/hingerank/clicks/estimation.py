@@ -9,8 +9,11 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.counting import group_by
+from hingerank.data.memory import check_room
 from hingerank.kernels.clicks import chain_step, product_step
 from hingerank.kernels.compiled import with_room
+
+FAR = "leave out showings far down, as in log.take(log.place <= 50)"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,9 @@ class SharedCells:
     """
 
     def __init__(self, query: np.ndarray, document: np.ndarray, slot: np.ndarray, size: int) -> None:
+        places = group_by([query, document]).sums()
+        pairs = int(places @ (places - 1)) // 2
+        check_room(72 * pairs, f"{pairs:,} pairs of places at which the same document stood", FAR)
         none = np.zeros(0, np.int64)
         first, second, lag = [none], [none], 1
         while lag < len(query):  # cells of a document lie together

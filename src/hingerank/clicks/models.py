@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Groups, count_rows, group_by
-from hingerank.clicks.estimation import fit_product
+from hingerank.clicks.estimation import FAR, fit_product
 from hingerank.clicks.log import ClickLog, as_text
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
@@ -56,9 +56,6 @@ class LogLists:
         """The number (from 0) of the last clicked place, −1 where nothing was clicked."""
         width = self.clicks.shape[1]
         return np.where(self.clicks.any(axis=1), width - 1 - np.argmax(self.clicks[:, ::-1], axis=1), -1)
-
-
-FAR = "leave out showings far down, as in log.take(log.place <= 50)"
 
 
 def lists_of(log: ClickLog) -> LogLists:
