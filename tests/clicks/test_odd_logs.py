@@ -175,6 +175,27 @@ def test_policies_are_judged_with_sensible_settings(wrong, words):
         policy_value([1, 0] * 50, [0.5] * 100, [0.5] * 100, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda log: log.join(ROWS.X), "the rows must be RankingData, as hingerank.read makes them, not ndarray"),
+        (lambda log: hr.propensities(ROWS), "expected a log of clicks .*, got RankingData"),
+        (lambda log: hr.propensities(log, tol="x"), "tol must be a number of at least 0, not 'x'"),
+        (lambda log: hr.propensities(log, "regression-em", data=ROWS.X), "data must be RankingData"),
+        (lambda log: hr.propensities(log, judgments=[1, 2]), "the judgments must be RankingData"),
+        (lambda log: hr.propensities(log, judgments={"a": 1}), "judgments must map pairs .query, document. to grades"),
+        (lambda log: hr.propensities(log, judgments={}), "grades from 0 up, one of them above 0"),
+        (lambda log: hr.evaluate_clicks(log.join(ROWS), "rank-svm", propensities=[1, 0.5]), "found 'rank-svm'"),
+        (lambda log: click_weights(log.join(ROWS), [1, 0.5], "clipped", "x"), "clip must be a propensity .*, not 'x'"),
+        (lambda log: log.split("x"), "test_size must be a number from 0 to 1, not 'x'"),
+    ],
+)
+def test_the_wrong_thing_is_named(ask, words):
+    """These were TypeErrors and AttributeErrors."""
+    with pytest.raises(ValueError, match=words):
+        ask(log_of([1, 0, 0, 1]))
+
+
 @pytest.mark.parametrize("top", [0, -1, 1.5])
 def test_simulated_lists_have_a_place(top):
     with pytest.raises(ValueError, match="top must be"):

@@ -11,7 +11,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike, PerRow
 from hingerank.clicks.counting import Cells, Groups, codes_of, group_by
 from hingerank.data.blocks import check_ids, number, places_of, real_numbers
-from hingerank.data.checks import warn
+from hingerank.data.checks import fraction, warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import ClickData, count_of
@@ -189,7 +189,7 @@ class ClickLog:
         session, names = self._sessions()
         there = np.bincount(session, minlength=len(names)) > 0  # `take` keeps names that are gone
         n = int(there.sum())
-        count = round(test_size * n) if 0 < test_size < 1 else 0
+        count = round(fraction("test_size", test_size) * n)
         if not 0 < count < n:
             raise DataError(f"test_size {test_size} of {n} sessions leaves one side without a session")
         test = np.zeros(len(names), bool)
@@ -232,9 +232,9 @@ class ClickLog:
         """
         if isinstance(data, RowsInParts):
             return replace(self.join(data.without_features()), parts=data)
-        cells, blocks = self.cells(), data.blocks
+        cells = self.cells()
         row = find_documents(self.named(cells.query, cells.document), documents_of(data))
-        found = row >= 0
+        found, blocks = row >= 0, data.blocks
         row = row[found]
         query = places_of(as_text(self.query_names).tolist(), as_text(blocks.ids).tolist())  # its number in the data
         lists = np.zeros(len(blocks))
@@ -297,6 +297,8 @@ class Documents(NamedTuple):
 
 def documents_of(data: RankingData, what: str = "the rows") -> Documents:
     """The document of each row."""
+    if not isinstance(data, RankingData):
+        raise DataError(f"{what} must be RankingData, as hingerank.read makes them, not {type(data).__name__}")
     if data.docid is None:
         raise DataError(f"{what} have no document ids to find the log's documents by", "read them with docid=", "docid")
     blocks, (document, first) = data.blocks, number(data.docid)

@@ -23,7 +23,7 @@ from hingerank.clicks.estimation import (
 )
 from hingerank.clicks.log import ClickLog, Documents, as_text, coded, documents_of, find_documents
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import fraction, one_of, warn, whole
+from hingerank.data.checks import fraction, one_of, positive, warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.notebook import new_figure
@@ -229,6 +229,8 @@ def propensities(
     array([1.  , 0.33])
     """
     one_of("method", method, *METHODS)
+    if not isinstance(log, ClickLog):
+        raise ValueError(f"expected a log of clicks (hingerank.read_clicks), got {type(log).__name__}")
     if method != "given" and values is not None:
         raise DataError("values= are propensities that are known: they go with method='given'")
     if method == "given" and judgments is None:
@@ -244,7 +246,7 @@ def propensities(
         raise DataError("the log has no clicks, so propensities are unknown: use given ones, or a log with clicks")
     if judgments is not None:
         return counted.trusting(judgments)
-    return counted.estimated(method, data, whole("max_iter", max_iter), tol)
+    return counted.estimated(method, data, whole("max_iter", max_iter), positive("tol", tol, 0.0))
 
 
 def _given(log: ClickLog, values: Known) -> Propensities:
@@ -350,7 +352,7 @@ class _Counted:
         if data is None:
             problem = "regression-em takes the attraction of a document from its features"
             raise DataError(problem, "give data=", "features of documents")
-        row = find_documents(self.pairs, documents_of(data))
+        row = find_documents(self.pairs, documents_of(data, "data"))
         if not (row >= 0).any():
             raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
@@ -391,17 +393,16 @@ class _Counted:
 
     def trusting(self, judgments: Judged) -> Propensities:
         """α and β by place: least squares of clicks on relevance, weighed by showings."""
-        if isinstance(judgments, RankingData):
-            grades = judgments.y
-        else:
+        if isinstance(judgments, Mapping):
+            if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in judgments):
+                raise DataError("judgments must map pairs (query, document) to grades")
             grades = np.array(list(judgments.values()), np.float64)
+            ids = [as_text(np.array(column, object)) for column in zip(*judgments)] or [grades, grades]
+            judged = Documents(*(coded(column, len(grades), "judgments") for column in ids))
+        else:
+            judged, grades = documents_of(judgments, "the judgments"), judgments.y
         if not grades.any() or not (grades >= 0).all():
             raise DataError("judgments must be grades from 0 up, one of them above 0")
-        if isinstance(judgments, RankingData):
-            judged = documents_of(judgments, "the judgments")
-        else:
-            ids = [as_text(np.array(column, object)) for column in zip(*judgments)]
-            judged = Documents(*(coded(column, len(grades), "judgments") for column in ids))
         row = find_documents(self.pairs, judged)
         known = row >= 0
         if not known.any():

@@ -8,6 +8,7 @@ import numpy as np
 
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.log import ClickLog
+from hingerank.data.blocks import real_numbers
 from hingerank.data.checks import fraction, one_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -48,7 +49,7 @@ def named_rankings(rankings: Rankings, n_rows: int) -> dict[str, Ranking]:
 
 def scores_of(ranking: Ranking, data: RankingData, name: str = "ranking") -> np.ndarray:
     """One finite score for each row; a DataError names a ranking without them."""
-    scores = np.asarray(ranking.predict(data) if isinstance(ranking, Predictor) else ranking, np.float64)
+    scores = real_numbers(ranking.predict(data) if isinstance(ranking, Predictor) else ranking, name)
     if scores.shape != (data.n_rows,) or not np.isfinite(scores).all():
         raise DataError(
             f"{name}: expected a finite score for each of the {data.n_rows} rows, got an array of shape {scores.shape}"

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import places_of, real_numbers
-from hingerank.data.checks import one_of, warn
+from hingerank.data.checks import one_of, real, warn
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
 from hingerank.data.ranking_data import RankingData
@@ -198,7 +198,7 @@ def clip_at(data: ClickData, clip: float | None) -> float:
     """τ, the least propensity that counts: as given, or min(10 / √lists, 1)."""
     if clip is None:
         return min(10.0 / np.sqrt(max(float(np.sum(data.lists)), 1.0)), 1.0)
-    if not 0 < clip <= 1:
+    if not 0 < real(clip) <= 1:
         raise ValueError(f"clip must be a propensity above 0 and at most 1, not {clip!r}")
     return float(clip)
 
