@@ -225,14 +225,23 @@ def test_users_who_rated_everything_have_empty_lists(call):
     assert "no item is left for 1 of 2 users: they have rated them all (--include-rated)" in err
 
 
+def test_items_of_a_file_and_a_table_are_compared_as_text(call):
+    Path("n.csv").write_text("user,item,rating\n1,1,5\n1,2,3\n2,1,2\n2,2,4\n")
+    Path("table.csv").write_text("item,price\n1,3\n2,5\nx5,9\n")
+    assert call("fit", "n.csv", "--items", "table.csv", "--model", "joint", "-o", "m")[0] == 0
+    assert call("recommend", "m", "--user", "1")[1].split()[2] == "x5"
+
+
 def test_a_file_of_names_alone_leaves_nothing_out(call):
     Path("nothing.csv").write_text("customer,sku,stars\n")
     assert call("fit", "r.csv", *NAMED, "--model", "joint", "-o", "m")[0] == 0
     for more in ([], ["--include-rated"]):
         plain = call("recommend", "m", "--user", "u3", *more)
         assert call("recommend", "m", "--user", "u3", "--exclude", "nothing.csv", *NAMED, *more) == plain
-    status, _, err = call("fit", "nothing.csv", *NAMED, "-o", "n")
-    assert status == 1 and err.startswith("nothing.csv: ") and "\n" not in err
+    assert call("fit", "r.csv", *NAMED, "--model", "personal-rank-svm", "--C", "0.1", "-o", "p")[0] == 0
+    for use in (["fit", "nothing.csv", "-o", "n"], ["add-users", "p", "nothing.csv"], ["evaluate", "nothing.csv", "p"]):
+        status, _, err = call(*use, *NAMED)
+        assert status == 1 and err.startswith("nothing.csv: there are no ratings") and "\n" not in err
 
 
 def test_pages_show_nothing_that_was_rated(call):

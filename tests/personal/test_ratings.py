@@ -124,10 +124,20 @@ class TestItemIds:
     def test_items_follow_the_features(self):
         made = ratings_from([1, 2], ["b", "c"], [1, 2], item_ids=["c", "a", "b"])
         assert made.items.tolist() == [2, 0] and made.n_items == 3
-        with pytest.raises(DataError, match="items has 'd' at row 1, which is not in item_ids"):
+        with pytest.raises(DataError, match=r"items has 'd' at row 1, which is not in item_ids, .*\['"):
             ratings_from([1, 2], ["b", "d"], [1, 2], item_ids=["c", "a", "b"])
         with pytest.raises(DataError, match="twice"):
             ratings_from([1], ["b"], [1], item_ids=["b", "b"])
+
+    def test_ids_of_two_files_are_compared_as_text(self):
+        """A file of 1 and 2 has numbers, and one of 1, 2 and x has texts."""
+        for ids in (["x", "2", "1"], np.array(["x", "2", "1"], object)):
+            assert ratings_from(["ann", "bob"], [1, 2], [1, 2], item_ids=ids).items.tolist() == [2, 1]
+        assert ratings_from(["ann", "bob"], ["1", "2"], [1, 2], item_ids=[2, 1]).items.tolist() == [1, 0]
+        with pytest.raises(DataError, match=r"items has 1 at row 0, .*\['001'"):
+            ratings_from(["ann"], [1], [1], item_ids=["001"])
+        with pytest.raises(DataError, match="the first are"):
+            ratings_from(["ann"], [1], [1], item_ids=[])
 
     def test_mixed_ids(self):
         made = ratings_from([1, 2, 1], np.array(["x", 3, 3], object), [1, 2, 3])

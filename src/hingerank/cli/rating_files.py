@@ -57,9 +57,16 @@ def read_rated(data: Path, how: RatingOptions, models: Iterable[str] = (), time:
     if opened is None:
         raise DataError(f"{data} is not a MovieLens folder: name a file of ratings")
     ratings, (X, names) = opened
+    return with_rows(ratings, data).with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
+
+
+def with_rows(ratings: Any, path: Path) -> Any:
+    """Return the ratings of a file; a file without any is a DataError."""
+    from hingerank.data.files import DataError
+
     if not len(ratings):
-        raise DataError(f"{data}: there are no ratings below the names of the columns")
-    return ratings.with_features(X, names), Catalogue(ratings.item_ids, X, list(names), ratings.titles)
+        raise DataError(f"{path}: there are no ratings below the names of the columns")
+    return ratings
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, history: Any) -> str:
@@ -115,7 +122,7 @@ def read_rating_file(path: Path, how: RatingColumns, ranker: Any) -> Any:
     """Read ratings of any users and items; ids of users get the type that they have in the model."""
     from hingerank.personal.ratings import read_ratings
 
-    rated = read_ratings(path, **how.reading())
+    rated = with_rows(read_ratings(path, **how.reading()), path)
     return replace(rated, users=ids_of_model(ranker, rated.users))
 
 

@@ -89,7 +89,7 @@ def ratings_from(
     users, items : ids of any type
     ratings : finite numbers
     item_ids : all items in the order of your item features; a rated item that is not listed is an error
-        By default the items that occur are sorted and numbered.
+        Ids of another type are compared as text. By default the items that occur are sorted and numbered.
     times : when each rating was given: numbers, or dates of numpy
     duplicates : what to do if a user rated an item several times
         "mean" keeps the mean, with a warning; "last" keeps the last one (by time, if there are times); "error" refuses
@@ -201,12 +201,16 @@ def number_items(items: np.ndarray, item_ids: Column = None) -> tuple[np.ndarray
     if len(set(ids.tolist())) < len(ids):
         raise DataError("item_ids has an id twice: give every item one row")
     numbers = places_of(items.tolist(), ids.tolist())
+    if (
+        items.dtype.kind != ids.dtype.kind and numbers.min(initial=0) < 0
+    ):  # one of two files has 1 and 2, the other x too
+        numbers = places_of([str(item) for item in items.tolist()], map(str, ids.tolist()))
     if len(numbers) and numbers.min() < 0:
         row = int(np.argmin(numbers))
         item = items[row : row + 1].tolist()[0]
         raise DataError(
-            f"items has {item!r} at row {row}, which is not in item_ids: it has no features; add the item, or leave "
-            "out its ratings"
+            f"items has {item!r} at row {row}, which is not in item_ids, of which the first are {ids[:2].tolist()}: it "
+            "has no features; add the item, or leave out its ratings"
         )
     return ids, numbers
 
