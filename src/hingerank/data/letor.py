@@ -77,7 +77,7 @@ def read_text(
         True: if there are no query ids, all rows form one query, without a warning.
     progress : callable, optional
         Called with the fraction of the input read so far, from 0 to 1. It starts again at 0 if a later line does not
-        fit the format of the first ones, for example if its query id is not a number.
+        fit the format of the first ones, for example if it has a feature that they lack.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], q
         for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:
                 raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
-        return IdRule(lambda part, _: _ids(part, 0, part.plan.qid_is_text), docids)
+        return IdRule(lambda part, _: _ids(part, 0, table.qid_is_text), docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
         return IdRule(lambda part, first: counted[first : first + part.rows], docids)
@@ -286,10 +286,9 @@ def _ids(table: TextTable, which: int, as_text: bool) -> np.ndarray:
     """The query ids of the lines (which=0) or the comments (which=1) of a table, as text or as numbers."""
     if as_text:
         return _strings(*table.texts, which)
-    if which == 0:
-        return table.qid.finish(table.rows)
     numbers = np.empty(table.rows, np.int64)
-    whole_numbers(*table.texts, which, numbers)
+    if not whole_numbers(*table.texts, which, numbers):
+        raise DataError("query ids that were whole numbers are none")  # which `read_pieces` says in other words
     return numbers
 
 

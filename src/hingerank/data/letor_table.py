@@ -1,7 +1,7 @@
 """Parsing LETOR/SVMlight text. Windows of whole lines are parsed in pieces, which are added to the arrays of a table.
 
 The next window is read while the last one is parsed. The parser follows a plan: dense or sparse, how many columns,
-indices from 0 or 1, query ids as numbers or text. A line that does not fit the plan raises `Misfit`.
+indices from 0 or 1. A line that does not fit the plan raises `Misfit`.
 """
 
 import math
@@ -251,7 +251,6 @@ class ReadingPlan:
     width: int = 0  # number of columns, if dense
     base: int = 0
     qid_style: int = parse.QID_UNKNOWN
-    qid_is_text: bool = True
     measures: bool = False
 
 
@@ -269,7 +268,6 @@ class Chunk(NamedTuple):
     first: int
     last: int
     y: np.ndarray
-    qid: np.ndarray
     sizes: np.ndarray
     spans: np.ndarray
     values: np.ndarray
@@ -317,13 +315,13 @@ class TextTable:
     def __init__(self, options: Options, plan: ReadingPlan | None = None) -> None:
         self.options = options
         self.plan = plan or ReadingPlan(base=options.index_base or 0, measures=True)
-        self.qid_style, self.qid_is_text = self.plan.qid_style, self.plan.qid_is_text and not self.plan.measures
+        self.qid_style, self.qid_is_text = self.plan.qid_style, False
         self.rows = self.entries_seen = 0
         self.whole = not self.plan.measures  # all of the input goes into this table: its size is estimated in advance
         self.smallest, self.largest, self.comments = 2**31, -1, Comments()  # the first two are columns
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
-        self.y, self.qid = GrowingArray(np.float64), GrowingArray(np.int64)
+        self.y = GrowingArray(np.float64)
         self.spans, self.letters = GrowingArray(np.int32), GrowingArray(np.uint8)
         self.sizes, self.columns = GrowingArray(np.int64), GrowingArray(np.int32)
         self.values = GrowingArray(options.dtype)
@@ -331,7 +329,7 @@ class TextTable:
 
     def forget(self) -> None:
         """Drop the rows added so far. Arrays that were returned before do not change."""
-        for array in (self.y, self.qid, self.spans, self.letters, self.sizes, self.columns, self.values):
+        for array in (self.y, self.spans, self.letters, self.sizes, self.columns, self.values):
             array.used = 0
         self.rows, self.whole = 0, False
 
@@ -356,7 +354,7 @@ class TextTable:
         rows, entries = states[:, parse.ROW], states[:, parse.ENTRIES]
         counts = {"spans": rows, "letters": states[:, parse.LETTER]}
         if not self.plan.measures:
-            counts |= {"y": rows, "qid": rows}
+            counts |= {"y": rows}
             if self.plan.dense:
                 counts |= {"values": rows * self.plan.width}
             else:
@@ -369,13 +367,14 @@ class TextTable:
         letters, spans = self.texts
         no_queries = self.qid_style != parse.QID_PRESENT
         self.comments.add(letters[first_letter:], spans[first_row:], may_be_queries=no_queries)
+        if not (no_queries or self.qid_is_text):
+            new = spans[first_row:]
+            self.qid_is_text = not parse.whole_numbers(letters[first_letter:], new, 0, np.empty(len(new), np.int64))
         self.largest = max(self.largest, int(states[:, parse.LARGEST].max()))
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + int(rows.sum())
         if self.plan.measures:
             columns = [chunk.columns[:n] for chunk, n in zip(chunks, entries.tolist())]
             self.smallest = min(self.smallest, *(int(found.min(initial=2**31 - 1)) for found in columns))
-            if not (no_queries or self.qid_is_text):
-                self.qid_is_text = not parse.whole_numbers(letters, spans, 0, np.empty(self.rows, np.int64))
             self.forget()
 
     def _parse(self, window: Window, growth: float) -> list[Chunk]:
@@ -384,24 +383,24 @@ class TextTable:
         chunks = window.chunks() if self.qid_style != parse.QID_UNKNOWN else [(0, window.length)]
         lines = run_shards(lambda ab: np.count_nonzero(text[slice(*ab)] == NEWLINE), chunks)
         self.source_lines[window.source] = window.lines_before + sum(lines)
-        dense, width, with_letters = self.plan.dense, self.plan.width, self.keeps_comments or self.plan.qid_is_text
+        dense, width = self.plan.dense, self.plan.width
         if dense:
             self._check_memory(int((self.rows + sum(lines)) * growth), width)
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base, dense
         most = self.limit[0] + (self.plan.measures and self.options.index_base is None)  # if it counts from 1
         plan[parse.MOST_FEATURES], plan[parse.WIDTH] = most, width if dense else most
-        plan[parse.QID_IS_TEXT], plan[parse.KEEP_COMMENT] = self.plan.qid_is_text, self.keeps_comments
-        plan[parse.MISSING], plan[parse.NARROW] = MISSING[self.options.missing], self.options.dtype == np.float32
+        plan[parse.KEEP_COMMENT], plan[parse.MISSING] = self.keeps_comments, MISSING[self.options.missing]
+        plan[parse.NARROW] = self.options.dtype == np.float32
 
         def parse_chunk(number: int) -> Chunk:
             (first, last), n = chunks[number], lines[number]
             entries = n * width if dense else np.count_nonzero(text[first:last] == COLON)
             chunk = Chunk(
                 first, last,
-                np.empty(n), np.empty(n, np.int64), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
+                np.empty(n), np.empty(0 if dense else n, np.int64), np.empty((n, 2), np.int32),
                 np.empty(entries, self.options.dtype), np.zeros(width if dense else entries, np.int32),
-                np.empty(last - first if with_letters else 0, np.uint8),
+                np.empty(last - first, np.uint8),
                 np.empty(((last - first) // 4 + 1, 3), np.int64),  # a number left to Python is as long as '1e23 '
                 np.zeros(parse.STATE_SIZE, np.int64),
             )  # fmt: skip
@@ -428,7 +427,7 @@ class TextTable:
             self._sort(window, chunk)
         status, place = int(state[parse.STATUS]), int(state[parse.PLACE])
         unplanned = status == parse.FOUND_INDEX_ZERO and self.options.index_base is None
-        if unplanned or status in (parse.FOUND_TEXT_QID, parse.FOUND_COLUMN):
+        if unplanned or status == parse.FOUND_COLUMN:
             raise Misfit.of(window.path)
         if status != parse.FINE:
             raise wrong_text(window, status, place, *self.limit)
@@ -465,7 +464,7 @@ class TextTable:
         if self.options.sparse is None:
             cells = sum(self.source_rows.values()) * width
             dense = cells <= SMALL_TABLE or self.entries_seen >= DENSE_FRACTION * cells
-        return ReadingPlan(dense, width, base, self.qid_style, self.qid_is_text)
+        return ReadingPlan(dense, width, base, self.qid_style)
 
     def features(self) -> Matrix:
         """X, after all windows were added."""

@@ -129,17 +129,17 @@ def whole_numbers(letters, spans, which, out):
 
 # status: no error; the text does not fit the plan; the text is wrong
 # (typed, so that `stop` is compiled once, not per literal)
-FINE, FOUND_INDEX_ZERO, FOUND_TEXT_QID, FOUND_COLUMN = (np.int64(i) for i in range(4))
+FINE, FOUND_INDEX_ZERO, FOUND_COLUMN = (np.int64(i) for i in range(3))
 BAD_LABEL, BAD_QID, NO_QID, UNEXPECTED_QID, BAD_ENTRY = (np.int64(i) for i in range(10, 15))
 BAD_VALUE, MISSING_VALUE, REPEATED_INDEX, LARGE_INDEX, NUL_BYTE = (np.int64(i) for i in range(15, 20))
 
 # plan: what the caller decided
-BASE, WIDTH, MOST_FEATURES, DENSE, QID_IS_TEXT, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6, 7
+BASE, WIDTH, MOST_FEATURES, DENSE, KEEP_COMMENT, MISSING, NARROW = 0, 1, 2, 3, 4, 5, 6
 MISSING_IS_ERROR, MISSING_IS_ZERO, MISSING_IS_NAN = 0, 1, 2
 
 # state: how far the parse is; the caller sets QID_STYLE and LARGEST
 STATUS, PLACE, ROW, LETTER, ENTRIES, LARGEST, ASKED, QID_STYLE, UNORDERED = 0, 1, 2, 3, 4, 5, 6, 7, 8
-PLAN_SIZE, STATE_SIZE = 8, 9
+PLAN_SIZE, STATE_SIZE = 7, 9
 QID_UNKNOWN, QID_ABSENT, QID_PRESENT = 0, 1, 2
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103  # the smallest double that rounds to an infinite float32
@@ -184,16 +184,14 @@ def copy_letters(text, first, end, letters, state):
 
 
 @inner
-def read_qid(text, p, plan, qid, spans, letters, state):
-    """Read the query id at text[p], if this file has them, into qid[row] or as text into `letters`."""
+def read_qid(text, p, spans, letters, state):
+    """Read the query id at text[p], if this file has them, into `letters`."""
     found = text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON
     if state[QID_STYLE] == QID_UNKNOWN:
         state[QID_STYLE] = QID_PRESENT if found else QID_ABSENT
     if found != (state[QID_STYLE] == QID_PRESENT):
         return stop(state, UNEXPECTED_QID if found else NO_QID, p)
-    row = state[ROW]
-    spans[row, 0] = 0
-    qid[row] = 0
+    spans[state[ROW], 0] = 0
     if not found:
         return p
     first = end = p + 4
@@ -201,12 +199,7 @@ def read_qid(text, p, plan, qid, spans, letters, state):
         end += 1
     if end == first or not ends_token(text, end):
         return stop(state, BAD_QID, p)
-    if plan[QID_IS_TEXT]:
-        spans[row, 0] = copy_letters(text, first, end, letters, state)
-    else:
-        canonical, qid[row] = whole_number(text, first, end)
-        if not canonical:
-            return stop(state, FOUND_TEXT_QID, p)
+    spans[state[ROW], 0] = copy_letters(text, first, end, letters, state)
     return end
 
 
@@ -346,12 +339,12 @@ def read_comment(text, p, plan, spans, letters, state):
 
 
 @kernel
-def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, letters, asked, state):
+def parse_rows(text, start, end, plan, y, sizes, spans, values, columns, letters, asked, state):
     """Parse the lines in text[start:end] into the rows from state[ROW] on: O(bytes).
 
-    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id (if text) and document id in `letters`,
-    which holds the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start, end) of the
-    tokens left to Python's float.
+    sizes[r] = entries of the row (sparse); spans[r] = lengths of its query id and document id in `letters`, which holds
+    the two one after the other; asked[i] = (slot in `values`, or -1 - row for a label, start, end) of the tokens left
+    to Python's float.
     """
     p = start
     while p < end:
@@ -363,7 +356,7 @@ def parse_rows(text, start, end, plan, y, qid, sizes, spans, values, columns, le
         elif text[p] != NEWLINE:
             p = read_label(text, p, y, asked, state)
             if p >= 0:
-                p = read_qid(text, skip_blanks(text, p), plan, qid, spans, letters, state)
+                p = read_qid(text, skip_blanks(text, p), spans, letters, state)
             if p >= 0:
                 p = read_entries(text, p, plan, sizes, values, columns, asked, state)
             if p >= 0:
