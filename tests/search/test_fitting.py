@@ -6,10 +6,12 @@ import pytest
 import hingerank as hr
 from hingerank.lab.comparison import compare
 from hingerank.lab.folds import query_folds
+from hingerank.lab.leaderboard import refit
 from hingerank.lab.methods import Method
 from hingerank.rankers.base import BaseRanker
+from hingerank.rankers.own import follows
 from hingerank.registry import RANKERS, ranker_class
-from hingerank.search.folds import FITS, SCALED, SCORES, follows, paths_of
+from hingerank.search.folds import FITS, SCALED, SCORES, paths_of
 from hingerank.search.kernel_search import search_kernel
 
 DATA = hr.make_letor(12, rows_per_query=6, n_features=4, seed=0)
@@ -104,6 +106,33 @@ def test_a_kernel_search_tries_what_the_class_itself_does(by):
     np.testing.assert_allclose([row["value"] for row in found.table], expected, atol=1e-12)
 
 
+def doubled(parent):
+    """A class whose `fit` takes arrays alone."""
+
+    class Doubled(parent):
+        def fit(self, X, y, qid=None):
+            return super().fit(2 * np.asarray(X), y, qid)
+
+    return Doubled
+
+
+def test_a_fit_that_takes_arrays_alone_gets_them():
+    """Also where the best ranker is fitted to everything, and in blends."""
+    kind, train = doubled(hr.RankSVM), DATA
+    alone = kind(C=0.1).fit(train.X, train.y, train.qid)
+    found = hr.tune(kind(), train, folds=2, params={"C": 0.1, "scale": None, "loss": ["hinge", "squared_hinge"]})
+    assert isinstance(found, kind) and found.n_features_in_ == 4
+    mixed = hr.Blend([kind(C=0.1), "rankrls"]).fit(train)
+    np.testing.assert_allclose(mixed.members_[0].coef_, alone.coef_, atol=1e-12)
+    tuned = hr.tune([kind(), "rankrls"], train, folds=2, params={"C": [0.1, 1.0], "scale": None}, blend=True)
+    assert isinstance(tuned.members_[0], kind)
+    kernels = doubled(hr.FourierRankSVM)(10, gamma=0.5)
+    assert search_kernel(kernels, train, train, Cs=[0.1], gammas=[0.5]).best.n_features_in_ == 4
+    methods = [Method("doubled", kind, fixed={"C": 0.1})]
+    results = compare(methods, query_folds(train, 3), measures=[], workers=1)
+    np.testing.assert_allclose(refit(results, methods, train)[1].coef_, alone.coef_, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", RANKERS)
 def test_registered_rankers_keep_their_quicker_ways_and_a_users_fit_ends_them(name):
     kind = ranker_class(name)
@@ -111,11 +140,11 @@ def test_registered_rankers_keep_their_quicker_ways_and_a_users_fit_ends_them(na
         assert paths_of(kind) == ()
         return
     assert paths_of(kind)[:1] == ((kind.path_parameter,) if "fit_path" in dir(kind) else ())
-    assert follows(kind, BaseRanker, SCALED)
+    assert follows(kind, BaseRanker, *SCALED)
     for method in FITS:
         assert paths_of(type("Mine", (kind,), {method: lambda self: self})) == ()
     for method in SCORES:
-        assert not follows(type("Mine", (kind,), {method: lambda self: self}), BaseRanker, SCORES)
+        assert not follows(type("Mine", (kind,), {method: lambda self: self}), BaseRanker, *SCORES)
 
 
 def test_a_path_of_the_class_that_defines_fit_is_taken():

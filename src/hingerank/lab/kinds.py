@@ -20,7 +20,7 @@ from hingerank.lab.topics import Reranker, TopicRows, is_diversity_measure
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES, MeasureLike, measure_name
 from hingerank.personal.top_n import Recommends, list_values, parse_list_measure, same_lists
-from hingerank.search.folds import predicted
+from hingerank.rankers.own import predicted
 
 LONGEST = 100  # items in a list
 SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic

@@ -30,6 +30,7 @@ from hingerank.lab.statistics import (
 )
 from hingerank.notebook import html_table
 from hingerank.personal.top_n import Recommends
+from hingerank.rankers.own import fit_rows
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -382,4 +383,4 @@ def refit(results: Results, methods: Iterable[Method], data: RankingData) -> tup
         raise ValueError(f"{name} won, and it is not among the methods given: give it too")
     if isinstance(chosen.ranker, Recommends):
         raise ValueError(f"{name} learns a function for each user: fit it from Python and save it there")
-    return name, chosen.make(setting, results.header["seed"]).fit(data)
+    return name, fit_rows(chosen.make(setting, results.header["seed"]), data)

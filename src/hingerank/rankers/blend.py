@@ -32,6 +32,7 @@ from hingerank.rankers.corrections import ClickData, Propensities, click_weights
 from hingerank.rankers.explanation import Contributions
 from hingerank.rankers.inputs import check_features, grades_and_ids, names_of_features
 from hingerank.rankers.linear import RankSVM
+from hingerank.rankers.own import fit_rows, predicted
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import MAPPED, MEMORY
 from hingerank.rankers.winners import Centre, check_winners
@@ -241,7 +242,7 @@ class Blend(BaseRanker):
         rows = RankingData(X, y, qid, feature_names=None if names is None else names.tolist())
         if clicked:
             return check_winners(member).fit_winners(rows, around=around)
-        return member.fit(rows) if weight is None else member.fit(rows, sample_weight=weight)
+        return fit_rows(member, rows, **{} if weight is None else {"sample_weight": weight})
 
     def _combine(self, fitted: list[BaseRanker], found: OutOfFold, began: float) -> Blending:
         """Keep the members with the scales and weights that their out-of-fold scores suggest."""
@@ -368,4 +369,4 @@ def _held_out(member: BaseRanker, rows: TrainingRows, part: np.ndarray, learn: C
 def _scores(member: BaseRanker, X: Matrix, qid: PerRow) -> np.ndarray:
     """A member's scores of checked rows, by `predict` if a user's class overrides it."""
     own = type(member).predict is not BaseRanker.predict
-    return np.asarray(member.predict(X, qid) if own else member._scores_of(X, qid), np.float64)
+    return np.asarray(predicted(member, X, qid) if own else member._scores_of(X, qid), np.float64)

@@ -5,7 +5,6 @@ user's class that overrides only `fit` or `predict` inherits these shortcuts fro
 are then not used: every setting is fitted and scored by the class's own methods.
 """
 
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
 from hingerank.rankers.inputs import check_features, grades_and_ids
 from hingerank.rankers.kernel import MappedRanker
+from hingerank.rankers.own import fit_rows, follows, predicted
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
@@ -123,28 +123,11 @@ def fit_settings(
         yield SettingFit(setting, ranker, time.perf_counter() - start, error, warned)
 
 
-def follows(kind: type, home: type, methods: tuple[str, ...]) -> bool:
-    """Whether a shortcut of the class `home` is valid for `kind`: no user's class overrides `methods`.
-
-    Classes of this package override methods and keep the shortcuts valid, which their tests check.
-
-    >>> from hingerank import RankSVM
-    >>> Mine = type("Mine", (RankSVM,), {"fit": lambda self, X: self, "__module__": "mine"})
-    >>> follows(RankSVM, RankSVM, FITS), follows(Mine, RankSVM, FITS), follows(Mine, RankSVM, SCORES)
-    (True, False, True)
-    """
-    order = kind.__mro__
-    if home not in order:
-        return False
-    users = [place for place in order[: order.index(home)] if place.__module__.partition(".")[0] != "hingerank"]
-    return not any(name in vars(place) for place in users for name in methods)
-
-
 def paths_of(ranker: Ranker) -> tuple[str, ...]:
     """The parameters whose values one call of a ranker's (or class's) ``fit_path`` fits together; empty: none."""
     kind = ranker if isinstance(ranker, type) else type(ranker)
     home = next((place for place in kind.__mro__ if "fit_path" in vars(place)), None)
-    if home is None or not follows(kind, home, FITS):
+    if home is None or not follows(kind, home, *FITS):
         return ()
     first, several = getattr(kind, "path_parameter", "C"), getattr(kind, "path_parameters", ())
     return several if first in several else (first,)
@@ -223,9 +206,9 @@ class QueryFolds:
 
     def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
         """The ranker, fitted to rows of a fold; by default to everything, with the names of its features."""
-        if rows is None and isinstance(ranker, BaseRanker):
-            return ranker.fit(self.everything)
-        X, y, qid = _columns(self.everything if rows is None else rows)
+        if rows is None:
+            return fit_rows(ranker, self.everything)
+        X, y, qid = _columns(rows)
         return ranker.fit(X, y, qid=qid)
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
@@ -237,7 +220,7 @@ class QueryFolds:
         scaled = self.around is None and isinstance(train, RankingData) and not is_mapped(train.X)
         scaled &= "scale" in known and known.get("kernel") != "precomputed"
         scaled &= all({**known, **each}.get("missing", "error") == "error" for each in settings)
-        scaled &= follows(type(ranker), BaseRanker, SCALED)
+        scaled &= follows(type(ranker), BaseRanker, *SCALED)
         by_scale: dict[str | None, list[Setting]] = {}
         for setting in settings:
             scale = clone(ranker).set_params(**setting)._scaling() if scaled else None
@@ -269,7 +252,7 @@ class QueryFolds:
                 made.set_params(tol=max(tol, min(self.tol_factor * tol, MOST_TOL)))
             return made
 
-        stops = follows(type(ranker), TreeRanker, FITS) and isinstance(there, RankingData)
+        stops = follows(type(ranker), TreeRanker, *FITS) and isinstance(there, RankingData)
         stop_on, learn = _columns(there) if stops else None, partial(self.fit, rows=here)
         fits = list(fit_settings(make, batch, paths, _columns(here), learn, OF_A_SETTING, stop_on))
         began, fitted = time.perf_counter(), [fit.ranker for fit in fits if fit.error is None]
@@ -355,16 +338,10 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
     return [(partial(data.take, learnt), partial(data.take, held)) for learnt, held in rows], data
 
 
-def predicted(ranker: Ranker, X: RowsLike, qid: PerRow) -> np.ndarray:
-    """What any ranker predicts for rows, by their queries if it asks for these."""
-    ids = {"qid": qid} if "qid" in inspect.signature(ranker.predict).parameters else {}
-    return ranker.predict(X, **ids)
-
-
 def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.ndarray]:
     """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
-    apart = not follows(type(first), MappedRanker, SCORES) or not all(map(first.shares_map, path))
+    apart = not follows(type(first), MappedRanker, *SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
         return [predicted(member, X, qid) for member in path]
     _, qid = grades_and_ids(X, None, qid)

@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import Ranker
 from hingerank.features.kernels import choose_gamma
+from hingerank.rankers.own import fit_rows
 from hingerank.search.folds import QueryFolds
 from hingerank.search.settings import Setting, Staged, listed
 from hingerank.search.tuning import Plan, Study
@@ -66,4 +67,4 @@ def search_kernel(
     if not study.fitted():
         raise ValueError(f"no combination of gamma and C could be fitted; the first error is: {study.problem}")
     table = [t.setting | {"value": t.mean, "seconds": t.seconds} for t in study.trials.values()]
-    return KernelSearch(clone(ranker).set_params(**study.best().setting).fit(train), table)
+    return KernelSearch(fit_rows(clone(ranker).set_params(**study.best().setting), train), table)
