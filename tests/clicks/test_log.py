@@ -136,7 +136,7 @@ def test_a_join_says_what_it_drops():
 
 def test_a_join_refuses_what_it_cannot_tell_apart():
     log, data, _ = joined(np.random.default_rng(7))
-    with pytest.raises(hr.DataError, match="several rows in query"):
+    with pytest.raises(hr.DataError, match="several rows in a query"):
         log.join(hr.RankingData(data.X, data.y, data.qid, np.full(data.n_rows, "d0")))
     query = log.query_names.tolist()[0]  # as Python shows it, without np.str_
     with pytest.raises(hr.DataError, match=f"no document of the log has a row .such as query {query!r}, document"):

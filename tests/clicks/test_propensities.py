@@ -304,7 +304,7 @@ def test_features_join_places_that_documents_do_not():
         hr.propensities(log, "regression-em")
     with pytest.raises(hr.DataError, match="no document of the log has a row"):
         hr.propensities(log, "regression-em", data=hr.RankingData(X, data.y, data.qid, data.docid + n))
-    with pytest.raises(hr.DataError, match="document 0 has several rows in query 0: leave one row of each document"):
+    with pytest.raises(hr.DataError, match=r"several rows in a query .such as query 0, document 0.: leave one"):
         hr.propensities(log, "regression-em", data=hr.RankingData(X, data.y, data.qid, np.full(n, 0)))
     some = hr.propensities(log, "regression-em", data=data.take(np.flatnonzero(place != 2)))
     assert np.isnan(some.values[1]) and some.reasons == {"2": "nothing with features was shown there"}

@@ -186,13 +186,13 @@ def fit_all_pairs(
 
 
 def fit_regression(
-    slot: np.ndarray, row: np.ndarray, n: np.ndarray, c: np.ndarray, n_slots: int, X: np.ndarray, max_iter: int = 500,
-    tol: float = 1e-5, penalty: float = 1.0,
+    slot: np.ndarray, row: np.ndarray, n: np.ndarray, c: np.ndarray, n_slots: int, X: np.ndarray, max_iter: int,
+    tol: float,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """(θ, γ, iterations) with γ = σ(g(x)), g linear in the features of a row: regression EM (Wang et al. 2018).
 
-    The M-step for g is a Newton step of the weighted logistic regression on expected relevance, with a penalty on the
-    weights of standardised features.
+    The M-step for g is a Newton step of the weighted logistic regression on expected relevance, with the penalty
+    ½‖w‖² on the weights of standardised features.
     """
     from scipy.special import expit
 
@@ -200,7 +200,7 @@ def fit_regression(
     used = shown_row > 0
     spread = X.std(axis=0)
     Z = np.hstack([np.ones((len(X), 1)), (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
-    ridge = np.diag([1e-8] + [penalty] * X.shape[1])
+    ridge = np.diag([1e-8] + [1.0] * X.shape[1])
     theta, w = np.full(n_slots, 0.5), np.zeros(Z.shape[1])
     turns, moved = 0, np.inf
     while turns < max_iter and moved > tol:

@@ -47,9 +47,7 @@ class Judgments:
         """A grade for each row of `data`, for `hr.evaluate` or a fit; `unjudged` for documents never shown."""
         n = len(self)
         judged = Documents(coded(self.query, n, "query"), coded(self.document, n, "document"))
-        at = find_documents(documents_of(data), judged)
-        if not (at >= 0).any():
-            raise DataError("no row has a judgment: are query and document ids the same in both?")
+        at = find_documents(documents_of(data), judged, "no row has a judgment")
         return np.where(at >= 0, self.grade[at], float(unjudged))
 
     def to_frame(self, backend: str = "pandas") -> Frame:

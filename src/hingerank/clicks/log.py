@@ -233,7 +233,8 @@ class ClickLog:
         if isinstance(data, RowsInParts):
             return replace(self.join(data.without_features()), parts=data)
         cells = self.cells()
-        row = find_documents(self.named(cells.query, cells.document), documents_of(data))
+        shown = self.named(cells.query, cells.document)
+        row = find_documents(shown, documents_of(data), "no document of the log has a row")
         found, blocks = row >= 0, data.blocks
         row = row[found]
         query = places_of(as_text(self.query_names).tolist(), as_text(blocks.ids).tolist())  # its number in the data
@@ -246,30 +247,18 @@ class ClickLog:
             "queries of the rows that were never shown": int((lists == 0).sum()),
             "rows that were never shown": data.n_rows - len(np.unique(row)),
         }
-        self._warn_dropped(dropped, cells, found)
+        if not found.all():
+            showings, clicks = list(dropped.values())[:2]
+            warn(
+                f"{showings:,} of {self.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents "
+                f"have no row ({_such_as(shown, int(np.argmin(found)))})"
+            )
         return ClickData(
             data, row, cells.place[found], cells.showings[found], cells.clicks[found],
             None if cells.propensity is None else cells.propensity[found],
             None if cells.context is None else cells.context[found],
             lists, self.context_names, dropped, {**self.notes, **dropped},
         )  # fmt: skip
-
-    def _warn_dropped(self, dropped: Mapping[str, int], cells: Cells, found: np.ndarray) -> None:
-        if found.all():
-            return
-        first = int(np.argmin(found))
-        query, document = (
-            self.query_names.tolist()[cells.query[first]],
-            self.document_names.tolist()[cells.document[first]],
-        )
-        some = f"such as query {query!r}, document {document!r}"
-        if not found.any():
-            raise DataError(f"no document of the log has a row ({some}): are query and document ids the same in both?")
-        showings, clicks = list(dropped.values())[:2]
-        warn(
-            f"{showings:,} of {self.n_showings:,.0f} showings and {clicks:,} clicks are left out: their documents have "
-            f"no row ({some})"
-        )
 
 
 _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
@@ -305,11 +294,18 @@ def documents_of(data: RankingData, what: str = "the rows") -> Documents:
     return Documents(Coded(blocks.scatter(blocks.numbers), blocks.ids), Coded(document, data.docid[first]))
 
 
-def find_documents(wanted: Documents, among: Documents) -> np.ndarray:
+def _such_as(documents: Documents, entry: int) -> str:
+    query, document = (ids.names.tolist()[ids.codes[entry]] for ids in documents)
+    return f"such as query {query!r}, document {document!r}"
+
+
+def find_documents(wanted: Documents, among: Documents, none: str) -> np.ndarray:
     """The row of each wanted document of a query, −1 where it has none. Ids are compared as text. O(n log n).
 
+    An error that begins with `none` if no document has a row, and another one if a document has several.
+
     >>> wanted, among = (Documents(coded(["q"] * 2, 2, ""), coded(ids, 2, "")) for ids in (["7", "8"], [9, 7]))
-    >>> find_documents(wanted, among).tolist()
+    >>> find_documents(wanted, among, "no document has a row").tolist()
     [1, -1]
     """
     key, row_key = np.zeros(len(wanted.query.codes), np.int64), np.zeros(len(among.query.codes), np.int64)
@@ -324,9 +320,10 @@ def find_documents(wanted: Documents, among: Documents) -> np.ndarray:
     known &= end > at
     twin = known & (end > at + 1)
     if twin.any():
-        row = order[at[np.argmax(twin)]]
-        query, document = (ids.names.tolist()[ids.codes[row]] for ids in among)
-        raise DataError(f"document {document!r} has several rows in query {query!r}: leave one row of each document")
+        some = _such_as(among, order[at[np.argmax(twin)]])
+        raise DataError(f"documents have several rows in a query ({some}): leave one row of each document")
+    if len(known) and not known.any():
+        raise DataError(f"{none} ({_such_as(wanted, 0)}): are query and document ids the same in both?")
     found = np.full(len(key), -1)
     found[known] = order[at[known]]
     return found

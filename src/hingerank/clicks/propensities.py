@@ -352,9 +352,7 @@ class _Counted:
         if data is None:
             problem = "regression-em takes the attraction of a document from its features"
             raise DataError(problem, "give data=", "features of documents")
-        row = find_documents(self.pairs, documents_of(data, "data"))
-        if not (row >= 0).any():
-            raise DataError("no document of the log has a row in data: are query and document ids the same in both?")
+        row = find_documents(self.pairs, documents_of(data, "data"), "no document of the log has a row in data")
         X = data.X.toarray() if not isinstance(data.X, np.ndarray) else data.X
         if not np.isfinite(X).all():
             raise DataError("data has missing values, which regression-em cannot use: fill them, or use another method")
@@ -403,10 +401,8 @@ class _Counted:
             judged, grades = documents_of(judgments, "the judgments"), judgments.y
         if not grades.any() or not (grades >= 0).all():
             raise DataError("judgments must be grades from 0 up, one of them above 0")
-        row = find_documents(self.pairs, judged)
+        row = find_documents(self.pairs, judged, "no showing is of a judged document")
         known = row >= 0
-        if not known.any():
-            raise DataError("no showing is of a judged document: are query and document ids the same in both?")
         r, slot = grades[row[known]] / grades.max(), self.slot[known]
 
         def fit(n: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

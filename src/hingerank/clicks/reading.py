@@ -159,9 +159,7 @@ def _add_tables(showings: Showings, path: Path, named: Mapping[str, str | None],
         _add_table(showings, batch, named, actions, os.fspath(path))
 
 
-def _roles(
-    columns: Sequence[str], named: Mapping[str, str | None], what: str, keep: str = "showings"
-) -> dict[str, str]:
+def _roles(columns: Sequence[str], named: Mapping[str, str | None], what: str, keep: str) -> dict[str, str]:
     """What is to be read -> its column."""
     some = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
     found: dict[str, str] = {}

@@ -32,7 +32,7 @@ class Showings:
         What the first place is called; None finds out: 0 where anything stands at place 0.
     """
 
-    def __init__(self, keep: str = "showings", first_place: int | None = None) -> None:
+    def __init__(self, keep: str, first_place: int | None) -> None:
         if first_place not in (None, 0, 1):
             raise DataError(f"first_place is {first_place!r}, expected 0, 1, or None to look for a place 0")
         self.keep, self.first_place = one_of("keep", keep, "showings", "cells"), first_place
