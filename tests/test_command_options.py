@@ -439,6 +439,7 @@ def test_errors_name_the_option(call, line, words):
             "--label is for graded rows, not for a TREC run and judgments",
         ),
         ("report log.csv --features rows.txt --measure dcg@3", "--measure is for the value of a model: name one with"),
+        ("clicks propensities log.csv -o p.json --picture model/", "--picture model is a folder: name a file"),
         ("rank model/ rows.txt -o -", "--output -: name a file, or /dev/stdout"),
         ("compare rows.txt -o rows.txt", "--output rows.txt is a file: name a folder"),
         ("clicks judgments log.csv --topics topics.txt", "give --to qrels and --output"),

@@ -175,7 +175,7 @@ def test_a_damaged_run_folder_is_named_and_its_results_are_not_taken_for_others(
     refused(["report", str(out)], array.name, "is damaged: delete it")
     array.unlink()
     assert run(["report", str(out)]) == 0
-    refused(["report", str(out), "--table", str(tmp_path)], "is a folder: name the table")
+    refused(["report", str(out), "--table", str(tmp_path)], "is a folder: name a file")
 
 
 def test_report_of_no_run(tmp_path, capsys):

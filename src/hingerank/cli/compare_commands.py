@@ -337,9 +337,8 @@ def report(
     kind = "personal model" if run.suffix == ".safetensors" or is_model(run) else "comparison"
     kind = "clicks" if clicks.features is not None else kind
     check_kind(kind, comparison, personal, clicks)
-    for place, what, name in ((output, "page", "report.html"), (comparison.table, "table", "table.csv")):
-        if place is not None and place.is_dir():
-            raise ValueError(f"{place} is a folder: name the {what}, as in {place / name}")
+    if comparison.table is not None and comparison.table.is_dir():
+        raise ValueError(f"--table {comparison.table} is a folder: name a file")
     if kind == "comparison" and run.is_file():
         raise ValueError(
             f"{run} is a file, and a comparison is a folder: for a click log, name the file of its documents' features "

@@ -179,6 +179,8 @@ class Option:
         if str(place) == "-":
             raise ValueError(f"{self.flag} -: name a file, or /dev/stdout to write to standard output")
         path, model = Path(place), self.writes == "model"
+        if self.writes == "file" and path.is_dir():
+            raise ValueError(f"{self.flag} {place} is a folder: name a file")
         if model and path.exists() and any(data.exists() and path.samefile(data) for data in read):
             raise ValueError(f"{self.flag} {place} is the data itself: name another file or a folder")
         if not force:

@@ -142,8 +142,6 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name a file to write to")
     if path.exists() and not path.is_file():  # /dev/stdout or a named pipe: it cannot be renamed
         with naming(path), open(path, "w", encoding="utf-8") as stream:
             yield stream
