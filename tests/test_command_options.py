@@ -548,9 +548,9 @@ def test_a_model_of_other_data_is_named_with_the_commands_that_take_it(call):
     assert call(MADE["model/"])[0] == 0 and call(MADE["personal/"])[0] == 0
     assert call("rerank run.txt --method pamm --features rows.txt --fit subtopics.txt --save diverse/")[0] == 0
     for line, words in {
-        "rank diverse/ rows.txt": "diverse is a PAMM, which learns from topics to diversify: use hingerank rerank",
-        "explain personal/ rows.txt --query 1": "personal is a PersonalRankSVM, which learns from ratings of users",
-        "rerank run.txt --model model/ -o out.txt": "model is a RankSVM, which learns from graded rows: use",
+        "rank diverse/ rows.txt": "diverse has the ranker PAMM, which learns from topics to diversify: use hingerank",
+        "explain personal/ rows.txt --query 1": "personal has the ranker PersonalRankSVM, which learns from ratings",
+        "rerank run.txt --model model/ -o out.txt": "model has the ranker RankSVM, which learns from graded rows: use",
     }.items():
         status, out, err = call(line)
         assert (status, out) == (1, "") and err.startswith(f"hingerank: {words}")
@@ -572,7 +572,9 @@ def test_a_warning_is_shown_once():
 
 def test_a_file_may_have_the_name_of_an_argument(call):
     assert call(MADE["model/"])[0] == 0
-    assert call("report model/")[2].startswith("hingerank: model is a RankSVM, which learns from graded rows: use")
+    assert call("report model/")[2].startswith(
+        "hingerank: model has the ranker RankSVM, which learns from graded rows: use"
+    )
     status, out, err = call("explain model/ rows.txt --query 1 --pair d1-0 d1-9")
     assert (status, out) == (1, "") and "no documents are called 'd1-9'" in err
 

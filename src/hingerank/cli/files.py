@@ -187,9 +187,8 @@ def load_ranker(model: Path, *kinds: str) -> tuple[Any, str]:
     ranker = load(model)
     kind = learns_from(ranker_name(type(ranker)))
     if kind not in kinds:
-        raise ValueError(
-            f"{model} is a {type(ranker).__name__}, which learns from {KINDS[kind][0]}: use hingerank {USES[kind]}"
-        )
+        name, data = type(ranker).__name__, KINDS[kind][0]
+        raise ValueError(f"{model} has the ranker {name}, which learns from {data}: use hingerank {USES[kind]}")
     return ranker, kind
 
 
