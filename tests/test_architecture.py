@@ -232,3 +232,31 @@ def test_contributing_names_what_reads_and_writes_files():
     assert named <= set(FILES), "CONTRIBUTING names a module that does not exist"
     users = {module for module, nodes in sources().items() if any(map(FILE_LIBRARIES.match, libraries(nodes)))}
     assert users <= named | OTHER_USES, "say in CONTRIBUTING's table what it reads or writes, and why by own code"
+
+
+def by_locale(call):
+    """Whether a call reads or writes text in the machine's encoding."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if "encoding" in given or None in given:
+        return False
+    if isinstance(call.func, ast.Name) and name == "open":
+        mode = call.args[1] if len(call.args) > 1 else given.get("mode", ast.Constant("r"))
+        return isinstance(mode, ast.Constant) and "b" not in mode.value
+    if isinstance(call.func, ast.Attribute) and name == "read_text":
+        return not call.args
+    if isinstance(call.func, ast.Attribute) and name == "write_text":
+        return len(call.args) < 2
+    return any(
+        isinstance(value := given.get(word), ast.Constant) and value.value for word in ("text", "universal_newlines")
+    )
+
+
+def test_text_is_utf_8_whatever_the_locale_of_the_machine_is():
+    found = {
+        f"{module}, line {node.lineno}"
+        for module, nodes in sources().items()
+        for node in nodes
+        if isinstance(node, ast.Call) and by_locale(node)
+    }
+    assert not found, "give encoding="

@@ -1,5 +1,7 @@
 """A results file cut at any byte gives the whole records before the cut and takes new ones."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,10 @@ def test_write_whole_leaves_no_part(tmp_path):
     write_whole(path, b"two")
     assert path.read_bytes() == b"two"
     assert [p.name for p in path.parent.iterdir()] == ["run.json"]
+
+
+def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(tmp_path, monkeypatch):
+    path, synced = tmp_path / "new", []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append((os.fstat(number).st_ino, path.exists())))
+    write_whole(path, b"new")
+    assert synced == [(path.stat().st_ino, False), (tmp_path.stat().st_ino, True)]

@@ -67,7 +67,7 @@ def fitted(name, data, scale, **more):
 @pytest.fixture
 def no_copies(monkeypatch):
     """Blocks of a few rows, and an error where all rows are asked for at once."""
-    monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(rows_view, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
 
     def refuse(self, why):

@@ -182,19 +182,25 @@ def test_models_that_are_no_sum_of_trees_of_thresholds_are_refused(cls, params, 
 def threads_given(monkeypatch):
     """threads_given(cls, data, **parameters) -> the threads that the library is told to use, in all its calls."""
 
-    def watch(given, own):
-        def watched(*arguments, **named):
-            told = [*(a for a in arguments if isinstance(a, dict)), named, named.get("params") or {}]
-            given.extend(d[key] for d in told for key in ("num_threads", "nthread") if key in d)
-            return own(*arguments, **named)
-
-        return watched
+    class Told(Exception):
+        """The last call was made: the library's threads need not run."""
 
     def fit(cls, data, **parameters):
         given, library = [], cls.library()
-        for name in ("train", "DMatrix" if cls.requires == "xgboost" else "Dataset"):
-            monkeypatch.setattr(library, name, watch(given, getattr(library, name)))
-        cls(n_estimators=2, **parameters).fit(*data)
+
+        def watched(*arguments, **named):
+            told = [*(a for a in arguments if isinstance(a, dict)), named, named.get("params") or {}]
+            given.extend(d[key] for d in told for key in ("num_threads", "nthread") if key in d)
+            if len(given) == 2:
+                raise Told
+            return rows(*arguments, **named)
+
+        kind = "DMatrix" if cls.requires == "xgboost" else "Dataset"
+        rows = getattr(library, kind)
+        for name in ("train", kind):
+            monkeypatch.setattr(library, name, watched)
+        with pytest.raises(Told):
+            cls(n_estimators=2, **parameters).fit(*data)
         monkeypatch.undo()
         assert len(given) == 2
         return set(given)
