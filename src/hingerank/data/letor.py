@@ -215,6 +215,8 @@ def _seen(
     with closing(windows(sources, most)) as found:  # also if a line is wrong
         for window in found:
             table.add(window)
+            if plan is None:
+                table.forget()
             report(window.fraction)
     return table
 

@@ -245,13 +245,12 @@ class Options:
 
 @dataclass(frozen=True)
 class ReadingPlan:
-    """What the parser assumes about the text. `measures`: it assumes nothing, and the rows are not kept."""
+    """What the parser assumes about the text."""
 
     dense: bool = False
     width: int = 0  # number of columns, if dense
-    base: int = 0
+    base: int | None = None  # None: not known yet
     qid_style: int = parse.QID_UNKNOWN
-    measures: bool = False
 
 
 class Misfit(DataError):
@@ -309,15 +308,15 @@ class Comments:
 class TextTable:
     """Arrays of the rows added since `forget`. `source_rows`, `entries_seen` and `comments` are of all rows.
 
-    Without a plan, the table finds the one that is `fitting` the text, and keeps no rows.
+    Without a plan, the table finds the one that is `fitting` the text.
     """
 
     def __init__(self, options: Options, plan: ReadingPlan | None = None) -> None:
         self.options = options
-        self.plan = plan or ReadingPlan(base=options.index_base or 0, measures=True)
+        self.plan = plan or ReadingPlan(base=options.index_base)
         self.qid_style, self.qid_is_text = self.plan.qid_style, False
         self.rows = self.entries_seen = 0
-        self.whole = not self.plan.measures  # all of the input goes into this table: its size is estimated in advance
+        self.whole = plan is not None  # all of the input goes into this table: its size is estimated in advance
         self.smallest, self.largest, self.comments = 2**31, -1, Comments()  # the first two are columns
         self.source_rows: dict[int, int] = {}
         self.source_lines: dict[int, int] = {}
@@ -352,13 +351,11 @@ class TextTable:
             self._check(window, chunk)
         states = np.array([chunk.state for chunk in chunks])
         rows, entries = states[:, parse.ROW], states[:, parse.ENTRIES]
-        counts = {"spans": rows, "letters": states[:, parse.LETTER]}
-        if not self.plan.measures:
-            counts |= {"y": rows}
-            if self.plan.dense:
-                counts |= {"values": rows * self.plan.width}
-            else:
-                counts |= {"values": entries, "columns": entries, "sizes": rows}
+        counts = {"y": rows, "spans": rows, "letters": states[:, parse.LETTER]}
+        if self.plan.dense:
+            counts |= {"values": rows * self.plan.width}
+        else:
+            counts |= {"values": entries, "columns": entries, "sizes": rows}
         first_letter, first_row = self.letters.used, self.rows
         for name, count in counts.items():
             getattr(self, name).extend([getattr(c, name)[:n] for c, n in zip(chunks, count.tolist())], growth)
@@ -372,10 +369,9 @@ class TextTable:
             self.qid_is_text = not parse.whole_numbers(letters[first_letter:], new, 0, np.empty(len(new), np.int64))
         self.largest = max(self.largest, int(states[:, parse.LARGEST].max()))
         self.source_rows[window.source] = self.source_rows.get(window.source, 0) + int(rows.sum())
-        if self.plan.measures:
+        if self.plan.base is None:
             columns = [chunk.columns[:n] for chunk, n in zip(chunks, entries.tolist())]
             self.smallest = min(self.smallest, *(int(found.min(initial=2**31 - 1)) for found in columns))
-            self.forget()
 
     def _parse(self, window: Window, growth: float) -> list[Chunk]:
         """Parse each chunk of the window into arrays of its own, which have room for all of its lines."""
@@ -387,8 +383,8 @@ class TextTable:
         if dense:
             self._check_memory(int((self.rows + sum(lines)) * growth), width)
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
-        plan[parse.BASE], plan[parse.DENSE] = self.plan.base, dense
-        most = self.limit[0] + (self.plan.measures and self.options.index_base is None)  # if it counts from 1
+        plan[parse.BASE], plan[parse.DENSE] = self.plan.base or 0, dense
+        most = self.limit[0] + (self.plan.base is None)  # if it counts from 1
         plan[parse.MOST_FEATURES], plan[parse.WIDTH] = most, width if dense else most
         plan[parse.KEEP_COMMENT], plan[parse.MISSING] = self.keeps_comments, MISSING[self.options.missing]
         plan[parse.NARROW] = self.options.dtype == np.float32
@@ -456,10 +452,8 @@ class TextTable:
 
     def fitting(self) -> ReadingPlan:
         """The plan that fits all rows so far."""
-        base = self.plan.base
-        if self.plan.measures and self.options.index_base is None:
-            base = int(self.smallest > 0)
-        width = self.options.n_features or max(0, self.largest + 1 + self.plan.base - base)
+        base = int(self.smallest > 0) if self.plan.base is None else self.plan.base
+        width = self.options.n_features or max(0, self.largest + 1 + (self.plan.base or 0) - base)
         dense = not self.options.sparse
         if self.options.sparse is None:
             cells = sum(self.source_rows.values()) * width
