@@ -163,19 +163,16 @@ def read_pieces(
         raise DataError(f"{sources[0].path}: the features are 0 to {seen.largest}, expected at most {most} ({name})")
     table = TextTable(replace(asked, n_features=plan.width, index_base=plan.base), plan)
     first, size, table.whole = 0, 0, False
-    try:
-        for window in windows(sources):
-            table.add(window)
-            size += window.length
-            report(0.5 + window.fraction / 2)
-            if size >= piece_bytes and table.rows:
-                yield _assemble(table, rule, first)
-                first, size = first + table.rows, 0
-                table.forget()
-        if table.rows:
+    for window in windows(sources):
+        table.add(window)
+        size += window.length
+        report(0.5 + window.fraction / 2)
+        if size >= piece_bytes and table.rows:
             yield _assemble(table, rule, first)
-    except DataError as error:  # the first pass found no error
-        raise Misfit.of(sources[0].path) from error
+            first, size = first + table.rows, 0
+            table.forget()
+    if table.rows:
+        yield _assemble(table, rule, first)
 
 
 def _sources(paths: Sequence[PathLike]) -> list[TextSource]:
@@ -266,31 +263,31 @@ def _choose_rule(table: TextTable, sources: list[TextSource], rows: list[int], q
         for asked, name in ((query is not None, "query="), (in_comment, "qid_in_comment=True")):
             if asked:
                 raise DataError(f"{path}: the lines have 'qid:', so {name} cannot be used as well; leave it out")
-        return IdRule(lambda part, _: _ids(part, 0, table.qid_is_text), docids)
+        return IdRule(lambda part, _: _ids(part, 0, table.qid_is_text, path), docids)
     counted = _qid_from_counts(sources, rows, query)
     if counted is not None:
         return IdRule(lambda part, first: counted[first : first + part.rows], docids)
     if in_comment and comments.first_empty >= 0:
         raise DataError(f"{path}: qid_in_comment=True, but data row {comments.first_empty + 1} has no comment")
     if in_comment or (in_comment is None and comments.look_like_query_ids):
-        return IdRule(lambda part, _: _ids(part, 1, not comments.whole), False)
+        return IdRule(lambda part, _: _ids(part, 1, not comments.whole, path), False)
     return IdRule(None, docids)
 
 
 def _assemble(table: TextTable, rule: IdRule, first_row: int = 0) -> RankingData:
     """The rows of a finished table. The first of them is row number `first_row` of all rows."""
     qid = np.zeros(table.rows, np.int64) if rule.qid is None else rule.qid(table, first_row)
-    docid = _ids(table, 1, True) if rule.docids else None
+    docid = _strings(*table.texts, 1) if rule.docids else None
     return RankingData(table.features(), table.y.finish(table.rows), qid, docid, index_base=table.plan.base)
 
 
-def _ids(table: TextTable, which: int, as_text: bool) -> np.ndarray:
-    """The query ids of the lines (which=0) or the comments (which=1) of a table, as text or as numbers."""
+def _ids(table: TextTable, which: int, as_text: bool, path: str) -> np.ndarray:
+    """The query ids of a table, from its lines (which=0) or comments (which=1), as text or as numbers."""
     if as_text:
         return _strings(*table.texts, which)
     numbers = np.empty(table.rows, np.int64)
     if not whole_numbers(*table.texts, which, numbers):
-        raise DataError("query ids that were whole numbers are none")  # which `read_pieces` says in other words
+        raise Misfit.of(path)  # `read_pieces` found numbers before
     return numbers
 
 
