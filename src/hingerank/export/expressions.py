@@ -39,15 +39,14 @@ class Words:
         raise NotImplementedError
 
     def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
-        """The first value if x is below the first knot, the second if it is below the second, …, else the last."""
+        """The first value if x is below the first knot, the second if it is below the second, …, else the last: nested
+        choices that bisect the knots."""
         if not len(knots):
             return values[0]
-        half = (len(values) - 1) // 2
-        low, high = (
-            self.pieces(x, knots[:half], values[: half + 1]),
-            self.pieces(x, knots[half + 1 :], values[half + 1 :]),
-        )
-        return self.choose(f"{x} < {self.number(knots[half])}", low, high)
+        half = len(knots) // 2
+        low = self.pieces(x, knots[:half], values[: half + 1])
+        high = self.pieces(x, knots[half + 1 :], values[half + 1 :])
+        return self.choose(self.join(x, "<", self.number(knots[half])), low, high)
 
 
 def score_expression(words: Words, form: Form, columns: dict[int, str]) -> str:
@@ -88,30 +87,21 @@ def scaled_expression(words: Words, scaler: Scaler, column: int, x: str) -> str:
 
 
 def _place(words: Words, quantiles: np.ndarray, x: str) -> str:
-    """The position of x among quantiles: nested conditions that bisect them."""
+    """The position of x among quantiles: linear between two knots, and the middle of equal ones at a knot."""
     knots, first = np.unique(quantiles, return_index=True)
     top = len(quantiles) - 1
     last = np.append(first[1:], top + 1) - 1
-
-    def piece(k: int) -> str:
-        """Between knots k - 1 and k."""
-        if k == 0 or k == len(knots):
-            return words.number(k > 0)
-        below, gap = words.number(knots[k - 1]), words.number(knots[k] - knots[k - 1])
-        place = words.join(words.number(last[k - 1]), "+", words.join(words.join(x, "-", below), "/", gap))
-        return words.join(place, "/", words.number(top))
-
-    def choice(low: int, high: int) -> str:
-        if low == high:
-            return piece(low)
-        middle = (low + high) // 2
-        at, above = words.number(knots[middle]), choice(middle + 1, high)
-        if first[middle] < last[middle]:
-            here = words.number(0.5 * (first[middle] + last[middle]) / top)
-            above = words.choose(words.join(x, "=", at), here, above)
-        return words.choose(words.join(x, "<", at), choice(low, middle), above)
-
-    return choice(0, len(knots))
+    values = [words.number(0.0)]
+    for k, knot in enumerate(knots):
+        value, at = words.number(1.0), words.number(knot)
+        if k + 1 < len(knots):
+            between = words.join(words.join(x, "-", at), "/", words.number(knots[k + 1] - knot))
+            value = words.join(words.join(words.number(last[k]), "+", between), "/", words.number(top))
+        if first[k] < last[k]:
+            here = words.number(0.5 * (first[k] + last[k]) / top)
+            value = words.choose(words.join(x, "=", at), here, value)
+        values.append(value)
+    return words.pieces(x, knots.tolist(), values)
 
 
 def total(terms: Sequence[str]) -> str:

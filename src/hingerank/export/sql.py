@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -91,10 +90,6 @@ class SqlWords(Words):
 
     def missing(self, x: str) -> str:
         return f"{x} IS NULL"
-
-    def pieces(self, x: str, knots: Sequence[SupportsFloat], values: Sequence[str]) -> str:
-        cases = (f"WHEN {x} < {self.number(at)} THEN {value}" for at, value in zip(knots, values))
-        return f"CASE {' '.join(cases)} ELSE {values[-1]} END"
 
 
 WORDS = SqlWords()
