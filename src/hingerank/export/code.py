@@ -164,7 +164,7 @@ def _listed(items: Iterable[str], brackets: str) -> str:
 
 
 def run_python(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
-    """Run the text made by `write_python`: literals of numbers and names, and functions of this package."""
+    """Run the text made by `write_code`: literals of numbers and names, and functions of this package."""
     space: Facts = {}
     exec(compile(files[0].read_text("utf-8"), str(files[0]), "exec"), space)
     return np.array([space["score"](row) for row in X.tolist()])

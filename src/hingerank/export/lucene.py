@@ -98,9 +98,8 @@ def to_define(used: Sequence[str], about: Given, define: bool, keys: Sequence[st
 
 
 def write_solr(
-    form: Form, about: Facts, name: str = "hingerank", store: str = "_DEFAULT_", shift: float = 0.0,
-    missing: bool | None = None, define: bool = False,
-) -> list[str]:  # fmt: skip
+    form: Form, about: Facts, name: str, store: str, shift: float, missing: bool | None, define: bool
+) -> list[str]:
     """model.json and, with `define`, features.json, for schema/model-store and schema/feature-store."""
     used = used_names(form)
     features = [
@@ -124,10 +123,7 @@ def write_solr(
     return [json.dumps(model, indent=1), json.dumps(features, indent=1) if features else ""]
 
 
-def write_plugin(
-    form: Form, about: Facts, name: str = "hingerank", shift: float = 0.0, ranklib: bool = False,
-    define: bool = False,
-) -> list[str]:  # fmt: skip
+def write_plugin(form: Form, about: Facts, name: str, shift: float, ranklib: bool, define: bool) -> list[str]:
     """model.json and, with `define`, featureset.json: bodies of _ltr/_featureset/SET/_createmodel and of the set."""
     features = []
     wanted = to_define(used_names(form), about, define, ("params", "template_language", "template"))

@@ -67,7 +67,7 @@ class Graph:
         return self.add("Squeeze", product, self.constant([1], np.int64))
 
 
-def write_onnx(form: Form, about: Facts, precision: str = "double") -> bytes:
+def write_onnx(form: Form, about: Facts, precision: str) -> bytes:
     """The bytes of a model file."""
     graph = Graph(precision)
     onnx = graph.onnx

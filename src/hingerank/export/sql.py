@@ -14,7 +14,7 @@ from hingerank.export.expressions import Words, filled_expression, scaled_expres
 from hingerank.export.forms import CosineSum, ExportError, Form, KernelSum
 
 
-def write_sql(form: Form, about: Facts, table: str = "documents", key: str = "docid", query: str = "qid") -> str:
+def write_sql(form: Form, about: Facts, table: str, key: str, query: str) -> str:
     """A statement that selects query, key and score of every row of a table whose columns are named as the features.
 
     A name is quoted whole, so a dot in it is part of the name: the schema of the table is the session's.

@@ -29,9 +29,7 @@ RESERVED = ("if", "in", "true", "false")
 PHASES = ("first-phase", "second-phase")
 
 
-def write_vespa(
-    form: Form, about: Facts, name: str = "hingerank", phase: str = "second-phase", rerank: int = 1000
-) -> list[str | bytes]:
+def write_vespa(form: Form, about: Facts, name: str, phase: str, rerank: int) -> list[str | bytes]:
     """The rank profile, and the ONNX model that it names (empty if it names none).
 
     A feature is an attribute, or a function feature_K with the expression given by the mapping; scaled ones are
