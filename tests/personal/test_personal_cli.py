@@ -9,6 +9,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli import main
+from hingerank.data.tables import read_table
 
 
 @pytest.fixture
@@ -346,6 +347,13 @@ def test_items_alike_by_the_vectors_of_the_model(call):
     rows, _ = ranker.similar_items([7, 3], X, 40)
     assert rows[0, :4].tolist() == best and (rows[:, 29:] == -1).all() and 3 not in rows[1]
     assert len(json.loads(call("similar", "model/", "--item", "i7", "--json")[1])) == 10
+    for name in ("s.csv", "s.parquet", "s.tsv"):
+        assert call("similar", "model/", "--item", "i7", "--top", "4", "-o", name)[:2] == (0, "")
+        found = read_table(name)
+        assert found.column_names == ["rank", "item", "similarity"] and found["item"].to_pylist() == [
+            f"i{i}" for i in best
+        ]
+    assert "would be Parquet" in call("similar", "model/", "--item", "i7", "-o", "t.parquet", "--json")[2]
     assert "item 'i99' is not in the catalogue" in call("similar", "model/", "--item", "i99")[2]
     joint = [word if word != "personal-rank-svm" else "joint" for word in FIT[:-2]]
     assert call(*joint)[0] == 0

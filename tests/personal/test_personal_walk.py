@@ -1,12 +1,15 @@
 """Every personal ranker on the command line, with items of which only ids are known and with features, whatever the
 name of its model."""
 
+import csv
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hingerank as hr
@@ -242,6 +245,18 @@ def test_a_file_of_names_alone_leaves_nothing_out(call):
     for use in (["fit", "nothing.csv", "-o", "n"], ["add-users", "p", "nothing.csv"], ["evaluate", "nothing.csv", "p"]):
         status, _, err = call(*use, *NAMED)
         assert status == 1 and err.startswith("nothing.csv: there are no ratings") and "\n" not in err
+
+
+def test_lists_in_csv_files_are_read_again(call):
+    odd = ['a,"b"', "line\rfeed", "tab\tulator", "plain"]
+    users, items = zip(*((u, i) for u in odd for i in odd if u != i))
+    pq.write_table(pa.table({"user": users, "item": items, "rating": [3] * len(users)}), "odd.parquet")
+    assert call("fit", "odd.parquet", "--model", "ease", "-o", "m")[0] == 0
+    for name, delimiter, given in (("l.csv", ",", odd), ("l.tsv", "\t", [re.sub("[\r\t]", " ", x) for x in odd])):
+        assert call("recommend", "m", "--all", "-o", name)[0] == 0
+        with open(name, newline="") as file:
+            rows = list(csv.reader(file, delimiter=delimiter))[1:]
+        assert [row[0] for row in rows] == [row[2] for row in rows] == given
 
 
 def test_pages_show_nothing_that_was_rated(call):

@@ -1,7 +1,8 @@
 """The commands `recommend`, `similar` and `add-users`, and what other commands do with ratings and personal models."""
 
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,8 @@ from hingerank.cli.rating_files import (
     user_of,
 )
 from hingerank.data.files import TABLES, endings
+
+BINARY = ("parquet", "feather")
 
 
 def warn_ratings_alone(ranker: Any) -> None:
@@ -56,10 +59,7 @@ def recommend(
     """
     if (user is None) == (not everybody):
         raise ValueError("name the users: --user ID, or --all")
-    kind = TABLES.get(endings(output)[0]) if output is not None else None
-    binary = kind in ("parquet", "feather")
-    if json and binary:
-        raise ValueError(f"--json writes text: {output} would be {str(kind).title()}")
+    _check_text(output, json)
     ranker, catalogue = open_model(model, listed.items)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
     hidden = seen_pairs(ranker, catalogue, users, listed, columns)
@@ -68,21 +68,14 @@ def recommend(
         warnings.warn(f"{silent} users rated no two items differently: they get {ranker._cold}", stacklevel=2)
     warn_ratings_alone(ranker)
     blocks = _lists(ranker, catalogue, users, top, hidden)
-    if output is not None and binary:
-        _write_columns(output, str(kind), blocks)
+    if not json:
+        _write_blocks(output, ("user", "rank", "item", "score"), blocks)
         return
-    delimiter = "," if kind == "csv" else "\t"
+    lists: dict[str, list[Any]] = {str(user): [] for user in users}
+    for line in (line for block in blocks for line in zip(*block)):
+        lists[str(line[0])].append({"item": line[2], "score": line[3]})
     with writing(output) as stream:
-        if json:
-            lists: dict[str, list[Any]] = {str(user): [] for user in users}
-            for line in (line for block in blocks for line in zip(*block)):
-                lists[str(line[0])].append({"item": line[2], "score": line[3]})
-            print_json(lists, stream)
-            return
-        if kind is not None:
-            stream.write(delimiter.join(("user", "rank", "item", "score")) + "\n")
-        for block in blocks:
-            stream.writelines(delimiter.join(_quoted(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
+        print_json(lists, stream)
 
 
 @command
@@ -91,7 +84,7 @@ def similar(
     item: str = option("ID", "Item to find similar ones to.", REQUIRED),
     items: Path | None = option("TABLE", "Table of items: ids first, then features."),
     top: int = option("N", "Number of items.", 10, min=1),
-    output: Path | None = target("FILE", "File to write. Default: stdout.", short="-o"),
+    output: Path | None = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: stdout.", short="-o"),
     json: bool = JSON,
 ) -> None:
     """List items that are liked by the same users as an item.
@@ -100,6 +93,7 @@ def similar(
 
     Example: hingerank similar model/ --item 17 --top 5
     """
+    _check_text(output, json)
     ranker, catalogue = open_model(model, items)
     rows, values = ranker.similar_items(catalogue.rows([item]), catalogue.X, top)
     there = rows[0] >= 0
@@ -109,12 +103,13 @@ def similar(
             "items that the same users like fit --model list-ranker",
             stacklevel=2,
         )
-    found = list(zip(catalogue.ids[rows[0][there]].tolist(), values[0][there].tolist()))
+    others, cosines = catalogue.ids[rows[0][there]].tolist(), values[0][there].tolist()
+    if not json:
+        ranks = list(range(1, len(others) + 1))
+        _write_blocks(output, ("rank", "item", "similarity"), iter([(ranks, others, cosines)]))
+        return
     with writing(output) as stream:
-        if json:
-            print_json([{"item": other, "similarity": value} for other, value in found], stream)
-        else:
-            stream.writelines(f"{place}\t{other}\t{value}\n" for place, (other, value) in enumerate(found, 1))
+        print_json([{"item": other, "similarity": value} for other, value in zip(others, cosines)], stream)
 
 
 def _wanted(ranker: Any, text: str) -> Any:
@@ -146,21 +141,48 @@ def _lists(ranker: Any, catalogue: Any, users: Any, top: int, hidden: Any) -> It
         )
 
 
-def _quoted(cell: object, delimiter: str) -> str:
-    text = str(cell)
-    if delimiter == "," and any(mark in text for mark in ',"\n'):
-        return '"' + text.replace('"', '""') + '"'
-    return text.replace("\t", " ").replace("\n", " ")
+def _kind_of(output: Path | None) -> str | None:
+    """Return the kind of table that a file is by its name, if any."""
+    return None if output is None else TABLES.get(endings(output)[0])
 
 
-def _write_columns(path: Path, kind: str, blocks: Iterator[tuple[list, list, list, list]]) -> None:
+def _check_text(output: Path | None, json: bool) -> None:
+    """Raise a ValueError if JSON would be written to a file of another kind."""
+    kind = _kind_of(output)
+    if json and kind in BINARY:
+        raise ValueError(f"--json writes text: {output} would be {kind.title()}")
+
+
+def _write_blocks(output: Path | None, names: Sequence[str], blocks: Iterator[tuple[list, ...]]) -> None:
+    """Write blocks of columns as the name of the file says; text has a line of names in .csv and .tsv files."""
+    kind = _kind_of(output)
+    if output is not None and kind in BINARY:
+        _write_columns(output, kind, names, blocks)
+        return
+    with writing(output) as stream:
+        delimiter = "," if kind == "csv" else "\t"
+        if kind is not None:
+            stream.write(delimiter.join(names) + "\n")
+        for block in blocks:
+            stream.writelines(delimiter.join(_cell(cell, delimiter) for cell in line) + "\n" for line in zip(*block))
+
+
+def _cell(value: object, delimiter: str) -> str:
+    """Return a value as text: in CSV quoted if it must be, otherwise with spaces for tabs and line breaks."""
+    text = str(value)
+    if delimiter == "\t":
+        return re.sub(r"[\t\r\n]", " ", text)
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[,"\r\n]', text) else text
+
+
+def _write_columns(path: Path, kind: str, names: Sequence[str], blocks: Iterator[tuple[list, ...]]) -> None:
     """Write a Parquet or Feather file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from hingerank.data.files import draft_of
 
-    tables = (pa.table(dict(zip(("user", "rank", "item", "score"), block))) for block in blocks)
+    tables = (pa.table(dict(zip(names, block))) for block in blocks)
     first = next(tables)
     with (
         draft_of(path) as draft,
