@@ -381,7 +381,10 @@ class TextTable:
         self.source_lines[window.source] = window.lines_before + sum(lines)
         dense, width = self.plan.dense, self.plan.width
         if dense:
-            self._check_memory(int((self.rows + sum(lines)) * growth), width)
+            n_rows = int((self.rows + sum(lines)) * growth)
+            wanted = n_rows * width * self.options.dtype.itemsize
+            if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
+                check_room(wanted, f"{n_rows} rows of {width} features as a dense array", "pass sparse=True")
         plan = np.zeros(parse.PLAN_SIZE, np.int64)
         plan[parse.BASE], plan[parse.DENSE] = self.plan.base or 0, dense
         most = self.limit[0] + (self.plan.base is None)  # if it counts from 1
@@ -444,11 +447,6 @@ class TextTable:
         repeated = row[1:][(np.diff(matrix.indices) == 0) & (np.diff(row) == 0)]
         if len(repeated):
             raise _repeated_index(window, chunk.first, repeated[0])
-
-    def _check_memory(self, rows: int, width: int) -> None:
-        wanted = rows * width * self.options.dtype.itemsize
-        if wanted > SMALL_MEMORY:  # the check takes as long as parsing some rows
-            check_room(wanted, f"{rows} rows of {width} features as a dense array", "pass sparse=True")
 
     def fitting(self) -> ReadingPlan:
         """The plan that fits all rows so far."""
