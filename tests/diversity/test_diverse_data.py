@@ -194,6 +194,19 @@ def test_a_join_takes_some_documents_and_some_clusters(more, words):
         join_run({"7": ["a", "b"]}, {"7": {"a": [1.0], "b": [2.0]}}, **more)
 
 
+@pytest.mark.parametrize("kind", [float, np.float32, int, str])
+def test_ids_of_a_join_match_however_they_are_written(kind):
+    """Tables of pandas have 7.0 for 7: such features were those of other documents, so that "skip" left out all."""
+    qid, docid = np.array([1, 1, 2], kind), np.array([7, 8, 9], kind)
+    rows = RankingData.from_arrays(np.eye(3), np.zeros(3), qid, docid=docid)
+    runs = {"1": ["8", "7"]}, {kind(1): [kind(8), kind(7)]}, [(kind(1), kind(7), 0.5), (kind(1), kind(8), 1.0)]
+    for run in runs:
+        query = join_run(run, rows, [(kind(1), kind(4), kind(7), 1)], incomplete="skip")[0]
+        assert (query.qid, query.docids.tolist()) == ("1", ["8", "7"])
+        assert query.X.argmax(axis=1).tolist() == [1, 0] and query.judgments.tolist() == [[0], [1]]
+        assert query.judged.subtopics == ["4"]
+
+
 def test_documents_of_a_join_have_the_same_features():
     with pytest.raises(DataError, match="document b in topic 7 has 2 features, others have 1"):
         join_run({"7": ["a", "b"]}, {"7": {"a": [1.0], "b": [2.0, 3.0]}})

@@ -9,7 +9,7 @@ import pytest
 
 import hingerank as hr
 from hingerank.cli import main
-from hingerank.lab.trec_evaluation import is_qrels, is_run, read_qrels
+from hingerank.lab.trec_evaluation import as_grades, is_qrels, is_run, read_qrels
 from hingerank.metrics import MEASURES, PRESETS, parse_measure
 
 CUTOFFS = {"optional": ("", "@1", "@4", "@10", "@50"), "required": ("@1", "@4", "@10", "@50"), "none": ("",)}
@@ -131,6 +131,12 @@ def plain_parts(qrels, run, topic):
     of, ranked = qrels[topic], sorted(run[topic], key=run[topic].get, reverse=True)
     known = [of.get(d, 0) for d in ranked] + [grade for d, grade in of.items() if d not in run[topic]]
     return [of.get(d, 0) for d in ranked], sorted(known, reverse=True), [of[d] for d in ranked if d in of]
+
+
+def test_ids_of_data_match_however_they_are_written():
+    data = hr.RankingData.from_arrays(np.eye(2), [1, 0], [1.0, 1.0], docid=np.array([7.0, 8.0]))
+    for qrels in (data, {1.0: {7.0: 1, 8.0: 0}}):
+        assert as_grades(qrels) == {"1": {"7": 1.0, "8": 0.0}}
 
 
 def test_judged_documents_without_a_place_count_where_all_there_is_does():

@@ -199,14 +199,16 @@ class Topics(TopicParts, kinds=("topics",)):
 
     def _of_rows(self, data: Path, how: Rows) -> "DiverseData":
         """Return the topics of LETOR data with document ids. The order of a file is not used as relevance."""
+        from hingerank.data.blocks import as_text
+
         if how.features is not None:
             raise ValueError(f"{data} is not a TREC run (topic Q0 document rank score tag): --features needs one")
         rows = open_data(data, how)
         if rows.docid is None:
             raise DataError(f"{data} has no document ids to join with judgments: add `# docid = …` to its lines")
         run: dict[str, list[str]] = {}
-        for topic, docid in zip(rows.qid.tolist(), rows.docid.tolist()):
-            run.setdefault(str(topic), []).append(str(docid))
+        for topic, docid in zip(as_text(rows.qid), as_text(rows.docid)):
+            run.setdefault(topic, []).append(docid)
         return join_files(run, rows, self.qrels, self).map(lambda query: query.with_parts(relevance=None))
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.arrays import Frame
-from hingerank.clicks.log import Documents, as_text, coded, documents_of, find_documents
+from hingerank.clicks.log import Documents, coded, documents_of, find_documents
 from hingerank.clicks.models import ClickModel
+from hingerank.data.blocks import as_text
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError, write_whole
 from hingerank.data.frames import frame_from_rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from hingerank.arrays import ArrayLike, PerRow
 from hingerank.clicks.counting import Cells, Groups, codes_of, group_by
-from hingerank.data.blocks import check_ids, number, places_of, real_numbers
+from hingerank.data.blocks import as_text, check_ids, number, places_of, real_numbers
 from hingerank.data.checks import fraction, warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
@@ -265,16 +265,6 @@ _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")
 
 
 # Columns.
-
-
-def as_text(ids: np.ndarray) -> np.ndarray:
-    """Ids as text, so that 7, 7.0 and "7" are the same.
-
-    >>> as_text(np.array([7.0, 2.5])).tolist(), as_text(np.array([7])).tolist()
-    (['7', '2.5'], ['7'])
-    """
-    whole = (int(value) if isinstance(value, float) and value % 1 == 0 else value for value in ids.tolist())
-    return np.array([str(value) for value in whole], object)
 
 
 class Documents(NamedTuple):

@@ -9,7 +9,8 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Groups, count_rows, group_by
 from hingerank.clicks.estimation import FAR, fit_product
-from hingerank.clicks.log import ClickLog, as_text
+from hingerank.clicks.log import ClickLog
+from hingerank.data.blocks import as_text
 from hingerank.data.checks import one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.memory import check_room

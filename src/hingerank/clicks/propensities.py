@@ -21,8 +21,8 @@ from hingerank.clicks.estimation import (
     fit_product,
     fit_regression,
 )
-from hingerank.clicks.log import ClickLog, Documents, as_text, coded, documents_of, find_documents
-from hingerank.data.blocks import real_numbers
+from hingerank.clicks.log import ClickLog, Documents, coded, documents_of, find_documents
+from hingerank.data.blocks import as_text, real_numbers
 from hingerank.data.checks import fraction, one_of, positive, warn, whole
 from hingerank.data.files import DataError, plain, write_whole
 from hingerank.data.ranking_data import RankingData

@@ -17,6 +17,7 @@ from hingerank.arrays import Facts, Given
 from hingerank.clicks.counting import group_by
 from hingerank.clicks.log import MOST_PLACES
 from hingerank.clicks.showings import Showings
+from hingerank.data.blocks import spelled
 from hingerank.data.checks import decimal
 from hingerank.data.streams import BrokenRecord, json_records
 
@@ -271,7 +272,7 @@ def id_of(value: object) -> str | None:
         return value.strip() or None
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         return None
-    return str(int(value) if value % 1 == 0 else value)
+    return spelled(value)
 
 
 def _text(value: object) -> str | None:

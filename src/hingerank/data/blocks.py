@@ -210,6 +210,20 @@ def places_of(values: Collection[Hashable], ids: Iterable[Hashable]) -> np.ndarr
     return np.fromiter((number.get(value, -1) for value in values), np.int64, len(values))
 
 
+def spelled(value: object) -> str:
+    """An id as text, so that 7, 7.0 and "7" are the same.
+
+    >>> spelled(7.0), spelled("7"), spelled(2.5), spelled("7.0")
+    ('7', '7', '2.5', '7.0')
+    """
+    return str(int(value) if isinstance(value, float | np.floating) and value % 1 == 0 else value)
+
+
+def as_text(ids: np.ndarray) -> np.ndarray:
+    """Ids as an array of their texts."""
+    return np.array([spelled(value) for value in ids.tolist()], object)
+
+
 def check_ids(ids: ArrayLike, n_rows: int, name: str) -> np.ndarray:
     """`ids` as a one-dimensional array with one id for each row. Missing ids are an error."""
     check_unmasked(ids, name)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Facts, Matrix
+from hingerank.data.blocks import as_text, spelled
 from hingerank.data.checks import decimal, one_of, whole
 from hingerank.data.files import DataError, PathLike
 from hingerank.data.ranking_data import RankingData
@@ -87,7 +88,7 @@ class DiverseQuery:
     vectors: Any = None
 
     def __post_init__(self) -> None:
-        self._put("qid", str(self.qid))
+        self._put("qid", spelled(self.qid))
         self._put("X", self._numbers("X", self.X, 2))
         for name, dimensions in (("judgments", 2), ("relevance", 1), ("aspects", 2), ("vectors", 2)):
             if getattr(self, name) is not None:
@@ -114,7 +115,7 @@ class DiverseQuery:
                 raise DataError(f"{self._place}: words must be counts, 0 or more, found {self.words.data.min()}")
         docids = np.arange(self.n)
         if self.docids is not None:
-            docids = np.array([str(docid) for docid in self.docids], object)
+            docids = np.array([spelled(docid) for docid in self.docids], object)
             self._check_rows("docids", len(docids))
             if len(set(docids)) < len(docids):
                 twice = Counter(docids.tolist()).most_common(1)[0][0]
@@ -345,11 +346,11 @@ def _by_document(data: RankingData) -> dict[str, dict[str, np.ndarray]]:
     if data.docid is None:
         raise DataError("the features have no document ids, so they cannot be joined with a run: add `# docid = …`")
     X, vectors = data.X, dict[str, dict[str, np.ndarray]]()
-    for row, (topic, docid) in enumerate(zip(data.qid, data.docid)):
-        documents = vectors.setdefault(str(topic), {})
-        if str(docid) in documents:
+    for row, (topic, docid) in enumerate(zip(as_text(data.qid).tolist(), as_text(data.docid).tolist())):
+        documents = vectors.setdefault(topic, {})
+        if docid in documents:
             raise DataError(f"the features have document {docid} twice in topic {topic}: keep one row")
-        documents[str(docid)] = X[row].toarray().ravel() if sparse.issparse(X) else X[row]
+        documents[docid] = X[row].toarray().ravel() if sparse.issparse(X) else X[row]
     return vectors
 
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hingerank.arrays import ArrayLike
+from hingerank.data.blocks import spelled
 from hingerank.data.checks import decimal, one_of, whole_decimal
 from hingerank.data.files import DataError, PathLike, replace_file
 from hingerank.data.streams import split_lines, whole_text
@@ -91,12 +92,12 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
     """
     cells: dict[str, dict[str, dict[str, int]]] = {}
     for topic, subtopic, docid, judgment in rows:
-        judged = cells.setdefault(str(topic), {}).setdefault(str(docid), {})
-        if str(subtopic) in judged:
+        judged, subtopic = cells.setdefault(spelled(topic), {}).setdefault(spelled(docid), {}), spelled(subtopic)
+        if subtopic in judged:
             raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
         if not float(judgment).is_integer():
             raise DataError(f"{source}: topic {topic} judges document {docid} by {judgment}, expected a whole number")
-        judged[str(subtopic)] = int(judgment)
+        judged[subtopic] = int(judgment)
     found: Qrels = {}
     for name, documents in cells.items():
         subtopics = sorted({s for judged in documents.values() for s in judged}, key=_natural)
@@ -171,13 +172,13 @@ def as_run(run: RunLike, order: str = "score") -> Run:
     if isinstance(run, str | os.PathLike):
         return read_run(run, order)
     if isinstance(run, Mapping):
-        return {str(topic): _as_ranked(documents, order, str(topic)) for topic, documents in run.items()}
+        return {spelled(topic): _as_ranked(documents, order, spelled(topic)) for topic, documents in run.items()}
     rows: dict[str, dict[str, float]] = {}
     for topic, docid, score in run:
-        documents = rows.setdefault(str(topic), {})
-        if str(docid) in documents:
+        documents, name = rows.setdefault(spelled(topic), {}), spelled(docid)
+        if name in documents:
             raise DataError(f"the run has document {docid} twice in topic {topic}: list it once")
-        documents[str(docid)] = score
+        documents[name] = score
     return as_run(rows, order)
 
 
@@ -185,11 +186,11 @@ def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     if isinstance(documents, RankedList):
         return documents
     if isinstance(documents, Mapping):
-        scored = {str(docid): (0, float(score), 0) for docid, score in documents.items()}
+        scored = {spelled(docid): (0, float(score), 0) for docid, score in documents.items()}
         return _ranked(scored, order, f"topic {topic}")
     if isinstance(documents, str):
         raise DataError(f"topic {topic} of the run is the text {documents!r}, expected a list of documents")
-    docids = [str(docid) for docid in documents]
+    docids = [spelled(docid) for docid in documents]
     _check_once(docids, topic)
     return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))
 

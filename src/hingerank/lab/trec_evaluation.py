@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.data.blocks import as_text, spelled
 from hingerank.data.checks import decimal
 from hingerank.data.files import DataError, PathLike, kind_to_read
 from hingerank.data.ranking_data import RankingData
@@ -63,12 +64,12 @@ def as_grades(qrels: object) -> Grades:
         if qrels.docid is None:
             raise DataError("a run names documents, and the data have no document ids: write '# docid' after each row")
         of_data: Grades = {}
-        for query, document, grade in zip(qrels.qid.tolist(), qrels.docid.tolist(), qrels.y.tolist()):
-            of_data.setdefault(str(query), {})[str(document)] = grade
+        for query, document, grade in zip(as_text(qrels.qid), as_text(qrels.docid), qrels.y.tolist()):
+            of_data.setdefault(query, {})[document] = grade
         return of_data
     if not isinstance(qrels, Mapping) or not all(isinstance(documents, Mapping) for documents in qrels.values()):
         raise DataError("judgments are a path, RankingData with document ids, or {topic: {document: grade}}")
-    found = {str(topic): {str(d): float(grade) for d, grade in of.items()} for topic, of in qrels.items()}
+    found = {spelled(topic): {spelled(d): float(grade) for d, grade in of.items()} for topic, of in qrels.items()}
     for topic, document in ((t, d) for t, of in found.items() for d, grade in of.items() if not np.isfinite(grade)):
         raise DataError(f"the grade of document {document} in topic {topic} is not a finite number")
     return found
