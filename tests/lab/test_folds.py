@@ -71,6 +71,12 @@ def test_fingerprint_sees_every_change(data):
     assert fingerprint(whole) == fingerprint([Fold("f", *(data.take(r) for r in rows))])
 
 
+def turned(data):
+    """A triple whose test part has the same columns in another order."""
+    train, validation, test = next(data.folds(3))
+    return train, validation, replace(test, X=test.X[:, ::-1], feature_names=test.feature_names[::-1])
+
+
 @pytest.mark.parametrize(
     "call, words",
     [
@@ -80,6 +86,10 @@ def test_fingerprint_sees_every_change(data):
         (lambda d: part_folds([d, d]), "at least 3"),
         (lambda d: check_folds([Fold("a", d, d, d)]), "query 'q0' is in both the train and the validation part"),
         (lambda d: check_folds(query_folds(d, 3) * 2), "different names"),
+        (
+            lambda d: check_folds([turned(d)]),
+            "the train part of fold 1 and the test part of fold 1 have different feature",
+        ),
         (lambda d: check_folds([Fold("a", d, SelectedRows(d, np.arange(0)), d)]), "validation part is empty"),
     ],
 )

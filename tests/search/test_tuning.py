@@ -252,12 +252,14 @@ def test_arrays_are_values_like_lists(data):
 
 
 def test_mistakes_are_named(data):
+    named, turned = (replace(data, feature_names=names) for names in (["a", "b", "c"], ["c", "b", "a"]))
     square, given = hr.RankingData(data.X @ data.X.T, data.y, data.qid), hr.KernelRankSVM("precomputed")
     for call, message in [
         (lambda: hr.tune(given, square, params={"C": 1.0}), "for folds use scikit-learn's GridSearchCV"),
         (lambda: hr.tune("rank-svm", data.X), "takes RankingData"),
         (lambda: hr.tune("rank-svm", data, params={"c": [1]}), "no parameter 'c'"),
         (lambda: hr.tune("rank-svm", data, params={"C": []}), "grid of 'C' is empty"),
+        (lambda: hr.tune("rank-svm", named, validation=turned), "the data and validation have different feature names"),
         (lambda: hr.tune("rank-svm", data, folds=1), "folds must be"),
         (lambda: hr.tune("mmr", data), "does not learn from graded rows"),
         (lambda: hr.tune("rank-svm", data, measure="ndgc@10"), "ndgc"),

@@ -391,22 +391,28 @@ def _same_matrix(A: Matrix, B: Matrix) -> bool:
     return same_places and np.array_equal(A.data, B.data, equal_nan=True)
 
 
-def _check_agreement(parts: list[RankingData]) -> None:
-    first = parts[0]
-    for i, part in enumerate(parts[1:], 1):
+def check_columns(parts: Mapping[str, RankingData]) -> None:
+    """A DataError if parts, by what they are called, do not have the same features in the same columns."""
+    (name, first), *others = parts.items()
+    for other, part in others:
         if part.n_features != first.n_features:
             raise DataError(
-                f"part 0 has {first.n_features} features but part {i} has {part.n_features}; "
+                f"{name} has {first.n_features} features but {other} has {part.n_features}; "
                 "read the files with the same n_features"
             )
         if {first.index_base, part.index_base} == {0, 1}:
             raise DataError(
-                f"part 0 counts features from {first.index_base} and part {i} from {part.index_base}, so column 0 "
+                f"{name} counts features from {first.index_base} and {other} from {part.index_base}, so column 0 "
                 "is not the same feature; read the files together, or each with the same index_base"
             )
         if part.feature_names is not None and first.feature_names is not None and part.names != first.names:
-            raise DataError(f"part 0 and part {i} have different feature names: rename the features of one of them")
-        if (part.docid is None) != (first.docid is None):
+            raise DataError(f"{name} and {other} have different feature names: rename the features of one of them")
+
+
+def _check_agreement(parts: list[RankingData]) -> None:
+    check_columns({f"part {i}": part for i, part in enumerate(parts)})
+    for i, part in enumerate(parts):
+        if (part.docid is None) != (parts[0].docid is None):
             raise DataError(f"part 0 and part {i}: one has document ids and the other has none; give both or none")
 
 

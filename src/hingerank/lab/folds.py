@@ -18,7 +18,7 @@ import numpy as np
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import blocks_from_qid
 from hingerank.data.files import DataError
-from hingerank.data.ranking_data import RankingData, rotate
+from hingerank.data.ranking_data import RankingData, check_columns, rotate
 from hingerank.data.rows_view import RowsView
 from hingerank.diversity.queries import DiverseData
 from hingerank.lab.topics import TopicRows, join_topics, topic_rows
@@ -112,7 +112,7 @@ def _folds(data: RankingData, turns: Sequence[Sequence[np.ndarray]]) -> list[Fol
 
 
 def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
-    """The folds as a list, if each is usable: rows and queries in every part, none of them shared between parts.
+    """The folds as a list, if each is usable: rows of the same features in every part, and no query in two parts.
 
     A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number.
     """
@@ -145,6 +145,7 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
             if shared is not None and not fold.shared_queries:
                 raise DataError(f"{fold.name}: query {shared!r} is in both the {seen[shared]} and the {name} part")
             seen.update(dict.fromkeys(ids, name))
+        check_columns({f"the {name} part of {fold.name}": fold.selected(name).data for name in PARTS})
     return named
 
 

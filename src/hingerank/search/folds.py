@@ -21,7 +21,7 @@ from sklearn.base import clone
 from hingerank.arrays import PerRow, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning, whole
 from hingerank.data.files import DataError, canonical
-from hingerank.data.ranking_data import RankingData
+from hingerank.data.ranking_data import RankingData, check_columns
 from hingerank.data.rows_view import is_mapped
 from hingerank.data.scaling import SAMPLED_ROWS, make_scaler
 from hingerank.metrics import parse_measure
@@ -322,6 +322,7 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
         parts: list[tuple[Take, Take]] = [(lambda: data, lambda: validation)]
         if isinstance(data, RowsInParts):
             return parts, data.joined(validation)
+        check_columns({"the data": data, "validation": validation})
         if sp.issparse(validation.X) and isinstance(data.X, np.ndarray):  # else the last fit's rows would be sparse
             validation = replace(validation, X=validation.X.toarray())
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
