@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import hingerank as hr
 from hingerank.metrics import MEASURES, PRESETS, Measure, MeasureKind, evaluate, parse_measure, register
 from hingerank.metrics.measure import _KIND_OF
 
@@ -130,3 +131,22 @@ def test_a_registered_measure_works_like_the_others():
         MEASURES.pop("success", None)
         for name in ("success", "hitrate"):
             _KIND_OF.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    "measure, words",
+    [
+        (Measure("ndcg", 0), "the cutoff must be a whole number from 1"),
+        (Measure("ndcg", 2.5), "the cutoff must be a whole number from 1"),
+        (Measure("p"), "needs a cutoff"),
+        (Measure("ndgc", 3), "unknown measure"),
+        (Measure("ndcg", 3, "leter4"), "no preset 'leter4'"),
+        (Measure("ndcg", 3, None, (("gain", "cubic"),)), "gain must be one of"),
+    ],
+)
+def test_measures_made_by_hand_are_checked_like_names(measure, words):
+    """With a cutoff of 0 a kernel wrote before its arrays, which could end the process."""
+    with pytest.raises(ValueError, match=words):
+        hr.evaluate([1, 0, 2], [0.1, 0.2, 0.3], [0, 0, 0], measure)
+    with pytest.raises(ValueError, match=words):
+        hr.tune("rank-svm", hr.make_letor(6, seed=0), measure=measure)

@@ -227,6 +227,7 @@ def parse_measure(name: "str | Measure") -> Measure:
     ('mean_ndcg', 'map', 'mrr')
     """
     if isinstance(name, Measure):
+        parse_measure(str(name))  # kernels would read and write outside their arrays at rank 0
         return name
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"a measure is a name such as 'ndcg@10' or 'map:letor4', not {name!r}")
