@@ -1,5 +1,6 @@
 """Blends in other programs: sums of forms, and lines, curves and trees that become one."""
 
+import re
 import shutil
 from importlib.util import find_spec
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import hingerank as hr
-from hingerank.export.forms import Affine, Form, Shapes, Sum, Trees, with_surfaces
+from hingerank.export.formats import refusal
+from hingerank.export.forms import Affine, Form, Outline, Shapes, Sum, Trees, with_surfaces
 from hingerank.export.sums import summed
 from hingerank.features.curves import Curves
 
@@ -75,6 +77,18 @@ def test_exports_score_as_the_blend_does(name, to, blends, data, tmp_path):
 def test_a_line_with_trees_says_why_solr_cannot_run_it(blends, tmp_path):
     with pytest.raises(hr.ExportError, match="a line or a curve is not an exact sum of trees"):
         blends["line and trees"].export(tmp_path / "model/", "solr")
+
+
+def test_a_part_that_a_format_of_sums_cannot_carry_is_named():
+    line, trees, odd = Outline("linear"), Outline("trees"), Outline("zero-trees")
+    in_queries = Outline("linear", "query-minmax")
+    for to, parts, words in [
+        ("vespa", [line, odd], "vespa cannot carry trees that count zeros as missing values, a part of this Blend; "),
+        ("c", [in_queries, trees], "c sees one row at a time and cannot carry a linear model on features .* within"),
+        ("vespa", [in_queries, trees], "the sum of a linear model on features that are scaled by 'query-minmax' and t"),
+        ("pmml", [line, Outline("linear", "log")], "the sum of a linear model and a linear model on features .*'log'"),
+    ]:
+        assert re.search(words, refusal(to, parts, "Blend")), refusal(to, parts, "Blend")
 
 
 def test_names_of_the_other_program_reach_every_part(blends, data, tmp_path):

@@ -215,24 +215,27 @@ def refusal(to: str, parts: Parts, ranker: str) -> str:
     others = f"formats that can: {', '.join(carriers(parts)) or 'none'}"
     if any(part.kind is None for part in parts):
         return f"{ranker} has no form that another program could run; {others}"
-    if len(parts) > 1:
-        kinds = " and ".join(sorted({WORDS[str(part.kind)] for part in parts}))
-        why = f"{to} cannot carry the sum of {kinds} that this {ranker} is"
+    refused = [part for part in parts if not carries(to, [part])]
+    if len(parts) > 1 and ("sum" not in FORMATS[to].carries or not refused):
+        why = f"{to} cannot carry the sum of {' and '.join(map(_named, parts))} that this {ranker} is"
         if to in LUCENE:
             why += " (it adds up only trees, and a line or a curve is not an exact sum of trees)"
-        elif "sum" in FORMATS[to].carries:
-            why += " with features that are scaled as here"
         return f"{why}; {others}"
-    [part] = parts
+    part = refused[0]
     kind, scaled = str(part.kind), part.scaled
     if kind not in FORMATS[to].carries:
-        why = f"{to} cannot carry {WORDS[kind]} such as this {ranker}"
+        why = f"{to} cannot carry {WORDS[kind]}{' such as this' if len(parts) == 1 else ', a part of this'} {ranker}"
     elif scaled.startswith("query-"):
         alone = to if FORMATS[to].within else f"{to} sees one row at a time and"
         why = f"{alone} cannot carry {WORDS[kind]} on {SCALED} ({scaled!r})"
     elif scaled != "none":
-        why = f"{to} cannot carry {WORDS[kind]} on features that are scaled by {scaled!r}"
+        why = f"{to} cannot carry {_named(part)}"
     else:
         why = f"{to} treats a missing feature as 0, and this {ranker} has learned otherwise"
         return f"{why}; fit it with missing set to 'zero', or use {others}"
     return f"{why}; {others}"
+
+
+def _named(part: Outline) -> str:
+    words = WORDS[str(part.kind)]
+    return words if part.scaled == "none" else f"{words} on features that are scaled by {part.scaled!r}"
