@@ -210,10 +210,9 @@ FILE_LIBRARIES = re.compile(
     r"(bz2|csv|gzip|lzma|pyarrow|safetensors|tarfile|tomllib|urllib\.request|xml|zipfile|zlib)(\.|$)"
 )
 OTHER_USES = {  # check sums, results and tables of our own, and models for other programs
-    "hingerank.cli.personal_commands", "hingerank.export.exporting", "hingerank.export.lucene", "hingerank.export.pmml",
-    "hingerank.kernels.numba_inside", "hingerank.lab.comparison", "hingerank.lab.leaderboard",
-    "hingerank.lab.paper", "hingerank.lab.results", "hingerank.papers.diversity", "hingerank.papers.engine",
-    "hingerank.papers.letor", "hingerank.papers.personal",
+    "hingerank.export.lucene", "hingerank.export.pmml", "hingerank.kernels.numba_inside", "hingerank.lab.comparison",
+    "hingerank.lab.leaderboard", "hingerank.lab.paper", "hingerank.lab.results", "hingerank.papers.diversity",
+    "hingerank.papers.engine", "hingerank.papers.letor", "hingerank.papers.personal",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -340,6 +341,15 @@ def test_ids_with_decimals_stay_different(tmp_path):
 def test_tables_of_items_with_gaps_are_refused(tmp_path, name, text, problem):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=problem):
+        read_items(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["i.csv", "i.txt"])
+def test_without_pyarrow_tables_of_items_name_the_extra(tmp_path, monkeypatch, name):
+    (tmp_path / name).write_text("item,kind\n1,car\n2,car\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "hingerank.data.tables", raising=False)
+    with pytest.raises(DataError, match=r"hingerank\[frames\]"):
         read_items(tmp_path / name)
 
 

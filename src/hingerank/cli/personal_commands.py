@@ -177,16 +177,14 @@ def _cell(value: object, delimiter: str) -> str:
 
 def _write_columns(path: Path, kind: str, names: Sequence[str], blocks: Iterator[tuple[list, ...]]) -> None:
     """Write a Parquet or Feather file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from hingerank.data.files import draft_of
+    from hingerank.data.tables import pa, parquet
 
     tables = (pa.table(dict(zip(names, block))) for block in blocks)
     first = next(tables)
     with (
         draft_of(path) as draft,
-        (pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file)(str(draft), first.schema) as writer,
+        (parquet.ParquetWriter if kind == "parquet" else pa.ipc.new_file)(str(draft), first.schema) as writer,
     ):
         for table in chain([first], tables):
             writer.write_table(table.cast(first.schema))

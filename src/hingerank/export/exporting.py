@@ -172,12 +172,11 @@ def export_vectors(
                 with open(draft, "wb") as stream:
                     np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
             else:
-                import pyarrow as pa
-                import pyarrow.parquet as pq
+                from hingerank.data.tables import pa, parquet
 
                 flat = pa.array(np.ascontiguousarray(vectors).ravel())
                 lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-                pq.write_table(pa.table({"id": pa.array(own_ids), "vector": lists}), draft)
+                parquet.write_table(pa.table({"id": pa.array(own_ids), "vector": lists}), draft)
     text = {"about": type(ranker).__name__, "score": "inner product"} | {name: own for name, (own, _) in named.items()}
     files.append(folder / "ids.json")
     with draft_of(files[-1]) as draft:

@@ -153,9 +153,7 @@ def read_items(path: Path, delimiter: str | None = None, *, min_items: int = 2) 
     delimiter : separator of the columns of such a text; by default detected from its first line
     min_items : leave out words of fewer items; 1 for items of a fitted model, which chose its words in the fit
     """
-    import pyarrow.types as kinds
-
-    from hingerank.data.tables import read_table
+    from hingerank.data.tables import pa, read_table
 
     if endings(path)[0] in TABLES:
         table = read_table(path, ids=["item"])
@@ -173,11 +171,11 @@ def read_items(path: Path, delimiter: str | None = None, *, min_items: int = 2) 
         column = table.column(name)
         if name == key:
             continue
-        if kinds.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if column.null_count:
             raise DataError(f"{path}: column {name!r} has {column.null_count} empty cells: fill them")
-        if kinds.is_string(column.type) or kinds.is_large_string(column.type):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             try:
                 X, words = word_features(column.to_pylist(), min_items, token_pattern=WORDS)
             except DataError:
@@ -185,7 +183,7 @@ def read_items(path: Path, delimiter: str | None = None, *, min_items: int = 2) 
                     raise DataError(f"{path}: column {name!r} has no word that two items share: leave it out") from None
                 X, words = np.zeros((len(ids), 0)), []
             parts.append((X, [f"{name}: {word}" for word in words]))
-        elif kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_boolean(column.type):
+        elif any(kind(column.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)):
             parts.append((column.to_numpy(zero_copy_only=False).astype(float)[:, None], [name]))
         else:
             raise DataError(f"{path}: column {name!r} of type {column.type} is neither numbers nor text: leave it out")
@@ -196,7 +194,7 @@ def read_items(path: Path, delimiter: str | None = None, *, min_items: int = 2) 
 
 def _text_table(path: Path, delimiter: str | None) -> tuple[Any, str]:
     """Return the columns of a text as a table, and the name of the id column; without names they are numbered."""
-    import pyarrow as pa
+    from hingerank.data.tables import pa
 
     between = delimiter or guess_delimiter(text_of(path))
     first = next(iter(read_rows(path, between)), (1, [""]))[1]
