@@ -563,6 +563,8 @@ def test_descriptions_answer_every_question(place_log):
     assert len(left) == 6 and left.describe().suspects == []
     assert json.dumps(description.to_dict()) and "click rate" in description._repr_html_()
     assert len(description.tables()) == 2
+    unlisted = hr.read_clicks(table.drop(columns="session")).describe()
+    assert [f.count for f in unlisted.findings][4:] == [None] * 5 + [0]  # no list has an order, other than once
     cells = hr.read_clicks(table, keep="cells").describe()
     assert [f.count for f in cells.findings][4:] == [None] * 6
     assert cells.places == description.places

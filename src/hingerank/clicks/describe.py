@@ -181,11 +181,10 @@ def _times(log: DescribedLog) -> list[Finding]:
     order, absent = "showings that are earlier than the one before them in their list", "showings without a time"
     if log.times is None:
         return [Finding(order, None, NO_TIMES), Finding(absent, None, NO_TIMES)]
-    session = np.zeros(len(log), np.int64) if log.session is None else log.session
-    lines = np.argsort(session, kind="stable")
-    times, same = log.times[lines], session[lines][1:] == session[lines][:-1]
-    back, missing = int((same & (times[1:] < times[:-1])).sum()), int((log.times != log.times).sum())
-    return [
-        Finding(order, back, "kept: nothing here depends on the order of time"),
-        Finding(absent, missing, "kept"),
-    ]
+    missing = Finding(absent, int((log.times != log.times).sum()), "kept")
+    if log.session is None:
+        return [Finding(order, None, NO_LISTS), missing]
+    lines = np.argsort(log.session, kind="stable")
+    times, session = log.times[lines], log.session[lines]
+    back = int(((session[1:] == session[:-1]) & (times[1:] < times[:-1])).sum())
+    return [Finding(order, back, "kept: nothing here depends on the order of time"), missing]

@@ -14,6 +14,7 @@ from hingerank.data.checks import whole
 from hingerank.data.files import DataError, write_whole
 from hingerank.data.frames import frame_from_rows
 from hingerank.data.ranking_data import RankingData
+from hingerank.rankers.corrections import count_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,8 @@ class Judgments:
 
     def __repr__(self) -> str:
         grades = ", ".join(f"{grade}: {count:,}" for grade, count in zip(*np.unique(self.grade, return_counts=True)))
-        return f"Judgments({len(self):,} documents of {len(set(self.query.tolist())):,} queries, grades {grades})"
+        documents, queries = count_of(len(self), "document"), count_of(len(set(self.query.tolist())), "query")
+        return f"Judgments({documents} of {queries}, grades {grades})"
 
     def grades_of(self, data: RankingData, unjudged: float = 0.0) -> np.ndarray:
         """A grade for each row of `data`, for `hr.evaluate` or a fit; `unjudged` for documents never shown."""
@@ -116,7 +118,7 @@ def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0)
     >>> from hingerank.clicks.models import click_model
     >>> shown = {"queries": ["q"] * 4, "documents": list("abba"), "places": [1, 2, 1, 2], "sessions": [0, 0, 1, 1]}
     >>> judgments(click_model(ClickLog(**shown, clicks=[1, 0, 1, 1]), "pbm"))
-    Judgments(2 documents of 1 queries, grades 3: 1, 4: 1)
+    Judgments(2 documents of 1 query, grades 3: 1, 4: 1)
     """
     whole("n_grades", n_grades, 2)
     relevance = model.relevance()
