@@ -390,6 +390,7 @@ def test_models_have_a_line_each(call):
         ("clicks judgments log.csv --method all-pairs --level 0.9", "--level is for clicks propensities, not for"),
         ("clicks info log.csv --query x", "--query x names no column; the table has"),
         ("clicks info events.txt --query foo", "--query foo names a column of a table, but events.txt is not a table"),
+        ("tune rows.txt --blend -o m/", "rank-svm is one: name more, or leave out --blend"),
         ("tune rows.txt --serve-only -o m/", "--serve-only needs a target: pass a format too, as in --serve solr"),
         ("fit ratings.csv -o m/", "if you name the items with --items, or a ranker of ratings"),
         ("fit log.csv -o m/", "this looks like a click log: name the file of its documents' features with --features"),
@@ -591,7 +592,7 @@ MISFITS = {
     "fit rows.txt -o m/ --dask local:1": f"validation=rows.txt {OF_RATINGS} clicks half-life=3 time-column=when",
     "fit ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt dask=local:1 parts=2",
     "tune rows.txt -o m/": f"{OF_RATINGS} hold-out=items {OF_CLICKS} {LEARNT}",
-    "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt",
+    "tune ratings.csv --items items.csv -o m/": f"{TABLE} missing=zero validation=rows.txt serve=solr serve-only blend",
     "compare rows.txt -o r/": f"{OF_RATINGS} hold-out=ratings time-column=when relevant=3 {OF_TOPICS}",
     "compare ratings.csv --items items.csv -o r/": f"{TABLE} missing=zero keep=m/ force {OF_TOPICS}",
     "compare run.txt --qrels subtopics.txt -o r/": "label=x qid=x docid=x one-query keep=m/ force "

@@ -199,7 +199,10 @@ def _fitted(name: str, ranker: Any, saved: str) -> Answer:
     return found, facts("fitted", shown)
 
 
-class TuneOptions(Group, panel="Train"):
+OF_ROWS = ("rows", "clicks")
+
+
+class TuneOptions(Group, panel="Train", fits={"serve": OF_ROWS, "serve_only": OF_ROWS, "blend": OF_ROWS}):
     """The rankers, and how to choose their settings."""
 
     model: str | None = option(
@@ -291,7 +294,7 @@ def tune(
 
     personal = is_ratings(data, ratings, how.model)
     clicked = is_log(rows)
-    check_kind("clicks" if clicked else "ratings" if personal else "rows", rows, logged, ratings)
+    check_kind("clicks" if clicked else "ratings" if personal else "rows", how, rows, logged, ratings)
     names, values = how.names(data, personal), how.values()
     if rows.validation is not None and "--folds" in how.given():
         raise ValueError("--validation replaces folds: leave out --folds")

@@ -387,9 +387,13 @@ def _ranker(item: object, seed: int) -> Ranker:
 def _check_blend(names: Sequence[str], rankers: Sequence[Ranker], kind: str, data: RowsLike) -> None:
     """Raise a ValueError if rankers cannot be blended."""
     if len(names) < 2:
-        raise ValueError(f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend")
+        raise ValueError(
+            f"a blend needs at least two rankers, and {names[0]} is one: name more, or leave out blend=True"
+        )
     if kind == RATINGS:
-        raise ValueError(f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend")
+        raise ValueError(
+            f"{names[0]} learns from ratings, and only rankers of rows can be blended: leave out blend=True"
+        )
     if isinstance(data, RowsInParts):
         raise ValueError("a blend needs the scores of all rows in one place: read the data with hingerank.read")
     for name, ranker in zip(names, rankers):
