@@ -463,8 +463,13 @@ def open_when_read(pipe, seconds=60.0):
         time.sleep(0.01)
 
 
-def test_an_interruption_of_the_imports_is_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_interruption_of_the_imports_is_one_line(monkeypatch, capsys, wrapped):
+    """Where a class is being made, Python before 3.12 raises a RuntimeError from the interruption."""
+
     def interrupted(*words):
+        if wrapped:
+            raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
         raise KeyboardInterrupt
 
     monkeypatch.delitem(sys.modules, "hingerank.cli.app")
@@ -472,6 +477,9 @@ def test_an_interruption_of_the_imports_is_one_line(monkeypatch, capsys):
     assert main(["info"]) == 130
     monkeypatch.undo()
     assert capsys.readouterr().err == "hingerank: interrupted\n"
+    if wrapped:  # and so in a command, which imports what it uses
+        monkeypatch.setattr("hingerank.cli.app.app", lambda *words, **more: interrupted())
+        assert (main(["info"]), capsys.readouterr().err) == (130, "hingerank: interrupted\n")
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hingerank.cli.streams import open_streams, say
+from hingerank.cli.streams import interrupted, open_streams, say
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -10,7 +10,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     try:
         from hingerank.cli.app import run
-    except KeyboardInterrupt:  # `run`, which handles it, is not imported yet
+    except (KeyboardInterrupt, RuntimeError) as error:  # `run`, which handles it, is not imported yet
+        if not interrupted(error):
+            raise
         say("hingerank: interrupted")
         return 130
     return run(arguments)

@@ -33,7 +33,7 @@ from hingerank.cli import (
     train_commands,
 )
 from hingerank.cli.options import ALL, KINDS, help_pages
-from hingerank.cli.streams import flush_output, say
+from hingerank.cli.streams import flush_output, interrupted, say
 from hingerank.data.files import disk_is_full, no_such_file
 from hingerank.registry import did_you_mean
 
@@ -283,7 +283,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
             text = f"No such option: {option}{did_you_mean(option, known)}"
         _say(f"{text} (see {command} --help)")
         return error.exit_code
-    if isinstance(error, typer.Abort):
+    if isinstance(error, typer.Abort) or interrupted(error):
         return 130
     if isinstance(error, UnicodeEncodeError) and error.encoding not in ("utf-8", "utf8"):  # files are all UTF-8
         letter = error.object[error.start]

@@ -21,6 +21,11 @@ def open_streams() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
+def interrupted(error: BaseException) -> bool:
+    """Whether the user interrupted; before Python 3.12, a class that is being made turns that into a RuntimeError."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
 def say(text: str) -> None:
     """Print a text on stderr; if that fails, drop it."""
     try:
