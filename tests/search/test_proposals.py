@@ -40,6 +40,10 @@ def test_grid_is_every_combination():
 def test_a_search_without_trials_is_refused():
     with pytest.raises(ValueError, match="trials must be a positive whole number, not 0"):
         RandomSearch({"C": LogUniform(0.1, 1.0)}, 0)
+    for values in ("hinge", [], 3.0):  # letters are no values
+        for make in (Grid, lambda space: RandomSearch(space, 3)):
+            with pytest.raises(ValueError, match=r"the grid of 'loss' is .*: give a list of values to try"):
+                make({"loss": values})
 
 
 @pytest.mark.parametrize("kind", [RandomSearch, OptunaSearch])

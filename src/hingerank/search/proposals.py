@@ -8,7 +8,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import whole
-from hingerank.search.settings import Grid, Proposals, Search, Setting, Staged
+from hingerank.search.settings import Grid, Proposals, Search, Setting, Staged, check_several
 
 OptunaTrial: TypeAlias = Any  # which need not be installed
 
@@ -136,6 +136,9 @@ class _Trials(Search):
 
     def __post_init__(self) -> None:
         whole("trials", self.trials)
+        for name, values in self.space.items():
+            if not isinstance(values, Distribution):
+                check_several(name, values)
 
     @property
     def size(self) -> int:

@@ -283,6 +283,12 @@ def listed(name: str, values: object) -> Values:
     return [value.tolist() if isinstance(value, np.ndarray | np.generic) else value for value in several]
 
 
+def check_several(name: str, values: object) -> None:
+    """A ValueError if the values of a parameter are not a list of some."""
+    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
+        raise ValueError(f"the grid of {name!r} is {values!r}: give a list of values to try")
+
+
 class Search(Protocol):
     """Proposes settings to try. size: how many in all, as far as that is known before the first values."""
 
@@ -323,8 +329,7 @@ class Grid(Search):
 
     def __post_init__(self) -> None:
         for name, values in self.space.items():
-            if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
-                raise ValueError(f"the grid of {name!r} is {values!r}: give a list of values to try")
+            check_several(name, values)
 
     @property
     def size(self) -> int:
