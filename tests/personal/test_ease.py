@@ -176,3 +176,8 @@ def test_an_unknown_user_gets_advice_that_applies(data, kind):
     with pytest.raises(ValueError, match=r"user 77 is not known.*unknown='mean'"):
         ranker.top_k([77], X)
     assert not hasattr(ranker, "add_user")
+
+
+def test_weights_that_hide_the_ridge_are_named(data):
+    with pytest.raises(hr.DataError, match=r"ridge=300 is lost in sums of .*: raise it, or divide weights"):
+        hr.EASE().fit_clicks(*data, sample_weight=np.full(len(data[1]), 1e12))

@@ -250,3 +250,28 @@ def test_a_comparison_of_weight_2_is_two_comparisons(prior):
     again = np.repeat(np.arange(mine.sum()), weight[mine])
     two.add_users(users[again], X, winners=told[1][mine][again], losers=told[2][mine][again])
     np.testing.assert_allclose(one.user_weights_[-2:], two.user_weights_[-2:], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("make", [PersonalRankSVM, hr.SeparateRanker, hr.MeanVarianceRanker])
+def test_a_user_of_vanishing_weights_harms_no_other(make):
+    """Ratings a few hundred half-lives old have such weights; the sum over their pairs has no reciprocal."""
+    X, users, items, y, _ = told(8, least=5)
+    others = users != users[0]
+    ranker = make(C=1.0, pair_weight="user")
+    for tiny in (1e-158, 1e-300):
+        ranker.fit(X, users, items, y, sample_weight=np.where(others, 1.0, tiny))
+        found = ranker.score(X, users[others], items[others], y[others])
+        ranker.fit(X, users[others], items[others], y[others])
+        assert found >= ranker.score(X, users[others], items[others], y[others]) - 0.05
+
+
+def test_weights_whose_squares_overflow_are_refused():
+    X, users, items, y, w = told(9, least=3)
+    for fit in (
+        lambda: PersonalRankSVM().fit(X, users, items, y, sample_weight=1e40 * w),
+        lambda: hr.JointRanker().fit_pairs(X, ["a"], [0], [1], sample_weight=[1e40]),
+        lambda: hr.EASE().fit_clicks(X, users, items, sample_weight=1e40 * w),
+    ):
+        with pytest.raises(DataError, match="sums over pairs would overflow; divide all weights by it"):
+            fit()

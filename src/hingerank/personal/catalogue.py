@@ -166,7 +166,7 @@ def history_of(users: Column, rows: np.ndarray, n_items: int, weight: PerRow = N
     """
     given = np.ones(len(rows), bool)
     if weight is not None:
-        given = check_weights(weight, len(rows), "sample_weight", "click")
+        given = check_weights(weight, len(rows), "click")
         if len(given) and not given.any():
             raise DataError("sample_weight is 0 for every click: nothing is left to learn from")
         users, rows, given = check_ids(users, len(rows), "users")[given > 0], rows[given > 0], given[given > 0]
@@ -197,12 +197,12 @@ class Catalogue:
         """Return the row numbers of ids, compared as text; -1 for an id that is not in the catalogue."""
         return places_of([str(value) for value in np.asarray(wanted).tolist()], map(str, self.ids.tolist()))
 
-    def rows(self, wanted: Column, what: str = "item") -> np.ndarray:
+    def rows(self, wanted: Column) -> np.ndarray:
         """Return the same as `places`; an id that is not in the catalogue is a DataError."""
         found = self.places(wanted)
         if len(found) and found.min() < 0:
             item = np.asarray(wanted)[np.argmin(found) :][:1].tolist()[0]
-            problem = f"{what} {item!r} is not in the catalogue of the model"
+            problem = f"item {item!r} is not in the catalogue of the model"
             raise DataError(problem, "leave it out, or give a table that has it", "catalogue")
         return found
 

@@ -293,7 +293,7 @@ def fit_all_pairs(problem: AllPairs, U: np.ndarray, C: float, **limits: Unpack[L
 
 
 def choose_multiple(
-    X: Matrix, table: sp.csr_matrix, U: np.ndarray, threads: int | None = None, seed: int = 0
+    X: Matrix, table: sp.csr_matrix, U: np.ndarray, threads: int | None = None
 ) -> tuple[float, np.ndarray]:
     """Choose the multiple of the smallest useful C by held-out clicks of half of the users: (multiple, initial basis).
 
@@ -301,7 +301,7 @@ def choose_multiple(
     Multiples are tried in increasing order, for a few epochs each from the previous result, as long as lists of ten
     find more of the clicks.
     """
-    rng, users = np.random.default_rng(seed), table.shape[0]
+    rng, users = np.random.default_rng(0), table.shape[0]
     some = table[np.sort(rng.permutation(users)[: max(ENOUGH_USERS, users // 2)])]
     count, item = np.diff(some.indptr), some.indices
     code = np.repeat(np.arange(len(count)), count)

@@ -113,9 +113,9 @@ def spread_of_users(V: np.ndarray, P: np.ndarray, item: np.ndarray) -> tuple[np.
     return mean, vectors * (scale * np.sqrt(np.maximum(values, 0.0)))
 
 
-def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def forgotten_users(p: UserPreferences) -> tuple[np.ndarray, np.ndarray]:
     """Choose (users to simulate as new, users to keep): a fifth of those with enough ratings, up to a limit."""
-    rng, given = np.random.default_rng(seed), np.diff(p.known.start)
+    rng, given = np.random.default_rng(0), np.diff(p.known.start)
     able = rng.permutation(np.flatnonzero((given >= SIZES[0] + TO_JUDGE) & (p.pairs > 0)))
     gone = able[: min(MOST_FORGOTTEN, int(PART_FORGOTTEN * len(able)))]
     others = rng.permutation(np.setdiff1d(np.arange(len(p.users)), gone))
@@ -125,7 +125,7 @@ def forgotten_users(p: UserPreferences, seed: int = 0) -> tuple[np.ndarray, np.n
 
 def learn_strength(
     P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, mean: np.ndarray, root: np.ndarray,
-    build: Callable[..., UserPreferences], seed: int = 0,
+    build: Callable[..., UserPreferences],
 ) -> float:  # fmt: skip
     """Return the default strength, unless simulated new users with 2, 5 or 20 ratings show that it is wrong.
 
@@ -140,7 +140,7 @@ def learn_strength(
     p : users that the basis was not fitted to
     build : function that makes preferences from users, items and ratings (or winners and losers)
     """
-    rng, changes = np.random.default_rng(seed), []
+    rng, changes = np.random.default_rng(0), []
     for size in SIZES:
         parts = _parts(p, size, build, rng)
         if parts is None:
@@ -149,8 +149,8 @@ def learn_strength(
         order = np.argsort(little.users)[rest.users]  # users are numbered in both, in different orders
         right = np.empty((1 + len(STRENGTHS), len(order)))
         for row, strength in enumerate((0.0, *STRENGTHS)):
-            told = little.take(np.arange(len(little.users)))
-            right[row] = right_of_users(P, shared, fold_in(P, shared, told, Prior(mean, root, strength))[order], rest)
+            copied = little.take(np.arange(len(little.users)))
+            right[row] = right_of_users(P, shared, fold_in(P, shared, copied, Prior(mean, root, strength))[order], rest)
         changes.append((right[1:] - right[0]) / max(1, rest.n_pairs))  # contribution of each user to the fraction
     if not changes:
         return USUAL
@@ -215,7 +215,7 @@ def few_and_rest(
 
 
 def held_back(
-    p: UserPreferences, build: Callable[..., UserPreferences], seed: int = 0
+    p: UserPreferences, build: Callable[..., UserPreferences]
 ) -> tuple[UserPreferences, UserPreferences] | None:
     """Return (the data to learn from, all data to judge by) of half of the users; None if too few users have enough.
 
@@ -227,7 +227,7 @@ def held_back(
     p : preferences of all users
     build : function that makes preferences from users, items and ratings (or winners and losers)
     """
-    rng, begin = np.random.default_rng(seed), p.known.start
+    rng, begin = np.random.default_rng(0), p.known.start
     some = rng.permutation(len(p.users))
     if len(p.users) > ENOUGH_USERS:
         some = some[: max(ENOUGH_USERS, int(PART_USERS * len(p.users)))]

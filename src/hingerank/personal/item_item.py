@@ -143,7 +143,12 @@ class EASE(PersonalRanker):
             G += self.feature_weight * (F @ F.T).toarray() if sp.issparse(F) else self.feature_weight * (F @ F.T)
         fits = np.trace(G)  # the loss at B = 0
         G[np.diag_indices_from(G)] += self.ridge
-        P = linalg.cho_solve(linalg.cho_factor(G, lower=True), np.eye(len(G)), overwrite_b=True)
+        try:
+            P = linalg.cho_solve(linalg.cho_factor(G, lower=True), np.eye(len(G)), overwrite_b=True)
+        except linalg.LinAlgError:
+            raise DataError(
+                f"ridge={self.ridge:g} is lost in sums of {fits:.3g}: raise it, or divide weights"
+            ) from None
         scale = 1.0 / np.diag(P)
         self.weights_ = -P * scale
         np.fill_diagonal(self.weights_, 0.0)
@@ -247,7 +252,7 @@ def directions(F: Matrix) -> Directions:
     return Directions(shared, left, size, np.ascontiguousarray(right.T), float(part.multiply(part).sum()) / n)
 
 
-def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Matrix, seed: int = 0) -> float:
+def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Matrix) -> float:
     """Return the strength with the best lists of held-out items.
 
     Parameters
@@ -256,7 +261,7 @@ def choose_strength(T: sp.csr_matrix, P: np.ndarray, F: Matrix, seed: int = 0) -
     P : the inverse that gives the weights of EASE
     F : items x features
     """
-    rng, n = np.random.default_rng(seed), T.shape[1]
+    rng, n = np.random.default_rng(0), T.shape[1]
     held = np.sort(rng.permutation(n)[: min(MOST_HELD, int(PART_HELD * n))])
     known = np.setdiff1d(np.arange(n), held)
     took = np.asarray(T[:, held].sum(axis=1)).ravel()

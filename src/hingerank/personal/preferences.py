@@ -22,6 +22,8 @@ from hingerank.personal.losses import GRADES, PAIRS, TARGETS, Known
 from hingerank.personal.ratings_files import is_number
 
 MOST_ROWS = np.iinfo(np.int32).max
+LARGEST_WEIGHT = 1e30  # of a rating: norms of gradients have its eighth power
+SMALLEST_WEIGHT = 1e-200  # of a user's pairs: nothing is learned from less, as from ratings a thousand half-lives old
 ROWS_AT_ONCE = 1 << 18  # ratings that are converted to 8 bytes at once
 REPEATED = "repeated ratings, of which the mean counts"
 CONTRADICTED = "comparisons that their user also made the other way round"
@@ -212,7 +214,6 @@ def from_comparisons(
         raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
     users, winners, losers, given = counting(users, winners, losers, weight, "comparison")
     ids, codes = number_ids(users, len(winners), "users")
-    weights = np.empty(0) if given is None else given
     begin, order = group(codes, len(ids))
     del codes
     start = np.zeros(len(ids) + 1, np.int64)
@@ -221,7 +222,7 @@ def from_comparisons(
     item = np.empty(start[-1], np.int32)
     fill_compared(begin, order, winners, losers, start, winner, loser, item)
     pairs = np.diff(begin).astype(np.float64)
-    weights = weights[order] if len(weights) else weights
+    weights = np.empty(0) if given is None else given[order]
     margin = np.inf if squared_error else 1.0
     known = Known(PAIRS, begin, _scale(pairs, pair_weight), weights, winner=winner, loser=loser, margin=margin)
     if len(weights):
@@ -280,13 +281,13 @@ def check_ratings(ratings: Column, n_rows: int) -> np.ndarray:
     return values
 
 
-def check_weights(weight: PerRow, count: int, name: str, what: str) -> np.ndarray:
-    """Return a copy of the weights, one for each rating or comparison; empty if there are none."""
-    if weight is None:
-        return np.empty(0)
-    weights = np.array(real_numbers(weight, name))
+def check_weights(weight: Column, count: int, what: str) -> np.ndarray:
+    """Return a copy of the weights, one for each rating, comparison or click."""
+    weights = np.array(real_numbers(weight, "sample_weight"))
     if weights.shape != (count,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise DataError(f"{name} must be {count} finite numbers that are not negative, one for each {what}")
+        raise DataError(f"sample_weight must be {count} finite numbers that are not negative, one for each {what}")
+    if weights.max(initial=0.0) > LARGEST_WEIGHT:
+        raise DataError(f"sample_weight of {weights.max():g}: sums over pairs would overflow; divide all weights by it")
     return weights
 
 
@@ -296,7 +297,7 @@ def counting(
     """Return (users, items, ratings, weights), or comparisons and their weights, without those of weight 0."""
     if weight is None:
         return users, items, ratings, None
-    weights = check_weights(weight, len(items), "sample_weight", what)
+    weights = check_weights(weight, len(items), what)
     if (weights > 0).all():
         return users, items, ratings, weights
     if not (weights > 0).any():
@@ -309,7 +310,7 @@ def counting(
 
 def _scale(pairs: np.ndarray, pair_weight: str) -> np.ndarray:
     alike = one_of("pair_weight", pair_weight, "uniform", "user") == "uniform"
-    return np.ones(len(pairs)) if alike else 1.0 / np.where(pairs > 0, pairs, 1.0)
+    return np.ones(len(pairs)) if alike else 1.0 / np.where(pairs > SMALLEST_WEIGHT, pairs, 1.0)
 
 
 def places_within(codes: np.ndarray, *keys: np.ndarray) -> np.ndarray:
