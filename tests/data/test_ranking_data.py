@@ -280,3 +280,11 @@ def test_concatenate_keeps_where_features_begin(tmp_path):
     assert RankingData.concatenate([one, more]).index_base == 1
     with pytest.raises(DataError, match="part 0 counts features from 0 and part 1 from 1"):
         RankingData.concatenate([zero, one])
+
+
+@pytest.mark.parametrize("name", ["y", "qid", "docid"])
+def test_every_row_needs_an_entry(name):
+    """Rows of different numbers were written into files that could not be read."""
+    columns = {"y": np.zeros(3), "qid": np.zeros(3, int), "docid": np.array(["a", "b", "c"])}
+    with pytest.raises(DataError, match=rf"{name} has shape \(2,\), expected an entry for each of the 3 rows of X"):
+        RankingData(np.eye(3), **columns | {name: columns[name][:2]})

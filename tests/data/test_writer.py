@@ -191,3 +191,16 @@ def test_ids_that_are_floats_stay_apart_and_together(tmp_path):
     write_text(data_of(np.random.default_rng(0).random((4000, 100)), qid=many), tmp_path / "many.txt")
     assert [float(i) for i in hr.read(tmp_path / "many.txt").qid] == many.tolist()
     assert hr.read(tmp_path / "many.txt").n_queries == 8
+
+
+@pytest.mark.parametrize("name", ["rows.txt", "rows/"])
+def test_grades_that_cannot_be_read_are_not_written(tmp_path, name):
+    rows = data_of(np.eye(2), y=np.array([1.0, np.nan]))
+    with pytest.raises(hr.DataError, match="y is nan at row 1"):
+        hr.write(rows, f"{tmp_path}/{name}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_without_features_are_no_text(tmp_path):
+    with pytest.raises(hr.DataError, match="there are no features"):
+        hr.write(data_of(np.empty((3, 0))), tmp_path / "rows.txt")

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Facts, Matrix
-from hingerank.data.blocks import number_values
+from hingerank.data.blocks import check_grades, number_values
 from hingerank.data.files import BINARY_FORMAT, BINARY_HEADER, DataError, PathLike, draft_of, is_binary
 from hingerank.data.ranking_data import RankingData
 
@@ -149,7 +149,7 @@ class _Writer(ExitStack):
             self._append("X_indptr", X.indptr[new].astype(np.int64) + before)
         else:
             self._append("X", X)
-        self._append("y", part.y.astype(np.float64, copy=False))
+        self._append("y", check_grades(part.y, part.n_rows))
         self._add_ids("qid", part.qid)
         if part.docid is not None:
             self._add_ids("docid", part.docid)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
+from hingerank.data.blocks import check_grades
 from hingerank.data.files import DataError, PathLike, replace_file, scratch_folder
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.sparse import plain_csr
@@ -59,12 +60,9 @@ class _Rows:
     """The arrays of a data set, as the kernel needs them."""
 
     def __init__(self, data: RankingData, base: int) -> None:
-        X = data.X
-        self.y = np.ascontiguousarray(data.y, np.float64)
-        bad = np.flatnonzero(~np.isfinite(self.y))
-        if len(bad):
-            what = f"y is {self.y[bad[0]]} at row {bad[0]}"
-            raise DataError(f"{what}, expected finite numbers; replace it to write text")
+        X, self.y = data.X, check_grades(data.y, data.n_rows)
+        if data.n_features == 0:
+            raise DataError("there are no features, which a text file cannot hold: write a binary folder")
         self.qid, self.docid, self.base = data.qid, data.docid, base
         self.narrow = X.dtype == np.float32
         self.n_rows, n_features = X.shape

@@ -81,6 +81,10 @@ class RankingData:
                 "RankingData(X, y, qid) takes NumPy arrays or CSR matrices: use RankingData.from_arrays(X, y, qid) for "
                 "lists, series and frames, or RankingData.from_frame(frame) for a table with a column of grades"
             )
+        for name, column in (("y", self.y), ("qid", self.qid), ("docid", self.docid)):
+            if column is not None and np.shape(column) != (self.n_rows,):
+                found = f"{name} has shape {np.shape(column)}"
+                raise DataError(f"{found}, expected an entry for each of the {self.n_rows} rows of X")
         if sp.issparse(self.X) and self.X.format != "csr":
             object.__setattr__(self, "X", plain_csr(self.X))
 
