@@ -315,6 +315,12 @@ def test_usual_names_of_ids_are_found_and_pandas_index_is_no_feature(tmp_path):
     data = read_table_file(tmp_path / "rows.parquet", label=None)
     assert data.feature_names == ("price",)
     assert (data.qid.tolist(), data.docid.tolist()) == (["a", "b"], ["x", "x"])
+    rows.set_axis([7, 8, 9]).rename_axis("row").to_parquet(tmp_path / "rows.parquet")
+    assert read_table_file(tmp_path / "rows.parquet", label=None).feature_names == ("price",)
+    named = read_table_file(tmp_path / "rows.parquet", label=None, features=["price", "row"])
+    assert named.X.tolist() == [[1, 7], [2, 8], [3, 9]]
+    rows.set_index(["query", "document"]).to_parquet(tmp_path / "rows.parquet")
+    assert read_table_file(tmp_path / "rows.parquet", label=None).docid.tolist() == ["x", "y", "x"]
 
 
 def test_columns_without_a_name_are_not_features(tmp_path):

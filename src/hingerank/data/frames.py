@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import narwhals as nw
@@ -14,7 +15,7 @@ from hingerank.data.blocks import check_grades, check_ids, check_matrix, check_n
 from hingerank.data.checks import decimal
 from hingerank.data.files import UBI, DataError
 
-PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores a data frame's index in a Parquet file
+PANDAS_INDEX = r"__index_level_\d+__"  # the column in which pandas stores an index without a name in a Parquet file
 QID_NAMES, DOCID_NAMES = ("query_id", "query"), ("docid", "docno", "document")  # other usual names of columns of ids
 LISTS = "features"  # the name of a column that holds a list of all features of a row
 Names = str | Sequence[str] | None
@@ -121,7 +122,7 @@ def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> l
     elif LISTS in table.columns and not table[LISTS].dtype.is_numeric():
         names = [LISTS]
     else:
-        names = [name for name in table.columns if name not in taken and not re.fullmatch(PANDAS_INDEX, name)]
+        names = [name for name in table.columns if name not in taken | _index_columns(table)]
         unnamed = next((name for name in names if re.fullmatch(_UNNAMED, name)), None)
         if unnamed is not None:
             what = f"column {table.columns.index(unnamed)} has no name ({unnamed!r}), as an index that pandas wrote has"
@@ -131,6 +132,16 @@ def _feature_columns(table: Frame, features: Names, taken: set[str | None]) -> l
     if not names:
         raise DataError("the table has no feature columns, only the label and the ids; add columns of numbers")
     return names
+
+
+def _index_columns(table: Frame) -> set[str]:
+    """The columns in which pandas stored the index of a data frame."""
+    stored = {name for name in table.columns if re.fullmatch(PANDAS_INDEX, name)}
+    if table.implementation.is_pyarrow():
+        with suppress(TypeError, ValueError, LookupError, AttributeError):  # not by pandas
+            about = table.to_native().schema.pandas_metadata["index_columns"]
+            stored |= {name for name in about if isinstance(name, str)}
+    return stored
 
 
 def _matrix(table: Frame, names: list[str], dtype: DTypeLike | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
