@@ -62,8 +62,9 @@ def read_table(
 ) -> Frame:
     """Read Parquet, Feather, or CSV (plain or compressed) as a pyarrow table.
 
-    If a Parquet file has all of `columns`, only these are read. `ids` are columns of ids, which in a CSV file may
-    consist of digits without being numbers: 007 is not 7. `verify` compares the checksums of Parquet and Feather files.
+    If a Parquet file has all of `columns`, only these are read. `ids` are columns of ids, which in a CSV file may look
+    like numbers without being some: 007 is not 7, 1.10 not 1.1. `verify` compares the checksums of Parquet and Feather
+    files.
     """
     with _opened(path) as (path, kind):
         if kind in _DELIMITERS:
