@@ -190,7 +190,7 @@ def test_names_travel(fitted, tmp_path):
 @pytest.mark.parametrize("data", [None, DATA])
 def test_the_line_beside_an_export_tests_it(fitted, tmp_path, to, data):
     needs(to)
-    done = fitted("lightgbm").export(tmp_path / "model.x", to, check=data)
+    done = fitted("lightgbm").export(tmp_path / "it's a $HOME {model}.x", to, check=data)
     about = json.loads(done.files[-1].read_text())
     assert len(about["rows"]) == len(about["scores"]) == len(about["qid"]) >= 20 and len(set(about["scores"])) > 4
     line = about["test"].replace("python -c", f"{shlex.quote(sys.executable)} -c")

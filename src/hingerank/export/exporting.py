@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def export(
     rows = sample_rows(ranker, form, options) if check is None else rows_of(check)
     examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, *rows)}
     examples["set"] = engine_set(form, to, listed, options)
-    examples["test"] = chosen.test.format(files[0].name, beside.name)
+    examples["test"] = chosen.test.format(quote(files[0].name), quote(beside.name))
     parts = {target: content for target, content in zip(files, contents, strict=True) if content}
     parts[beside] = json.dumps(plain(examples), allow_nan=False)
     found = try_export(ranker, parts, form, to, rows, options, check is not None)

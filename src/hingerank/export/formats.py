@@ -66,7 +66,7 @@ class Format(NamedTuple):
     carries : kinds of models that it supports, "sum" for sums of them
     scales : how it scales features before it scores them, where that does not fold into the model (see `Form.folded`)
     options : of `write`, with their defaults
-    test : a command that tests the examples where the format runs
+    test : a command that tests the examples where the format runs; {0} and {1} are the files of the export and of them
     within : how it scales features within each query, if it can
     """
 
@@ -104,22 +104,22 @@ FORMATS: dict[str, Format] = {
     "python": Format(
         ("model.py",), partial(code.write_code, "python"), (Consumer("python", lambda: True, code.run_python),), ALL,
         BY_COLUMNS,
-        test="python -c \"import json, runpy; s = runpy.run_path('{0}')['score']; e = json.load(open('{1}')); "
-        "print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\"",
+        test="python -c \"import json, runpy, sys; s = runpy.run_path(sys.argv[1])['score']; "
+        "e = json.load(open(sys.argv[2])); print(max(abs(s(x) - y) for x, y in zip(e['rows'], e['scores'])))\" {0} {1}",
     ),
     "c": Format(
         ("model.c",), partial(code.write_code, "c"),
         (Consumer("a C compiler", lambda: code.compiler() is not None, code.run_c),), ALL, BY_COLUMNS,
-        test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json; "
-        "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open('{1}')); "
+        test="cc -O2 -shared -fPIC -o model.so -x c {0} -lm && python -c \"import ctypes, json, sys; "
+        "s = ctypes.CDLL('./model.so').score; s.restype = ctypes.c_double; e = json.load(open(sys.argv[1])); "
         "n = float('nan'); c = lambda x: (ctypes.c_double * len(x))(*[n if v is None else v for v in x]); "
-        "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\"",
+        "print(max(abs(s(c(x)) - y) for x, y in zip(e['rows'], e['scores'])))\" {1}",
     ),
     "javascript": Format(
         ("model.js",), partial(code.write_code, "javascript"),
         (Consumer("node", lambda: shutil.which("node") is not None, code.run_node),), ALL, BY_COLUMNS,
-        test="node -e \"const {{score}} = require('./{0}'), e = require('./{1}'); "
-        'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))"',
+        test="node -e \"const [{{score}}, e] = process.argv.slice(1).map(name => require('./' + name)); "
+        'console.log(Math.max(...e.rows.map((x, k) => Math.abs(score(x) - e.scores[k]))))" {0} {1}',
     ),
     "sql": Format(
         ("model.sql",), write_sql,
@@ -128,23 +128,24 @@ FORMATS: dict[str, Format] = {
             Consumer("duckdb", lambda: _has("duckdb"), partial(run_sql, "duckdb")),
         ),
         ALL, ANYHOW, {"table": "documents", "key": "docid", "query": "qid"},
-        test="python -c \"import json, sqlite3; e = json.load(open('{1}')); o = e['statement']; Q = chr(34); "
-        "q = lambda n: Q + n.replace(Q, Q + Q) + Q; c = list(map(q, [o['query'], o['key'], *e['features']])); "
+        test="python -c \"import json, sqlite3, sys; e = json.load(open(sys.argv[2])); "
+        "o = e['statement']; Q = chr(34); q = lambda n: Q + n.replace(Q, Q + Q) + Q; "
+        "c = list(map(q, [o['query'], o['key'], *e['features']])); "
         "d = sqlite3.connect(':memory:'); t = q(o['table']); "
         "d.execute('create table ' + t + ' (' + ', '.join(c) + ')'); "
         "r = [[g, k, *x] for k, (g, x) in enumerate(zip(e['qid'], e['rows']))]; "
         "d.executemany('insert into ' + t + ' values (' + ', '.join('?' * len(c)) + ')', r); "
-        "s = {{r[1]: r[2] for r in d.execute(open('{0}').read())}}; "
-        "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\"",
+        "s = {{r[1]: r[2] for r in d.execute(open(sys.argv[1]).read())}}; "
+        "print(max(abs(s[k] - y) for k, y in enumerate(e['scores'])))\" {0} {1}",
         within="by window functions over the rows of a query",
     ),
     "onnx": Format(
         ("model.onnx",), write_onnx, (Consumer("onnxruntime", lambda: _has("onnxruntime"), run_onnx),), ALL, ANYHOW,
         {"precision": "double"},
-        test="python -c \"import json, numpy, onnxruntime as o; s = o.InferenceSession('{0}'); "
-        "e = json.load(open('{1}')); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
+        test="python -c \"import json, numpy, onnxruntime as o, sys; s = o.InferenceSession(sys.argv[1]); "
+        "e = json.load(open(sys.argv[2])); t = {{'tensor(double)': 'f8', 'tensor(float)': 'f4'}}; i = s.get_inputs(); "
         "x = {{i[0].name: numpy.array(e['rows'], t[i[0].type])}}; x |= {{v.name: e['qid'] for v in i[1:]}}; "
-        "print(abs(s.run(None, x)[0] - e['scores']).max())\"",
+        "print(abs(s.run(None, x)[0] - e['scores']).max())\" {0} {1}",
         within="with the rows' query ids as its second input",
     ),
     "solr": Format(
