@@ -19,7 +19,7 @@ from hingerank.data.blocks import evenly
 from hingerank.data.checks import positive, vector
 from hingerank.kernels.hessian import hessian_pass, scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
-from hingerank.kernels.sweeps import fused_curvature_pass, fused_loss_pass
+from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
 from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.losses import Loss, PairLoss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
@@ -375,14 +375,19 @@ class WindowPass(Pass):
 
     def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
         self.loss, self.graded, self.terms = loss, preferences, loss.terms
-        self.tree, self.offsets, self.state = preferences.tree, preferences.offsets, loss.state(preferences)
+        self.tree, self.offsets = preferences.tree, preferences.offsets
         self.latest: np.ndarray | None = None
         self.used_by: list[WindowPass] = [self]  # whose windows are in the state, which copies share, as this list
+
+    @cached_property
+    def state(self) -> WindowState:
+        """Made at the first use: a hinge is only minimised rounded, and its own windows would take as much memory."""
+        return self.loss.state(self.graded)
 
     def with_loss(self, loss: Loss) -> Pass | None:
         if not isinstance(loss, WindowLoss) or loss.terms.shape != self.terms.shape:
             return None
-        other = copy(self)
+        _, other = self.state, copy(self)  # create the state before it is shared
         other.loss, other.terms, other.latest = loss, loss.terms, None
         return other
 
@@ -402,7 +407,8 @@ class FusedPass(WindowPass):
 
     def every(self, stride: int) -> "FusedPass":
         """The pass over every stride-th query, with its own windows in the same memory."""
-        offsets, part = self.offsets[::stride], copy(self)
+        _, offsets = self.state, self.offsets[::stride]  # create the state before it is shared
+        part = copy(self)
         part.stride, part.latest = stride, None
         borders = [first for first, _ in cut_shards(offsets, ROWS_PER_SHARD * stride, self.most_shards)]
         part.shards = [(a * stride, b * stride) for a, b in pairwise([*borders, len(offsets)])]

@@ -212,7 +212,7 @@ class StreamedPass(BlockPass, WindowPass):
                 blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in queries]
             matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
             return RowsDesign(matrix).sweep(self.loss, preferences)
-        part = copy(self)
+        _, part = self.state, copy(self)  # create the state before it is shared
         part.latest = None
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
         part.shards = self._with_pairs([[(q, q + 1) for q in queries[a:b]] for a, b in pairwise(edges)])
