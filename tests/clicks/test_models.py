@@ -246,6 +246,17 @@ def test_equal_lists_count_once_and_weights_repeat_them():
         np.testing.assert_allclose(a.attraction_, b.attraction_, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_that_was_shown_with_no_weight_was_never_seen(name):
+    """Its attraction was NaN, and so were the likelihood of the log and the rates of documents that are new."""
+    shown = {"documents": list("abbaca"), "places": [1, 2] * 3, "sessions": [1, 1, 2, 2, 3, 3]}
+    log = hr.ClickLog(queries=["q"] * 6, **shown, clicks=[1, 0, 0, 1, 1, 0], weights=[1, 1, 1, 1, 0, 0])
+    model = hr.click_model(log, name)
+    rates = model.click_rates("q", ["c", "a"])
+    assert np.isfinite(model.log_likelihood(log)) and np.isfinite(rates).all()
+    assert rates[0] == pytest.approx(model.click_rates("q", ["new"])[0], abs=1e-12)
+
+
 def test_a_model_that_is_fitted_again_forgets_the_documents_of_before():
     """Click rates were those of the documents that had the same numbers in the first log."""
     shown = {"queries": ["q"] * 4, "places": [1, 2, 1, 2], "clicks": [1, 0, 1, 0], "sessions": [0, 0, 1, 1]}

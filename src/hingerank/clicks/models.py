@@ -245,8 +245,9 @@ class PBM(ClickModel):
             (self.prior * self.mean_, self.prior),
         )  # fmt: skip
         self.parameters_["examination"] = np.nan_to_num(theta, nan=0.5)
-        self.attraction_ = gamma
-        self._attractions = np.append(gamma, [np.average(gamma, weights=self.showings_), 0.0])
+        mean = np.average(np.nan_to_num(gamma), weights=self.showings_)
+        self.attraction_ = np.nan_to_num(gamma, nan=mean)  # of documents whose showings weigh nothing
+        self._attractions = np.append(self.attraction_, [mean, 0.0])
 
     def _chance(self, pair: np.ndarray, clicks: np.ndarray | None = None) -> np.ndarray:
         known = np.zeros(pair.shape, bool) if clicks is None else clicks
