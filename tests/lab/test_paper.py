@@ -78,6 +78,10 @@ def test_the_table_counts_queries_by_measure_and_marks_the_best_number(data, ran
     assert board.to_latex(["kendall_tau"]).count(r"\textbf") == 1
 
 
+def test_a_baseline_without_a_result_does_not_count_the_queries(results):
+    assert "Means over 20 test queries" in latex_table(results, baseline="broken")
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex")
 def test_latex_takes_the_table(results, tmp_path):
     page = r"\documentclass{article}\usepackage{booktabs,longtable,amssymb}\begin{document}"

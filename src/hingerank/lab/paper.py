@@ -30,7 +30,8 @@ def latex_table(results: Results, baseline: str | None = None, test: str = "rand
     boards = [leaderboard(results, name, baseline, test) for name in names]
     head = ["method", "mean", "difference", r"95\,\% interval", "$p$"]
     rows = [r"\toprule", latex_row(head), r"\midrule", r"\endhead", r"\bottomrule", r"\endfoot"]
-    counts = [len(results.per_query(board.baseline, board.measure)) for board in boards]
+    whole = [board.baseline if board.baseline in results.complete else board.lines[0].method for board in boards]
+    counts = [len(results.per_query(method, board.measure)) for method, board in zip(whole, boards)]
     for board, count in zip(boards, counts):
         over = "" if len(set(counts)) == 1 else f" over {count} queries"
         rows += [rf"\multicolumn{{5}}{{l}}{{\textit{{{latex_text(board.measure)}}}{over}}} \\*"]
