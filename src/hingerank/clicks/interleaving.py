@@ -182,10 +182,11 @@ class InterleavingResult:
     difference : float
         (wins of the first − wins of the second) / (wins of both).
     interval : tuple of two floats
-        Of the difference, by bootstrap over lists.
+        Interval of the difference, by bootstrap over lists.
     level : float
+        Confidence of the interval.
     p_value : float
-        Of a two-sided sign test: how likely so uneven a score is between equals.
+        p of a two-sided sign test: how likely a score at least as uneven is between equals.
     sessions_needed : int or None
         Lists, at this rate of wins, after which the test has the wanted power for this difference; None where the
         difference is 0.
@@ -230,7 +231,7 @@ def interleaving_test(
     credits : array, optional
         What a click on each showing counts, as `interleave` says; default 1. Optimised lists need it.
     level : float
-        Of the interval.
+        Confidence of the interval.
     power : float
         For `sessions_needed`: the probability that a test of 5 % finds the difference.
     rounds : int

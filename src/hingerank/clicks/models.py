@@ -62,7 +62,7 @@ class LogLists:
 def lists_of(log: ClickLog) -> LogLists:
     """The lists of a log with sessions.
 
-    Of two documents at one place the first counts. One that is shown there twice is clicked if either showing is.
+    If two documents are at one place, the first counts. One that is shown there twice is clicked if either showing is.
     """
     lists, weight = log.by_list()
     if not len(log):
@@ -97,7 +97,7 @@ class ClickModel:
     Attributes
     ----------
     attraction_ : array
-        Of each document of a query, in the order of `query_` and `document_`, which are codes into the log's names.
+        One per document of a query, in the order of `query_` and `document_`, which are codes into the log's names.
     parameters_ : dict
         What else the model has: examination by place, satisfaction by document, …
     """

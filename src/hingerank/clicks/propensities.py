@@ -123,7 +123,7 @@ class Propensities:
         return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
     def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
-        """`values` of so many logs whose lists are drawn from this one, rounds first.
+        """`values` of logs whose lists are drawn from this one; the first axis has length `rounds`.
 
         The same seed draws the same lists, whatever the method: the interval of a difference between two methods is
         that of the differences of these.
@@ -142,7 +142,7 @@ class Propensities:
         ----------
         axis : matplotlib Axes, optional
         level, rounds : float, int
-            Of the intervals, as in `interval`.
+            Confidence of the intervals and number of logs drawn, as in `interval`.
         """
         axis = axis or new_figure(5.0, 3.2).add_subplot()
         low, high = (self.values, self.values) if self._resample is None else self.interval(level, rounds)

@@ -65,10 +65,10 @@ def read_clicks(
         What propensities may depend on: a column; of UBI a field of an event or of its query, with dots
         ("event_attributes.browser").
     actions : mapping, optional
-        The weight of each action, by default ``{"click": 1}``. Of several actions on one showing the largest weight
-        counts. Actions that are not named are not clicks.
+        The weight of each action, by default ``{"click": 1}``. Several actions on one showing count by the largest
+        weight. Actions that are not named are not clicks.
     clicks : file of lines (query, document), or such pairs, optional
-        Of feature logs, where places are known and clicks are not. The n-th click on a document belongs to the n-th
+        For feature logs, which have places and no clicks. The n-th click on a document belongs to the n-th
         response that shows it.
     first_place : {0, 1}, optional
         What a table or UBI calls the first place. None finds out: 0 where anything stands at place 0 (of UBI in each

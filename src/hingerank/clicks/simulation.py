@@ -85,7 +85,7 @@ def simulate_clicks(
     data : RankingData
         Rows with grades. Where they have no document ids, the numbers of the rows are the ids.
     ranker : fitted ranker, a score per row, or a list of these
-        What ranks the rows that are shown. Of several, every session draws one, which lets propensities be learnt.
+        Ranks the rows that are shown. Every session draws one of several, which lets propensities be learnt.
     model : str, sequence of numbers, propensities, or callable
         "pbm": place k is looked at with probability 1 / k. Numbers: with these, that of place 1 first; estimated
         `hingerank.propensities`: with theirs, trust bias included. "cascade": users look from the top to the first

@@ -173,7 +173,7 @@ def evaluate_clicks(
     clip : float, optional
         τ of "clipped" and "dr"; min(10 / √lists, 1) if not given.
     confidence : float
-        Of the intervals.
+        Level of the intervals.
     resamples : int
     seed : int
 

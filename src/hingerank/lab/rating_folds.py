@@ -117,7 +117,7 @@ class OfferedRows(SelectedRows):
 
 
 def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
-    """Of every fold its name and the rows to train, to validate and to test."""
+    """For every fold its name and the rows to train, to validate and to test."""
     one_of("held_out", held_out, "items", "ratings", "time")
     if whole("k", k) < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")

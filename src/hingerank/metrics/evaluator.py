@@ -203,7 +203,7 @@ def mean_over_queries(values: np.ndarray, weight: np.ndarray | None = None) -> f
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of the mean of values; 0 for one value or none."""
+    """The standard error of the mean of values; 0 for one value or none."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 

@@ -202,7 +202,7 @@ class Measure:
     def on_scale(self, top: float) -> "Measure":
         """The same measure, with the top of the scale of grades if it needs one and its name and preset have none.
 
-        Whoever measures parts of data one by one fixes it by all grades, as `evaluate` does by those of a call.
+        Code that measures parts of data one by one sets it from all grades, as `evaluate` does from those of a call.
 
         >>> str(parse_measure("err@10").on_scale(2.0)), str(parse_measure("err@10:trec").on_scale(2.0))
         ('err@10:max_grade=2', 'err@10:trec')

@@ -350,7 +350,7 @@ def frequent_features(section: Section, place: Place) -> dict[str, Ours]:
     places = np.argsort(np.argsort(-alone, kind="stable"), kind="stable") + 1
     return {
         f"feature {j + 1}": Ours(
-            {"folds": float(used[j]), "weight": share[j], "N@10 alone": alone[j], "place alone": float(places[j])}
+            {"folds": float(used[j]), "weight": share[j], "N@10 alone": alone[j], "rank alone": float(places[j])}
         )
         for j in shown
     }

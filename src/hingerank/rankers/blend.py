@@ -215,7 +215,7 @@ class Blend(BaseRanker):
 
     def fit_members(self, data: RankingData, found: OutOfFold, around: Centre = None) -> Blending:
         """Fit every member to all rows, given scores of rows by copies that have not learnt from them, as `tune` has
-        them; the scales and weights taken. Of clicks the data's grades are the weights of rows as winners."""
+        them; the scales and weights taken. For clicks the data's grades are the weights of rows as winners."""
         began, members, clicked = time.perf_counter(), self._made(), found.lists is not None
         self._check_settings(clicked)
         X, y, blocks, _ = self._learning_rows(data, None, None, None, None)

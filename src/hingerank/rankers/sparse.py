@@ -387,7 +387,7 @@ def choose_on_validation(
 ) -> tuple[Ranker, np.ndarray]:
     """The ranker of a path with the largest mean of `measure` on the validation rows, and the values of all rankers.
 
-    Of equally good rankers the first is taken, so give the path from sparse to dense. With standard_errors = 1 the
+    The first of equally good rankers is taken, so give the path from sparse to dense. With standard_errors = 1 the
     result is the ranker with the fewest features among those that are worse than the best by no more than one standard
     error of the difference over the validation queries.
 

@@ -282,7 +282,7 @@ class QueryFolds:
         return judged
 
     def lists_of(self, held: RowsLike) -> np.ndarray | None:
-        """Of clicks: how often each query was shown."""
+        """How often each query was shown, for clicks; else None."""
         return None
 
     def out_of_fold(self, scores: Sequence[Sequence[np.ndarray]]) -> OutOfFold:

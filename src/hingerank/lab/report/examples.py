@@ -29,7 +29,7 @@ def collect_examples(
     most_features: int = 12,
     most_bytes: int = 900_000,
 ) -> Facts:
-    """Test queries with their documents, largest gap between any two methods first, up to so many bytes of JSON.
+    """Test queries with their documents, largest gap between any two methods first, up to `most_bytes` of JSON.
 
     top: documents that some method ranks among its first `top`, and the first `top` relevant ones. most_features: the
     heaviest ones, whose values are given.
