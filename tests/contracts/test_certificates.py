@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import hingerank as hr
 from hingerank.registry import RANKERS, ranker_class
@@ -333,7 +334,7 @@ def test_a_kernel_matrix_in_single_precision_hides_nothing():
     data = hr.make_letor(30, rows_per_query=80, n_features=5, seed=3)
     X = data.X.astype(np.float64)
     i, j = np.nonzero((data.y[:, None] > data.y[None, :]) & (data.qid[:, None] == data.qid[None, :]))
-    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
     for loss in ("hinge", "squared_hinge"):
         ranker = fitted(hr.KernelRankSVM(C=10.0, gamma=0.5, loss=loss), data.X.astype(np.float32), data.y, data.qid)
         a = np.zeros(len(X))
