@@ -164,8 +164,12 @@ def test_the_librarys_own_models_come_from_fit_alone(cls, settings, data, tmp_pa
     "cls, params, words",
     [
         pytest.param(hr.LightGBMRanker, {"objective": "binary"}, "sum of trees", marks=need("lightgbm")),
-        pytest.param(hr.LightGBMRanker, {"linear_tree": True}, "not thresholds", marks=need("lightgbm")),
-        pytest.param(hr.LightGBMRanker, {"categorical_feature": [1]}, "not thresholds", marks=need("lightgbm")),
+        pytest.param(
+            hr.LightGBMRanker, {"linear_tree": True}, "leave out the parameter linear_tree", marks=need("lightgbm")
+        ),
+        pytest.param(
+            hr.LightGBMRanker, {"categorical_feature": [1]}, "parameter categorical_feature", marks=need("lightgbm")
+        ),
         pytest.param(hr.XGBoostRanker, {"objective": "binary:logistic"}, "sum of trees", marks=need("xgboost")),
         pytest.param(hr.XGBoostRanker, {"booster": "gblinear"}, "expected a 'gbtree'", marks=need("xgboost")),
     ],

@@ -80,8 +80,14 @@ def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
     """Children, features, decision types, numbers, covers and gains of a tree's nodes: inner ones, then leaves."""
     first, _, lines = text.partition("\n")
     words = _entries(lines)
-    if first != str(place) or words.get("num_cat") != "0" or words.get("is_linear", "0") != "0":
-        raise ValueError(f"tree {place} of the LightGBM model has another number, or splits that are not thresholds")
+    if first != str(place):
+        raise ValueError(f"tree {place} of the LightGBM model has another number")
+    for found, what, parameter in (
+        (words.get("num_cat"), "splits by categories, not thresholds", "categorical_feature"),
+        (words.get("is_linear", "0"), "linear models in its leaves, not numbers", "linear_tree"),
+    ):
+        if found != "0":
+            raise ValueError(f"tree {place} of the LightGBM model has {what}: leave out the parameter {parameter}")
     (leaves,) = _numbers(words, "num_leaves", int, 1)
     if leaves < 1:
         raise ValueError(f"tree {place} of the LightGBM model has {leaves} leaves")
