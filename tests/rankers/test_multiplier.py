@@ -1,6 +1,7 @@
 """Low-rank multipliers: kernels against brute force, bounds and limits of both rankers, the interaction analysis."""
 
 import itertools
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -521,3 +522,12 @@ def test_what_low_rank_has_no_form_for_is_refused():
         RegularizedRankSVM(loss="logistic").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="solver='paper' needs loss='hinge'"):
         RegularizedRankSVM(loss="squared_hinge", solver="paper").fit(X, y, qid=qid)
+
+
+def test_the_frame_of_interactions_is_its_table_and_names_the_extra_that_it_needs(monkeypatch):
+    found = Interactions([QueryInteractions("a", 4, 5, np.array([3.0, 1.0])), QueryInteractions("b", 2, 1, np.ones(1))])
+    frame = pytest.importorskip("pandas").DataFrame(found.table())
+    assert found.frame().equals(frame)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ValueError, match=r"hingerank\[frames\]"):
+        found.frame()

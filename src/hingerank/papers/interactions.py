@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Frame, Ranker
+from hingerank.data.frames import frame_from_rows
 from hingerank.lab.report.figures import save_figure
 from hingerank.notebook import new_figure
 
@@ -72,9 +73,7 @@ class Interactions:
 
     def frame(self, fractions: tuple[float, ...] = (0.9, 1.0)) -> Frame:
         """`table` as a pandas data frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.table(fractions))
+        return frame_from_rows({name: np.array(column) for name, column in self.table(fractions).items()}, "pandas")
 
     def plot(self, path: str | Path, fractions: tuple[float, ...] = (0.9, 1.0)) -> None:
         """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
