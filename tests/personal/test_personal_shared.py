@@ -103,9 +103,9 @@ def test_a_rating_is_not_measured_against_another_of_the_same_item(ranker, data)
     again = [np.append(part, part[0]) for part in train]  # a rating twice in one part is no such case
     assert ranker.score(X, *test, against=again) == ranker.score(X, *test, against=train)
     both = [part[170:] for part in ratings]
-    with pytest.raises(hr.DataError, match="10 ratings with against are of items that the same user rated"):
+    with pytest.raises(hr.DataError, match="10 ratings of against are of items that the same user rated"):
         ranker.score(X, *both, against=train)
-    with pytest.raises(hr.DataError, match="10 ratings with eval_set"):
+    with pytest.raises(hr.DataError, match="10 ratings of eval_set"):
         hr.PersonalRankSVM(rank=2).fit(X, *train, eval_set=both)
 
 

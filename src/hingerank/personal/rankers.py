@@ -437,6 +437,7 @@ def joined_ratings(first: Sequence[Column], second: Sequence[Column], n_items: i
     shared = int(np.isin(key[len(first[0]) :], key[: len(first[0])]).sum())
     if shared:
         raise DataError(
-            f"{shared} ratings are of items that the same user also rated in {name}: leave them out of one of the two"
+            f"{shared} ratings of {name} are of items that the same user rated in the other data too: leave them out "
+            "of one of the two"
         )
     return both
