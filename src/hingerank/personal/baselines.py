@@ -180,10 +180,6 @@ class Peer(Baseline):
             raise ValueError(f"taken must be 'all', 'liked' or the smallest rating that counts, not {self.taken!r}")
         return rating >= float(self.taken)
 
-    def _keep(self, users: Column, items: Column) -> None:
-        self.user_factors_ = np.asarray(users, np.float64)
-        self.item_factors_ = np.vstack([np.asarray(items, np.float64), np.zeros((1, items.shape[1]))])
-
 
 @dataclass(eq=False, repr=False)
 class ALS(Peer):
@@ -224,7 +220,11 @@ class ALS(Peer):
             model = self._model()
             table = sp.csr_matrix((weight[kept], (user[kept], item[kept])), (len(self.users_), len(first)), np.float32)
             model.fit(table, show_progress=False)
-        self._keep(model.user_factors, model.item_factors)
+        self.user_factors_, items = (
+            np.asarray(model.user_factors, np.float64),
+            np.asarray(model.item_factors, np.float64),
+        )
+        self.item_factors_ = np.vstack([items, np.zeros((1, items.shape[1]))])
 
     def _model(self) -> Any:
         from implicit.als import AlternatingLeastSquares

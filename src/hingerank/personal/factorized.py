@@ -206,7 +206,8 @@ class PersonalRankSVM(FactorRanker):
         """Fit again from the present basis and users, to other ratings: the old ones that still count, and new ones.
 
         The objective and the certificate are those of a ``fit`` to these ratings with C = ``C_``. Only the start
-        differs, which saves most of the epochs if little has changed. Users and items may be new.
+        differs, which saves most of the epochs if little has changed. Users and items may be new. An update that is
+        interrupted leaves the model as it was.
 
         Parameters
         ----------

@@ -28,7 +28,8 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import ROWS_OF_USERS, blocks_of, gram
 from hingerank.personal.losses import GRADES, PAIRS, TARGETS
 from hingerank.personal.passes import RIGHT, users_pass, users_step
-from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within, rows_of
+from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within
+from hingerank.preferences.graded import runs_of
 
 STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
 NARROWING = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)  # widths of the rounded kink of the hinge
@@ -236,7 +237,7 @@ def held_back(
     held = np.where((count >= LEAST_GIVEN) & (p.pairs[some] > 0), PART_HELD * count, 0).astype(np.int64)
     if (held > 0).sum() < LEAST_USERS:
         return None
-    users, rows = np.repeat(np.arange(len(some)), count), rows_of(begin, some)
+    users, rows = np.repeat(np.arange(len(some)), count), runs_of(begin, some)[0]
     rank = places_within(users, rng.random(len(rows)))  # a random order within each user
     learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
     return learnt, (p.judged or p).take(some)

@@ -20,6 +20,7 @@ from hingerank.kernels.sweeps import sort_run
 from hingerank.kernels.threads import cut_shards
 from hingerank.personal.losses import GRADES, PAIRS, TARGETS, Known
 from hingerank.personal.ratings_files import is_number
+from hingerank.preferences.graded import runs_of
 
 MOST_ROWS = np.iinfo(np.int32).max
 LARGEST_WEIGHT = 1e30  # of a rating: norms of gradients have its eighth power
@@ -64,10 +65,10 @@ class UserPreferences:
 
     def take(self, users: np.ndarray) -> "UserPreferences":
         """Return a copy of the preferences of these users (numbers)."""
-        known, rows, start = self.known, rows_of(self.start, users), starts_of(np.diff(self.start)[users])
+        known, (rows, start) = self.known, runs_of(self.start, users)
         entries, begin = rows, start
         if known.kind == PAIRS:
-            entries, begin = rows_of(known.start, users), starts_of(np.diff(known.start)[users])
+            entries, begin = runs_of(known.start, users)
         picked = {name: getattr(known, name) for name in ("weight", "grade", "winner", "loser", "target")}
         picked = {name: array[entries] for name, array in picked.items() if len(array)}
         if known.kind == GRADES:
@@ -117,17 +118,6 @@ def weigh_pairs(start: np.ndarray, known: Known) -> np.ndarray:
     return np.maximum(0.5 * (total**2 - np.bincount(distinct // most, alike, users)), 0.0)
 
 
-def starts_of(counts: np.ndarray) -> np.ndarray:
-    """Return where groups of these sizes begin, and where the last one ends."""
-    return np.concatenate(([0], np.cumsum(counts)))
-
-
-def rows_of(start: np.ndarray, users: np.ndarray) -> np.ndarray:
-    """Return the row numbers of these users, one user after the other."""
-    count = np.diff(start)[users]
-    return np.arange(count.sum()) + np.repeat(start[users] - np.cumsum(count) + count, count)
-
-
 def from_ratings(
     users: Column, items: Column, ratings: Column, n_items: int, weight: PerRow = None, pair_weight: str = "uniform",
     squared_error: bool = False,
@@ -160,7 +150,7 @@ def from_ratings(
         _, place = np.unique(codes.astype(np.int64) * n_items + items, return_inverse=True)
         ratings = (np.bincount(place, ratings) / np.bincount(place))[place]
     del codes
-    start, rows = starts_of(kept), np.empty(0, np.int32)
+    start, rows = np.concatenate(([0], np.cumsum(kept))), np.empty(0, np.int32)
     if squared_error:  # the rows of each user in their first order, which the next step changes
         counts = np.diff(begin)
         rows = order[np.arange(len(order)) - np.repeat(begin[:-1], counts) < np.repeat(kept, counts)]

@@ -85,7 +85,7 @@ class QueryPreferences:
     def every(self: Self, stride: int) -> tuple[Self, Integers]:
         """The preferences of every stride-th query over its rows only, and the indices of these rows."""
         chosen = np.arange(0, self.n_queries, stride)
-        picked, starts = zip(*(_runs(each, chosen) for each in self._starts))
+        picked, starts = zip(*(runs_of(each, chosen) for each in self._starts))
         return self._part(chosen, picked, starts), picked[0]
 
     def between(self: Self, first: int, last: int) -> Self:
@@ -177,7 +177,7 @@ def _run_sums(numbers: Floats, runs: Integers) -> Floats:
     return np.add.reduceat(np.append(numbers, 0.0), runs.ravel())[::2]
 
 
-def _runs(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
+def runs_of(starts: Integers, chosen: Integers) -> tuple[Integers, Integers]:
     """The numbers starts[q]:starts[q + 1] for the chosen q, concatenated, and where each of these runs starts."""
     sizes = (starts[1:] - starts[:-1])[chosen]
     borders = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
