@@ -232,3 +232,14 @@ def test_thresholds_fold_through_any_scaling(scale):
     with np.errstate(over="ignore"):
         above = scaled(np.nextafter(last, np.inf))
     assert ((above > number) | (last == np.finfo(float).max)).all()
+
+
+@pytest.mark.parametrize("scale", ["standard", "log", "query-minmax"])
+@pytest.mark.parametrize("cls", [hr.RankSVM, hr.NystroemRankSVM, hr.FourierRankSVM])
+def test_onnx_computes_a_single_column_in_double_precision(tmp_path, cls, scale):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    X = 10 * np.random.default_rng(0).random((60, 1))
+    data = hr.RankingData(X, np.floor(X[:, 0] / 3), np.arange(60) // 10)
+    ranker = cls(C=0.1, scale=scale, **({} if cls is hr.RankSVM else {"n_components": 8, "gamma": 0.3})).fit(data)
+    assert ranker.export(tmp_path / "model.onnx", "onnx", check=data).check["relative_to_largest_score"] < 1e-12

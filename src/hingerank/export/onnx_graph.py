@@ -61,10 +61,14 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, names, domain=domain, **attributes))
         return names[0] if outputs == 1 else names
 
+    def product(self, rows: str, matrix: np.ndarray) -> str:
+        """Add a product of rows and a matrix; for a single column by `Mul`, since onnxruntime fuses a `MatMul` with a
+        single factor before it, which it rounds to single precision."""
+        return self.add("Mul" if len(matrix) == 1 else "MatMul", rows, self.constant(matrix))
+
     def weighted(self, rows: str, weights: np.ndarray) -> str:
         """Add a product of rows and weights: a matrix of one column, since onnxruntime takes no vector for 0 rows."""
-        product = self.add("MatMul", rows, self.constant(weights[:, None]))
-        return self.add("Squeeze", product, self.constant([1], np.int64))
+        return self.add("Squeeze", self.product(rows, weights[:, None]), self.constant([1], np.int64))
 
 
 def write_onnx(form: Form, about: Facts, precision: str) -> bytes:
@@ -186,13 +190,13 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
         curves = _curves(graph, body.curves, x)
         return graph.add("Add", curves, _products(graph, body, x)) if len(body.weights) else curves
     if isinstance(body, CosineSum):
-        waves = graph.add("MatMul", x, graph.constant(body.frequencies.T))
+        waves = graph.product(x, body.frequencies.T)
         quarter = graph.constant(body.phases + np.pi / 2)  # older versions of onnxruntime have no cosine of doubles
         values = graph.add("Sin", graph.add("Add", waves, quarter))
         return graph.weighted(values, body.weights)
     assert isinstance(body, KernelSum)
     if body.kernel == "polynomial":
-        product = graph.add("MatMul", x, graph.constant(body.gamma * body.rows.T))
+        product = graph.product(x, body.gamma * body.rows.T)
         values = graph.add("Pow", graph.add("Add", product, graph.constant(body.coef0)), graph.constant(body.degree))
         return graph.weighted(values, body.weights)
     middle = body.rows.mean(axis=0)  # ‖x − l‖² by a product, centred so that little cancels
@@ -200,7 +204,7 @@ def _scores(graph: Graph, form: Form, x: str) -> str:
     root = np.full(form.width, np.sqrt(body.gamma))  # not a scalar, which would be fused into the product as float
     z = graph.add("Mul", graph.add("Sub", x, graph.constant(middle)), graph.constant(root))
     own = graph.add("ReduceSum", graph.add("Mul", z, z), graph.constant([1], np.int64), keepdims=1)
-    product = graph.add("Sub", graph.add("MatMul", z, graph.constant(2 * rows.T)), own)
+    product = graph.add("Sub", graph.product(z, 2 * rows.T), own)
     exponent = graph.add("Sub", product, graph.constant(np.square(rows).sum(axis=1)))
     values = graph.add("Exp", graph.add("Min", exponent, graph.constant(0.0)))
     return graph.weighted(values, body.weights)
