@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CORES  ?= 2
 # A worker begins with its own half of the tests: what one compiles, the other loads. With a thread of BLAS each, as
 # more threads than cores wait for each other: that took ten times as long in the tests that multiply most.
-# Bytecode is kept, whatever the shell says: to make it anew takes each worker over half of its collection.
+# Bytecode is kept, whatever the shell says: without it a worker spends over half of its collection on compiling.
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist worksteal
 ENGINES ?= $(CURDIR)/.engines
 QUICK  := tests/test_architecture.py tests/test_import_light.py tests/kernels tests/metrics tests/solvers tests/export \

@@ -5,7 +5,7 @@
 
 `fit` tries 18 settings of every family on the training queries of a fold and keeps the one with the largest NDCG@10 on
 the validation queries; trees stop early on these. Then the chosen setting is fitted to folds of the training queries,
-to score each by a ranker of the others. Scores are kept in --folder, and a second call goes on from there. Sets of
+to score each by a ranker of the others. Scores are kept in --folder, and a second call resumes there. Sets of
 500,000 rows have one fold, three settings of every family, and no folds inside.
 
 `report` makes the blends: scales and weights come from scores of training and validation queries by members that have
@@ -120,7 +120,7 @@ def fitted(kind, group: list, fixed: dict, train, validation):
 def fit(name: str, family: str, parts, draft: Path, until: float) -> dict | None:
     """The best setting of a family on the validation queries, and its scores; None if the time ends before.
 
-    What is known after a group of settings is kept in the draft, and the next call goes on from there.
+    What is known after a group of settings is kept in the draft, and the next call resumes there.
     """
     kind, settings, fixed = FAMILIES[family]
     if large(name):

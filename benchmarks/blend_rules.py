@@ -6,7 +6,7 @@
 The rule of `hingerank.Blend(weights="auto")` and the stack's C were chosen here, on generated rows alone. The truth is
 a line, a sum of curves, a line with products of two columns, or all three together; noise and the number of queries
 vary. LightGBM, RankSVM and curves are fitted with the better of two settings by out-of-fold NDCG@10, as by `tune`;
-the rule sees their out-of-fold scores, and is measured on 400 new queries. `fit` keeps scores in --folder and goes on
+the rule sees their out-of-fold scores, and is measured on 400 new queries. `fit` keeps scores in --folder and resumes
 from there. `report` has each rule less the best member, which is known only from the new queries: the mean over
 replicates of every kind of data, then the mean over kinds, and the worst of them.
 """

@@ -7,7 +7,7 @@
 letor: users are simulated on the rankings of a production ranker (RankSVM on 1 % of the judged training queries, at
 least 5), place k looked at with probability 1/k, noise .1. Rankers learn from clicks on training queries; C is chosen
 by clicks on validation queries; no grade is seen but by "full information". NDCG@10 on test queries. A run
-keeps every result in FILE and goes on where it was stopped; --seconds bounds one call. Error bars: standard errors over
+keeps every result in FILE and resumes where it was stopped; --seconds bounds one call. Error bars: standard errors over
 repeats of the mean over folds. Sessions are counted into cells, so that a million cost what a thousand cost.
 
 coverage: 500 samples of queries from a population with known relevance, clicks on each, and how often the interval of

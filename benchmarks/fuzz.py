@@ -438,12 +438,12 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         process.start()
         theirs.close()
         workers.append((process, mine, place, numbers))
-    counts, problems, told = Counter(), [], time.perf_counter()
+    counts, problems, shown = Counter(), [], time.perf_counter()
     for process, mine, place, _ in workers:
         while not mine.poll(1.0) and process.is_alive():
-            if time.perf_counter() - told > 30:
-                told, done = time.perf_counter(), sum(_done(w[2], w[3]) for w in workers)
-                print(f"{done:>9,} files, {done / (told - started):,.0f} a second", flush=True)
+            if time.perf_counter() - shown > 30:
+                shown, done = time.perf_counter(), sum(_done(w[2], w[3]) for w in workers)
+                print(f"{done:>9,} files, {done / (shown - started):,.0f} a second", flush=True)
         try:
             found, wrong = mine.recv()
             counts.update(found)

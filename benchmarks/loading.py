@@ -59,7 +59,7 @@ MEASURE = """
     load(small)
     gc.collect()
     with open("/proc/self/clear_refs", "w") as out:
-        out.write("5")  # the peak starts anew
+        out.write("5")  # the peak starts again
     before = memory("VmRSS")
     runs = []
     for i in range(int(repeat)):

@@ -159,12 +159,12 @@ def split_of(folder: Path, split: str) -> tuple[list[Any], dict[str, Ratings]]:
     """(item features without and with a column per film, the parts)."""
     ratings = read_movielens(folder)
     ratings = replace(ratings, users=np.unique(ratings.users, return_inverse=True)[1])
-    told = join_features(genre_features(ratings.genres or []), word_features(plain_titles(ratings.titles)))
+    described = join_features(genre_features(ratings.genres or []), word_features(plain_titles(ratings.titles)))
     cut = {"user": split_by_user, "item": split_by_item}[split]
     rest, test = cut(ratings, 0.2, seed=0)
     train, validation = cut(rest, 0.1, seed=0)
-    films = join_features(told, identity_features(ratings.item_ids))
-    return [told[0], films[0]], {"train": train, "validation": validation, "test": test}
+    films = join_features(described, identity_features(ratings.item_ids))
+    return [described[0], films[0]], {"train": train, "validation": validation, "test": test}
 
 
 def choose(row: Row, X: Any, train: Ratings, validation: Ratings) -> dict[str, Any]:

@@ -131,9 +131,9 @@ def samples() -> None:
         found = []
         for count in counts:
             rows = order[:, :count].ravel()
-            told = train.users[rows], train.winners[rows], train.losers[rows]
+            chosen = train.users[rows], train.winners[rows], train.losers[rows]
             settings = {"rank": 10} if kind == "PersonalRankSVM" else {}
-            tried = [getattr(hr, kind)(C=C, **settings).fit_pairs(train.item_features, *told) for C in (0.01, 0.1, 1)]
+            tried = [getattr(hr, kind)(C=C, **settings).fit_pairs(train.item_features, *chosen) for C in (0.01, 0.1, 1)]
             best = max(tried, key=lambda ranker: share(ranker, validation))
             found.append(share(best, test))
             print(f"{label:14} {count:4} comparisons: {found[-1]:.4f} (C = {best.C:g})", flush=True)

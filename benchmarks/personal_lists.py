@@ -105,10 +105,10 @@ class Films:
 
 
 SPLITS = {  # table, how ratings are cut, seeds of each set, what others are compared with
-    "ratings": ("personal-lists", lambda told, seed: split_by_user(told, 0.2, seed=seed),
+    "ratings": ("personal-lists", lambda ratings, seed: split_by_user(ratings, 0.2, seed=seed),
                 {"ml-100k": 3, "ml-1m": 3, "yahoo-movies": 1}, "`ListRanker`"),
-    "time": ("personal-lists-time", lambda told, seed: split_by_time(told, 0.2), {"ml-100k": 1}, "`ListRanker`"),
-    "items": ("personal-lists-new-items", lambda told, seed: split_by_item(told, 0.2, seed=seed),
+    "time": ("personal-lists-time", lambda ratings, seed: split_by_time(ratings, 0.2), {"ml-100k": 1}, "`ListRanker`"),
+    "items": ("personal-lists-new-items", lambda ratings, seed: split_by_item(ratings, 0.2, seed=seed),
               {"ml-100k": 10, "ml-1m": 3}, "`EASE`"),
 }  # fmt: skip
 FIRST, USUAL_SEEDS = 41, 3
@@ -130,8 +130,10 @@ def load(place: Place, name: str, own: Path | None) -> tuple[Ratings, Any]:
     return opened[0], opened[1][0]
 
 
-def measure(told: Callable[[], tuple[Ratings, Any]], fit: Fit, seed: int, split: str = "ratings") -> dict[str, float]:
-    ratings, X = told()
+def measure(
+    load_set: Callable[[], tuple[Ratings, Any]], fit: Fit, seed: int, split: str = "ratings"
+) -> dict[str, float]:
+    ratings, X = load_set()
     if split == "items":  # the files' order says which films are well known
         order = np.random.default_rng(seed).permutation(X.shape[0])
         ratings, X = replace(ratings, items=np.argsort(order)[ratings.items]), X[order]
@@ -179,7 +181,7 @@ def main() -> None:
     place, rows = Place(arguments.data, Path("docs/reproductions/runs")), []
     table, _, counts, best = SPLITS[arguments.split]
     for name in arguments.set or ([str(arguments.folder)] if arguments.folder else counts):
-        told, found = cache(partial(load, place, name, arguments.folder)), {}
+        load_set, found = cache(partial(load, place, name, arguments.folder)), {}
         seeds = range(FIRST, FIRST + (arguments.seeds or counts.get(name, USUAL_SEEDS)))
         for method, fit in METHODS.items():
             left_out = (arguments.split == "items" and method not in OF_NEW_ITEMS) or (
@@ -189,7 +191,7 @@ def main() -> None:
                 continue
             if arguments.done and not all(is_kept(place, table, f"{name}-{method}-{s}") for s in seeds):
                 continue
-            work = partial(measure, told, fit, split=arguments.split)
+            work = partial(measure, load_set, fit, split=arguments.split)
             run = [kept(place, table, f"{name}-{method}-{seed}", partial(work, seed=seed)) for seed in seeds]
             found[method] = {key: np.array([f[key] for f in run]) for key in ("ndcg", "recall", "coverage", "seconds")}
             print(name, method, mean_error(found[method]["ndcg"]), found[method]["seconds"].round(2), flush=True)

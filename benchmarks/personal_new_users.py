@@ -3,7 +3,7 @@
     python benchmarks/personal_new_users.py [--set ml-100k|ml-1m|yahoo-movies] [--seeds 5] [--write FOLDER]
 
 A part of the users with 25 ratings or more (300 at most) is left out of the fit; a few of their ratings, at random, are
-told to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
+given to ``add_users``, and the fraction of pairs right among all their other ratings is measured. The ranker is
 PersonalRankSVM as it comes (rank 10, default C, the strength of the prior learnt), without and with ``shared=True``, on
 genres and title words, or the words of Yahoo's titles. On Yahoo's ratings a fit with 50 times the smallest C at which
 anything is learnt, the default of earlier versions, stands beside them: it shows that a gain over the mean user says
@@ -59,18 +59,18 @@ def curves(X: Any, ratings: Ratings, seed: int, shared: bool, multiple: float | 
     order = np.lexsort((rng.random(len(late)), code))
     place = np.empty(len(late), np.int64)
     place[order] = np.arange(len(late)) - np.searchsorted(code[order], code[order])
-    told = from_ratings(*train.triples, X.shape[0])
-    least = 1.0 / first_gradient_norm(X.shape[1], LocalUsers(X, told).power)
+    known = from_ratings(*train.triples, X.shape[0])
+    least = 1.0 / first_gradient_norm(X.shape[1], LocalUsers(X, known).power)
     C = None if multiple is None else multiple * least
     ranker = hr.PersonalRankSVM(shared=shared, C=C).fit(X, *train.triples)
     mean, learnt = ranker.prior_mean_, ranker.prior_strength_
     found: dict[str, list[float]] = {way: [] for way in WAYS} | {"strength": [learnt], "multiple": [ranker.C_ / least]}
     for size in SIZES:
-        told, rest = late.take(place < size), late.take(place >= size)
+        few, rest = late.take(place < size), late.take(place >= size)
         for way, strength in WAYS.items():
             ranker.prior_mean_ = None if strength == "zero" else mean
             ranker.prior_strength_ = learnt if strength is None else strength
-            ranker.add_users(told.users, X, told.items, told.ratings, replace=True)
+            ranker.add_users(few.users, X, few.items, few.ratings, replace=True)
             found[way].append(ranker.score(X, *rest.triples))
     return found
 

@@ -17,10 +17,10 @@ class CornacMF(Peer):
         from cornac.data import Dataset
         from cornac.models import MF
 
-        told = Dataset.from_uir(list(zip(user.tolist(), item.tolist(), rating.tolist())))
+        ratings = Dataset.from_uir(list(zip(user.tolist(), item.tolist(), rating.tolist())))
         how = {"k": self.rank, "max_iter": self.epochs, "lambda_reg": self.lambda_reg, "learning_rate": 0.01}
-        m = MF(verbose=False, seed=0, **how).fit(told)
-        users, items = np.array(list(told.user_ids)), np.array(list(told.item_ids))
+        m = MF(verbose=False, seed=0, **how).fit(ratings)
+        users, items = np.array(list(ratings.user_ids)), np.array(list(ratings.item_ids))
         U, V = np.ones((len(self.users_), m.k + 1)), np.zeros((len(first), m.k + 1))
         U[users, :-1], V[items, :-1], V[items, -1] = m.u_factors, m.i_factors, m.i_biases
         self._keep(U, V)

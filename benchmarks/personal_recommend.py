@@ -87,8 +87,8 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        told = make(folder, asked.users, asked.items, asked.per_user, asked.rank)
-        print(f"fitted to {told:,} generated ratings", flush=True)
+        n_ratings = make(folder, asked.users, asked.items, asked.per_user, asked.rank)
+        print(f"fitted to {n_ratings:,} generated ratings", flush=True)
         for name, more in (("all items", []), ("without rated items", ["--exclude", str(folder / "ratings.parquet")])):
             found = command(folder, *more)
             print(name, found, flush=True)

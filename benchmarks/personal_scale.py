@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from hingerank.data.files import write_whole
 from measuring import REUSED, keep_table, resident
 
-# users, items, ratings (comparisons) per user on average, rank unless told otherwise; name in the table
+# users, items, ratings (comparisons) per user on average, rank unless an option says otherwise; name in the table
 SHAPES = {
     "quarter": (34_623, 27_278, 144, 50, "a quarter of the users"),
     "half": (69_246, 27_278, 144, 50, "half of them"),
@@ -164,9 +164,9 @@ def table(write: Path | None) -> None:
     rows = []
     for shape, (*_, name) in SHAPES.items():
         f = json.loads((KEPT / f"{shape}.json").read_text())
-        told = f.get("ratings", f.get("losers")) / 1e6
+        millions = f.get("ratings", f.get("losers")) / 1e6
         of_fit = f"{f['pairs'] / 1e6:,.0f} M", f"{f['epoch_s']:.1f}", f"{f['times_held']:.2f}"
-        rows.append([name, f"{told:.1f} M", *of_fit, f"{f['top10_users_per_s']:,.0f}", f"{f['fold_in_ms']:.2f}"])
+        rows.append([name, f"{millions:.1f} M", *of_fit, f"{f['top10_users_per_s']:,.0f}", f"{f['fold_in_ms']:.2f}"])
         print("| " + " | ".join(rows[-1]) + " |")
     if write:
         keep_table(write, "personal-scale", "python benchmarks/personal_scale.py", header, rows)
