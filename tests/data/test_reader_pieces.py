@@ -72,11 +72,12 @@ def test_errors_come_before_the_first_piece(tmp_path):
         next(read_pieces(path, piece_bytes=1000))
 
 
-def test_text_that_changes_between_the_two_passes(tmp_path):
+@pytest.mark.parametrize("kind, old, new", [("plain", "qid:4", "qid:q"), ("ids in comments", "# 2", "# q")])
+def test_text_that_changes_between_the_two_passes(tmp_path, kind, old, new):
     path = tmp_path / "rows.txt"
-    path.write_text(TEXTS["plain"])
+    path.write_text(TEXTS[kind])
     pieces = read_pieces(path, piece_bytes=1000)
     next(pieces)
-    path.write_text(TEXTS["plain"].replace("qid:4", "qid:q"))
+    path.write_text(TEXTS[kind].replace(old, new))
     with pytest.raises(hr.DataError, match="changed while it was being read"):
         list(pieces)
