@@ -551,6 +551,7 @@ def test_a_model_of_other_data_is_named_with_the_commands_that_take_it(call):
     for line, words in {
         "rank diverse/ rows.txt": "diverse has the ranker PAMM, which learns from topics to diversify: use hingerank",
         "explain personal/ rows.txt --query 1": "personal has the ranker PersonalRankSVM, which learns from ratings",
+        "evaluate log.csv personal/ --features rows.txt": "personal has the ranker PersonalRankSVM, which learns from",
         "rerank run.txt --model model/ -o out.txt": "model has the ranker RankSVM, which learns from graded rows: use",
     }.items():
         status, out, err = call(line)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from hingerank.cli.files import open_data
+from hingerank.cli.files import load_ranker, open_data
 from hingerank.cli.groups import Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch, target
 from hingerank.cli.output import Answer, Table, facts, working
@@ -285,13 +285,12 @@ def value_of_models(
 ) -> "tuple[ClickLog, ClickData, ClickValues]":
     """Return the log, the joined clicks, and the estimated value of each model by name."""
     from hingerank.clicks.value import evaluate_clicks
-    from hingerank.export.model_file import load
 
+    rankers = {str(path): load_ranker(path, "rows")[0] for path in models}
     log, joined = open_clicks(data, rows, how)
-    names = [str(path) for path in models]
     with working("evaluating"):
+        given = how.given_propensities(log)
         values = evaluate_clicks(
-            joined, {name: load(path) for name, path in zip(names, models)},
-            propensities=how.given_propensities(log), estimator=how.estimator, measure=measure, clip=how.clip,
-        )  # fmt: skip
+            joined, rankers, propensities=given, estimator=how.estimator, measure=measure, clip=how.clip
+        )
     return log, joined, cast("ClickValues", values)  # a mapping, since a mapping of models was given
