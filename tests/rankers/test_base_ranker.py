@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hingerank.data.checks import OneQueryWarning
+from hingerank.data.checks import OneQueryWarning, WeakFitWarning
 from hingerank.data.files import DataError
 from hingerank.data.generate import make_letor
 from hingerank.data.ranking_data import RankingData
@@ -536,3 +537,22 @@ def test_copies_do_not_look_up_parameters_again():
     assert kinds and all(kind._get_param_names() is kind._get_param_names() for kind in kinds)
     mine = type("Mine", (kinds[0],), {"__init__": lambda self, own=1: None})
     assert mine._get_param_names() == ["own"]
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("name", ["rank-svm", "sparse-rank-svm", "fenchel-rank", "kernel-rank-svm", "rankrls"])
+def test_features_that_differ_between_queries_alone_are_named(name, rows):
+    qid = np.repeat(np.arange(300), 3)
+    X, y, cls = np.random.default_rng(0).normal(size=(300, 2))[qid], np.tile([0, 1, 2], 300), ranker_class(name)
+    ranker = cls(C=None) if "C" in cls().get_params() else cls()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ranker.fit(rows(X), y, qid)
+    assert str(caught[0].message).startswith("no feature differs between the rows of a query")
+    assert not any(issubclass(each.category, WeakFitWarning) for each in caught)
+    assert getattr(ranker, "C_", 1.0) == 1.0
+    X[-1] += 1.0  # the last row of the last query
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="no feature differs")
+        ranker.fit(rows(X), y, qid)

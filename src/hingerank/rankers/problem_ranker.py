@@ -34,6 +34,7 @@ from hingerank.rankers.sources import (
 )
 from hingerank.solvers.run import Callback, Solution
 
+ROWS_AT_A_TIME = 256
 USEFUL, USEFUL_L1 = 10.0, 100.0  # a C that follows the data, in smallest useful ones: under ½‖w‖², and under ‖w‖₁
 
 
@@ -86,6 +87,19 @@ class RowsSource(Source):
 
     def sums(self, design, preferences):
         return Sums.of(design, preferences)
+
+    def level(self):
+        if self.kind != MEMORY or self.blocks is None:
+            return False
+        first, last, starts = 0, self.X.shape[0] - 1, self.blocks.offsets[1:-1]
+        while first < last:  # the first few rows are enough for almost all data
+            end = min(first + ROWS_AT_A_TIME, last)
+            differ = self.X[first + 1 : end + 1] != self.X[first:end]
+            rows = differ.getnnz(axis=1) if self.sparse else differ.any(axis=1)
+            if len(np.setdiff1d(np.flatnonzero(rows) + first + 1, starts)):
+                return False
+            first = end
+        return True
 
     def matrix(self, why: str) -> Matrix:
         """All rows as a matrix, without a copy if possible; why: what needs it, for an error about memory."""
@@ -211,7 +225,7 @@ class ProblemRanker(BaseRanker):
             self._take(replace(solution, w=problem.around + solution.w), source)
         else:
             self._take(solution, source)
-            if solution.weak:
+            if solution.weak and not source.level():
                 warn_weak(self, self._strength, solution)
 
     def _posed(self, source: Source) -> RankingProblem:
@@ -226,8 +240,11 @@ class ProblemRanker(BaseRanker):
                 "there are no preference pairs (in every query all rows have the same grade, or none has a weight), so "
                 "every weight is 0"
             )
+        level = not self._of_rows and self.n_pairs_ > 0 and source.level()
+        if level:
+            warn("no feature differs between the rows of a query, so they cannot be ordered: check the query ids")
         if of_C:
-            self.C_ = value = chosen_C(None, problem, self._times) if value is None else value
+            self.C_ = value = (1.0 if level else chosen_C(None, problem, self._times)) if value is None else value
         return self._vary(problem, value)
 
     def _fit_path(

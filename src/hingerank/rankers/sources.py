@@ -68,6 +68,10 @@ class Source(ABC):
     def sums(self, design: Design, preferences: Preferences) -> Sums:
         """The sums over rows that regression needs, from what `pose` returned."""
 
+    def level(self) -> bool:
+        """Whether rows of the same query have the same features, if that is known without a pass over a file."""
+        return False
+
     def given(self, rows: np.ndarray) -> np.ndarray:
         """Numbers of rows as they were given to fit."""
         blocks = self.blocks
