@@ -259,6 +259,8 @@ def test_mistakes_are_named(data):
         (lambda: hr.tune("rank-svm", data.X), "takes RankingData"),
         (lambda: hr.tune("rank-svm", data, params={"c": [1]}), "no parameter 'c'"),
         (lambda: hr.tune("rank-svm", data, params={"C": []}), "grid of 'C' is empty"),
+        (lambda: hr.tune("rank-svm", data, params=["C"]), "expected a mapping"),
+        (lambda: hr.tune(3, data), "got 3 as a ranker"),
         (lambda: hr.tune("rank-svm", named, validation=turned), "the data and validation have different feature names"),
         (lambda: hr.tune("rank-svm", data, folds=1), "folds must be"),
         (lambda: hr.tune("mmr", data), "does not learn from graded rows"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning
@@ -277,6 +277,8 @@ def tune(
     several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
     rankers = [_ranker(item, random_state) for item in several]
     names = names_of_rankers(rankers)
+    if params is not None and not isinstance(params, Mapping):
+        raise ValueError(f"params is {params!r}, expected a mapping, such as {{'C': [0.01, 0.1, 1]}}")
     kind = _kind(names, rankers, data, clicks, sample_weight)
     if hold_out != "ratings" and kind != RATINGS:
         raise ValueError(f"hold_out={hold_out!r} is only for ratings, as folds of rows hold out queries: leave it out")
@@ -377,6 +379,8 @@ def _ranker(item: object, seed: int) -> Ranker:
     if isinstance(item, str):
         item = ranker_class(registered_name(item))
     if not isinstance(item, type):
+        if not isinstance(item, BaseEstimator):
+            raise ValueError(f"got {item!r} as a ranker: pass its name, such as 'rank-svm', its class, or a ranker")
         return clone(item)
     if not issubclass(item, BaseRanker | RatingsRanker):
         raise ValueError(f"{item.__name__} does not learn from graded rows of queries, as rankers for tune must")
