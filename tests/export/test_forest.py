@@ -1,6 +1,7 @@
 """Tree ensembles in model files: whatever a forged one says, it is refused with a reason, or it is a working model."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -437,3 +438,11 @@ def test_a_tree_that_is_too_deep_for_nested_texts_is_refused(to):
             hr.ExportError, match=f"a tree is too deep for {to}, which nests its nodes: limit its depth"
         ):
             written(*made)
+
+
+def test_an_only_leaf_need_not_count_its_rows():
+    """LightGBM 4.5 leaves its count empty."""
+    data = hr.make_letor(10, n_features=3, seed=0)
+    ranker = hr.LightGBMRanker(n_estimators=2, min_child_samples=10**6).fit(data)
+    text, count = re.subn("leaf_count=.+", "leaf_count=", ranker._texts[0])
+    assert count and (read_lightgbm(text, 3).scores(data.X, 1) == ranker.predict(data)).all()

@@ -100,7 +100,9 @@ def _lightgbm_tree(place: int, text: str) -> list[np.ndarray]:
     left, right = (np.append(np.where(child < 0, inner - 1 - child, child), none) for child in children)
     threshold = np.clip(_numbers(words, "threshold", float, inner), -LARGEST, LARGEST)  # inf: all but missing values
     number = np.append(threshold, _numbers(words, "leaf_value", float, leaves))
-    cover = np.append(_numbers(words, "internal_count", int, inner), _numbers(words, "leaf_count", int, leaves))
+    lone = inner == 0 and not words.get("leaf_count")  # LightGBM 4.5 does not count the rows of an only leaf
+    count = zero if lone else _numbers(words, "leaf_count", int, leaves)
+    cover = np.append(_numbers(words, "internal_count", int, inner), count)
     gain = np.append(np.clip(_numbers(words, "split_gain", float, inner), 0.0, MUCH), zero)
     return [left, right, np.append(feature, none), np.append(kind, zero), number, cover, gain]
 
