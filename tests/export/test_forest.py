@@ -444,5 +444,5 @@ def test_an_only_leaf_need_not_count_its_rows():
     """LightGBM 4.5 leaves its count empty."""
     data = hr.make_letor(10, n_features=3, seed=0)
     ranker = hr.LightGBMRanker(n_estimators=2, min_child_samples=10**6).fit(data)
-    text, count = re.subn("leaf_count=.+", "leaf_count=", ranker._texts[0])
+    text, count = re.subn("leaf_count=.*", "leaf_count=", ranker._texts[0])
     assert count and (read_lightgbm(text, 3).scores(data.X, 1) == ranker.predict(data)).all()
