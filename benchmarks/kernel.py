@@ -184,6 +184,7 @@ def figure(console: Console, path: Path) -> None:
     """Figure 2: measures on test against m, mean over five folds, with the linear ranker as a dotted line."""
     from matplotlib.figure import Figure
 
+    from hingerank.lab.report.figures import save_figure
     from hingerank.papers import find_table, load_outcome
 
     sizes = (25, 50, 100, 200, 500, 1000, 2000)
@@ -204,7 +205,7 @@ def figure(console: Console, path: Path) -> None:
         axis.minorticks_off()
     drawing.axes[0].legend(frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path, metadata={"Date": None})
+    save_figure(drawing, path, outcome.source)
     console.print(f"plot: {path}")
 
 

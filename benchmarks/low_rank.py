@@ -23,8 +23,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
-from hingerank.papers import find_table, load_outcome
-from hingerank.papers.interactions import interactions
+from hingerank.lab.report.figures import save_figure
+from hingerank.papers import Outcome, find_table, load_outcome
+from hingerank.papers.interactions import draw_histograms
 from hingerank.preferences import GradedPreferences
 from hingerank.problem.multipliers import FactorizedDual
 from hingerank.problem.problem import RowsDesign
@@ -42,9 +43,7 @@ def heat_map(asked: argparse.Namespace) -> None:
     """MAP of Reg-RSVM by gamma and lambda: what `hingerank reproduce xu2019-table8` saved, beside the paper's."""
     from matplotlib.figure import Figure
 
-    outcome = load_outcome(find_table("xu2019-table8"), Path("docs/reproductions"))
-    if outcome is None:
-        raise SystemExit("run `hingerank reproduce xu2019-table8` first")
+    outcome = saved("xu2019-table8")
     cells = np.array(outcome.figures(0)).reshape(-1, len(outcome.table.sections[0].columns))
     grids = {
         "Table 8 of the paper": np.array([[cell.paper for cell in row] for row in cells]),
@@ -61,15 +60,23 @@ def heat_map(asked: argparse.Namespace) -> None:
             shade = "white" if value < (low + high) / 2 else "black"
             axis.text(c, r, f"{value:.3f}", ha="center", va="center", fontsize=7, color=shade)
     figure.colorbar(image, ax=figure.axes)
-    save(figure, "regularized-heat-map.svg")
+    save(figure, "regularized-heat-map.svg", outcome.source)
 
 
 def histograms(asked: argparse.Namespace) -> None:
-    """Fig. 2: queries by the dimensions their multipliers need."""
-    train = hr.read_folds(asked.data / OHSUMED, [1])[0].train
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    interactions(hr.RankSVM(C=0.1, loss="hinge", solver="dual").fit(train)).plot(FIGURES / "interactions.svg")
-    CONSOLE.print(f"plot: {FIGURES / 'interactions.svg'}")
+    """Fig. 2, queries by the dimensions their multipliers need: what `hingerank reproduce xu2019-fig2` saved."""
+    outcome = saved("xu2019-fig2")
+    rows = outcome.sections[0]
+    shown = {name: rows[name].values.values() for name in ("90% of the energy", "100% of the energy")}
+    save(draw_histograms(shown), "interactions.svg", outcome.source)
+
+
+def saved(name: str) -> Outcome:
+    """The stored results of a paper's table."""
+    outcome = load_outcome(find_table(name), Path("docs/reproductions"))
+    if outcome is None:
+        raise SystemExit(f"run `hingerank reproduce {name}` first")
+    return outcome
 
 
 def curves(asked: argparse.Namespace) -> None:
@@ -259,9 +266,9 @@ def bare(value: float) -> str:
     return f"{value:.4f}".removeprefix("0")
 
 
-def save(figure, name: str) -> None:
+def save(figure, name: str, source: str | None = None) -> None:
     FIGURES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FIGURES / name)
+    save_figure(figure, FIGURES / name, source)
     CONSOLE.print(f"plot: {FIGURES / name}")
 
 

@@ -559,6 +559,24 @@ def test_the_pictures_of_the_documentation_are_those_of_the_saved_results():
             ElementTree.fromstring(stored)
 
 
+@pytest.mark.parametrize(
+    ("picture", "name", "draw"),
+    [
+        ("interactions.svg", "xu2019-fig2", "low_rank.py figures"),
+        ("regularized-heat-map.svg", "xu2019-table8", "low_rank.py figures"),
+        ("kernel_components.svg", "chen2017-fig2", "kernel.py --figure"),
+    ],
+)
+def test_a_picture_of_saved_results_is_drawn_again_when_they_change(picture, name, draw):
+    outcome = load_outcome(TABLES[name], SAVED)
+    root = ElementTree.parse(SAVED.parent / "figures" / picture)
+    sources = [node.text for node in root.iter("{http://purl.org/dc/elements/1.1/}source")]
+    assert sources == [outcome.source], f"run `python benchmarks/{draw}`"
+    first = next(row for rows in outcome.sections for row in rows.values())
+    first.values.update(dict.fromkeys(list(first.values)[:1], -1.0))
+    assert outcome.source not in sources
+
+
 def test_a_picture_has_the_papers_figures_ours_and_their_deviations():
     section = Section("<S>", ["a", "seconds"], {"x & y": [0.5, 1.0], "not run": [0.4, 2.0]})
     rows = {"x & y": Ours({"a": 0.6, "seconds": 3.0}, spread={"a": 0.1}), "ours alone": Ours({"a": 0.7})}

@@ -6,8 +6,10 @@
 with σ the singular values of A_l and size(A_l) the number of the query's rows.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from hingerank.arrays import Frame, Ranker
 from hingerank.data.frames import frame_from_rows
 from hingerank.lab.report.figures import save_figure
 from hingerank.notebook import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 WHOLE = 1 - 1e-12  # a fraction of the energy that counts as all of it
 
@@ -77,16 +82,21 @@ class Interactions:
 
     def plot(self, path: str | Path, fractions: tuple[float, ...] = (0.9, 1.0)) -> None:
         """Write the histograms of Dim_t (Fig. 2 of the paper) as SVG, PNG or PDF, by the path's suffix."""
-        figure = new_figure(4.5 * len(fractions), 3.2)
-        labels = [f"{10 * k}–{10 * k + 10}" for k in range(10)]
-        for k, fraction in enumerate(fractions):
-            axis = figure.add_subplot(1, len(fractions), k + 1)
-            axis.bar(labels, self.histogram(fraction), color="#3b6ea5")
-            axis.set_title(f"{fraction:.0%} of the energy", fontsize=10)
-            axis.set_xlabel("dimensions needed, % of the matrix's size")
-            axis.set_ylabel("queries")
-            axis.tick_params(axis="x", rotation=60, labelsize=8)
-        save_figure(figure, path)
+        save_figure(draw_histograms({f"{share:.0%} of the energy": self.histogram(share) for share in fractions}), path)
+
+
+def draw_histograms(counts: Mapping[str, Iterable[float]]) -> "Figure":
+    """A matplotlib Figure with a panel for each histogram of Dim_t, by its title."""
+    figure = new_figure(4.5 * len(counts), 3.2)
+    labels = [f"{10 * k}–{10 * k + 10}" for k in range(10)]
+    for k, (title, heights) in enumerate(counts.items(), 1):
+        axis = figure.add_subplot(1, len(counts), k)
+        axis.bar(labels, list(heights), color="#3b6ea5")
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("dimensions needed, % of the matrix's size")
+        axis.set_ylabel("queries")
+        axis.tick_params(axis="x", rotation=60, labelsize=8)
+    return figure
 
 
 def interactions(ranker: Ranker) -> Interactions:

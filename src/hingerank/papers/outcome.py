@@ -10,6 +10,7 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -176,6 +177,12 @@ class Outcome:
                 if was != now:
                     found.append(f"{', '.join([section.title, *cell])}: {was} to {now}")
         return found
+
+    @property
+    def source(self) -> str:
+        """The table's name and a check sum of our figures: what a picture drawn from them says of its origin."""
+        values = [{row: dict(ours.values) for row, ours in rows.items()} for rows in self.sections]
+        return f"{self.table.name} {crc32(json.dumps(values).encode()):08x}"
 
     def picture(self) -> str:
         """SVG of the paper's figures and ours, a panel for each column of a section that was run."""

@@ -140,12 +140,13 @@ def _value(ranker: Ranker) -> float:
     return float(getattr(ranker, ranker.path_parameter))
 
 
-def save_figure(figure: "Figure", file: Path | str | None) -> "Figure":
-    """The figure, written as a small file (if one is named) that is the same every time."""
+def save_figure(figure: "Figure", file: Path | str | None, source: str | None = None) -> "Figure":
+    """The figure, written as a small file (if one is named) that is the same every time; source: noted in an SVG."""
     if file is not None:
         from matplotlib import rc_context
 
         kind = Path(file).suffix[1:] or "png"
+        metadata = {"Date": None, "Source": source} if kind == "svg" else None
         with draft_of(Path(file)) as draft, rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
-            figure.savefig(draft, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None)
+            figure.savefig(draft, format=kind, dpi=110, metadata=metadata)
     return figure
