@@ -141,6 +141,9 @@ def test_a_scorer_checks_the_shape_of_rows(rows):
     for bad in (rows[0][:, :3], rows[0][0], 3.0):
         with pytest.raises(ValueError, match=r"expected \(rows, 6\)"):
             scorer(bad)
+    for bad in (hr.RankingData.from_arrays(*rows), [["a"] * 6], [[1.0], [2.0, 3.0]], {"a": 1}):
+        with pytest.raises(ValueError, match=r"is no table of numbers .*of RankingData give data\.X and data\.qid"):
+            scorer(bad)
     with pytest.raises(ValueError, match="a query id per row"):
         scorer(rows[0], rows[2][:5])
     with pytest.raises(NotFittedError):

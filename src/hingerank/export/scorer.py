@@ -60,7 +60,14 @@ class Scorer:
         qid : a query id per row
             Only for a ranker that scales features within queries; None: all rows belong to one query.
         """
-        X = np.ascontiguousarray(X if isinstance(X, np.ndarray) else self._plain(X), np.float64)
+        given = X if isinstance(X, np.ndarray) else self._plain(X)
+        try:
+            X = np.ascontiguousarray(given, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"X of type {type(X).__name__} is no table of numbers ({error}): give rows × features as an array, CSR "
+                "matrix, frame or lists; of RankingData give data.X and data.qid"
+            ) from None
         if X.ndim != 2 or X.shape[1] != len(self.names):
             raise ValueError(f"X has shape {X.shape}, expected (rows, {len(self.names)}): one row per document")
         if not self._by_query or qid is None or not len(X):
