@@ -160,7 +160,8 @@ def test_signs(test):
     "call, words",
     [
         (lambda: sg.paired_t([1, 2], [1]), "shapes"),
-        (lambda: sg.wilcoxon([1, np.nan], [1, 2]), "query 1"),
+        (lambda: sg.wilcoxon([1, np.nan], [1, 2]), "query 1 differs by nan: leave it out"),
+        (lambda: sg.effect_size([1e155, 1e154, 0], [0, 0, 0]), r"query 0 differs by 1e\+155: give values in a larger"),
         (lambda: sg.randomisation([1, 2], [2, 3], rounds=0), "rounds must be a positive"),
         (lambda: sg.bootstrap_interval([1, 2], confidence=95), "between 0 and 1"),
         (lambda: sg.paired_tests("randomisation", [([1, 2], [2, 3])], rounds=0), "number, not 0"),

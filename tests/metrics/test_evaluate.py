@@ -181,6 +181,10 @@ def call(y=Y, s=S, qid=Q, measures="ndcg@10", **more):
         (call(y=Y + 0.5, measures="dcg@10:lightgbm"), "grade 2.5 at row 0: LightGBM takes whole grades"),
         (call(y=Y * 20, measures="ndcg@10:lightgbm"), "grade 40 at row 0"),
         (call(y=Y * 2000), "grade 4000 at row 0: its gain .* ':gain=linear'"),
+        (call(y=Y * 1e150, measures="ndcg@10:gain=linear"), r"grade 2e\+150 at row 0: its gain is too large"),
+        (call(y=Y * 8e307, measures="mean_ndcg:sklearn"), "rescale the grades"),
+        (call(y=Y * 300, measures="dcg@10"), "grade 600 at row 0: its gain .* ':gain=linear'"),
+        (call(sample_weight=[1e308] * 3), r"none above 1e\+150"),
         (call(y=Y * 2000, measures="err@10"), "the scale of grades ends at 1000"),
         (call(y=Y * 4, measures="err@10:trec"), "grade 8 at row 0: the scale of grades ends at 4"),
     ],
@@ -192,7 +196,7 @@ def test_mistakes_get_one_clear_line(wrong, message):
 
 
 def test_what_is_defined_is_not_refused():
-    """Only measures that use a gain care about grades; linear gains take any size; negative grades gain nothing."""
+    """Only measures that use a gain care about grades; linear gains can be thousands; negative grades gain nothing."""
     hr.evaluate(Y - 1, S, Q, ["map:lightgbm", "p@3:sklearn", "pair_accuracy:xgboost"])
     assert hr.evaluate(Y * 2000, S, Q, "ndcg@10:gain=linear") != hr.evaluate(Y, S, Q, "ndcg@10")
     lower = np.where(Y == 0, -3.0, Y)
@@ -235,6 +239,9 @@ def test_a_function_is_a_measure_under_its_name():
     def top_grade(y, scores):
         return y[scores.argmax()] if len(y) > 1 else float("nan")
 
+    def dollars(y, scores):
+        return 1e155 * y[scores.argmax()] if len(y) == 1 else 0.0
+
     y, scores, qid = [1, 5, 0, 2, 3], [0.1, 9.0, 0.9, 0.5, 0.4], ["b", "alone", "b", "a", "a"]
     values = hr.evaluate(y, scores, qid, [top_grade, "p@1"], per_query=True)
     assert list(values) == ["top_grade", "p@1"]
@@ -243,6 +250,10 @@ def test_a_function_is_a_measure_under_its_name():
     for wrong, problem in [
         (lambda y, s: 1.0, "has no name: define it with def"),
         (print, "the measure print returned None for query 'b': it takes"),
+        (
+            dollars,
+            r"the measure dollars returned 5e\+155 for query 'alone': return a number between -1e\+150 and 1e\+150",
+        ),
         (3, "a measure is a name such as"),
     ]:
         with pytest.raises(ValueError, match=problem):

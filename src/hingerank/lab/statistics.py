@@ -18,6 +18,7 @@ from scipy.special import gammaincinv, gammaln, nctdtrinc, ndtri, stdtr
 
 from hingerank.arrays import ArrayLike
 from hingerank.data.checks import fraction, whole
+from hingerank.metrics.evaluator import LARGEST
 
 Pair = tuple[ArrayLike, ArrayLike]
 TIE = 1e-12  # differences this small are ties: measures are ratios of sums, equal rankings may differ in the last bit
@@ -302,8 +303,11 @@ def differences(first: ArrayLike, second: ArrayLike) -> np.ndarray:
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"paired values have shapes {a.shape} and {b.shape}: give one value per query for both")
     d = a - b
-    if not np.isfinite(d).all():
-        raise ValueError(f"the value of query {int(np.flatnonzero(~np.isfinite(d))[0])} is not finite: leave it out")
+    wrong = ~(np.abs(d) <= LARGEST)
+    if wrong.any():
+        q = int(np.flatnonzero(wrong)[0])
+        cure = f"give values in a larger unit, whose differences are at most {LARGEST:g}"
+        raise ValueError(f"query {q} differs by {d[q]:g}: " + (cure if np.isfinite(d[q]) else "leave it out"))
     d[np.abs(d) <= TIE] = 0.0
     return d
 

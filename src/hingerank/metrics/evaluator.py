@@ -1,5 +1,6 @@
 """evaluate: values of measures per query, and their means."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from hingerank.metrics.kinds import RankedLists
 from hingerank.metrics.measure import MEASURES, Measure, OwnMeasure, measure_name, parse_measure, preset_name
 
 HIGHEST_EXPONENT = 1000.0  # up to here 2^grade and sums of it stay finite
+LARGEST = 1e150  # values up to here can be squared and added up, as standard errors and tests do
 
 
 def evaluate(
@@ -153,8 +155,10 @@ def _query_weight(sample_weight: ArrayLike, blocks: QueryBlocks) -> np.ndarray:
             f"sample_weight has {len(weight)} values, expected {len(blocks)} (one per query) or {blocks.n_rows} (one "
             "per row)"
         )
-    if (weight < 0).any() or not weight.sum() > 0:
-        raise DataError("sample_weight must contain no negative weight and at least one positive weight")
+    if (weight < 0).any() or not 0 < weight.max() <= LARGEST:
+        raise DataError(
+            f"sample_weight must contain no negative weight, none above {LARGEST:g}, and at least one positive weight"
+        )
     return weight
 
 
@@ -169,8 +173,11 @@ def check_measurable(wanted: Mapping[str, Measure], y: np.ndarray, where: Callab
                 why = "LightGBM takes whole grades from 0 to 30 (the default preset takes any)"
                 undefined.append(((y != np.floor(y)) | (y > 30), why))
         if "gain" in options and chosen.gain == "exponential":
+            most = math.log2(LARGEST) if measure.kind == "dcg" else HIGHEST_EXPONENT
             why = "its gain 2^grade - 1 is too large to add up; rescale the grades, or use ':gain=linear'"
-            undefined.append((y > HIGHEST_EXPONENT, why))
+            undefined.append((y > most, why))
+        elif "gain" in options:
+            undefined.append((y > LARGEST, "its gain is too large to add up; rescale the grades"))
         if "max_grade" in options:
             top = HIGHEST_EXPONENT if chosen.max_grade is None else chosen.max_grade
             if top > HIGHEST_EXPONENT:
@@ -219,9 +226,10 @@ def own_values(measure: OwnMeasure, y: np.ndarray, scores: np.ndarray, blocks: Q
                 f"the measure {name} returned {found!r} for query {blocks.ids.tolist()[q]!r}: it takes (y, scores), "
                 "the grades and scores of one query's rows, and must return one number, or nan if it is not defined"
             ) from None
-        if np.isinf(values[q]):
+        if abs(values[q]) > LARGEST:
             raise ValueError(
-                f"the measure {name} returned {values[q]} for query {blocks.ids.tolist()[q]!r}: return a finite number"
+                f"the measure {name} returned {values[q]} for query {blocks.ids.tolist()[q]!r}: return a number "
+                f"between -{LARGEST:g} and {LARGEST:g}, for example in a larger unit"
             )
     return values
 
