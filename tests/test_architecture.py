@@ -212,7 +212,7 @@ FILE_LIBRARIES = re.compile(
 OTHER_USES = {  # check sums, results and tables of our own, and models for other programs
     "hingerank.export.lucene", "hingerank.export.pmml", "hingerank.kernels.numba_inside", "hingerank.lab.comparison",
     "hingerank.lab.leaderboard", "hingerank.lab.paper", "hingerank.lab.results", "hingerank.papers.diversity",
-    "hingerank.papers.engine", "hingerank.papers.letor", "hingerank.papers.personal",
+    "hingerank.papers.engine", "hingerank.papers.letor", "hingerank.papers.outcome", "hingerank.papers.personal",
 }  # fmt: skip
 
 
