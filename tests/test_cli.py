@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def test_help_and_version(call):
         (["info", "table.csv"], 1, "label"),
         (["info", "nan.txt"], 1, "line 1"),
         (["convert", "data.txt"], 2, "OUT"),
-        (["convert", "data.txt", "no/such/folder/x.txt"], 1, "no/such/folder"),
+        (["convert", "data.txt", "data.txt/x.txt"], 1, "data.txt/x.txt: Not a directory"),
         (["convert", "data.txt", "data.xyz"], 1, "data.xyz"),
         (["convert", "data.txt", "data.txt"], 1, "data.txt"),
         (["evaluate", "data.txt", "short.txt"], 1, "5"),
@@ -369,8 +370,9 @@ def test_advice_about_scales_names_options(call):
 
 
 def test_what_cannot_be_saved_is_found_before_the_fit(call):
-    status, _, err = call("fit", "data.txt", "-o", "absent/model.safetensors")
-    assert status == 1 and one_line(err) and "there is no folder absent" in err
+    for place in ("data.txt/model.safetensors", "data.txt/deep/model/"):
+        status, _, err = call("fit", "absent.txt", "-o", place)
+        assert status == 1 and one_line(err) and f"--output {place}: data.txt is a file, not a folder" in err
     status, _, err = call("fit", "data.txt", "-o", "data.txt")
     assert status == 1 and "is the data itself" in err
     assert Path("data.txt").read_text() == ROWS
@@ -424,12 +426,39 @@ def test_fetch_list_and_a_copy_of_ones_own(call):
 
 def test_output_that_cannot_be_written(call):
     call("fit", "data.txt", "-o", "model/")
-    for place in ("absent/scores.txt", "model"):
+    for place in ("data.txt/scores.txt", "model"):
         status, _, err = call("rank", "model/", "data.txt", "-o", place)
         assert status == 1 and one_line(err), err
     Path("old.txt").write_text("old")
     status, _, _ = call("rank", "model/", "more.txt", "-o", "old.txt")
     assert status == 1 and Path("old.txt").read_text() == "old"
+
+
+def test_missing_folders_above_an_output_are_made_and_go_after_an_error(call):
+    """Of every command with an output; what it cannot read is found before it writes or while it does."""
+    call("fit", "data.txt", "-o", "model/")
+    Path("worse.txt").write_text(ROWS.replace("d2", "d 2"))
+    good = [
+        ("rank model/ data.txt --trec-run", "out.run"),
+        ("explain model/ data.txt --query q1", "out.html"),
+        ("export model/ --to c", "out.c"),
+        ("fit data.txt", "model.safetensors"),
+        ("fit data.txt", "model/"),
+        ("convert data.txt", "out.bin/"),
+        ("convert data.txt", "out.txt.gz"),
+        ("convert data.txt", "out.csv"),
+    ]
+    for line, name in good:
+        words = line.split()
+        option = {"convert": [], "explain": ["--page"]}.get(words[0], ["-o"])
+        status, _, err = call(*words, *option, f"new/deep/{name}")
+        assert (status, err) == (0, "") and Path("new/deep", name).exists(), (line, err)
+        shutil.rmtree("new")
+        bad = [{"data.txt": "worse.txt" if "--trec-run" in words else "short.txt"}.get(word, word) for word in words]
+        Path("short.txt").write_text(ROWS + "1 qid:q3 1:x\n")
+        status, _, err = call(*bad, *option, f"new/deep/{name}")
+        assert words[0] == "export" or (status == 1 and one_line(err) and not Path("new").exists()), (line, err)
+        shutil.rmtree("new", ignore_errors=True)
 
 
 def in_a_process(arguments, **options):

@@ -83,10 +83,17 @@ def test_the_command_line_says_where(tmp_path, capsys, unbuffered):
     assert done.returncode == 1 and "standard output: No space left on device" in done.stderr
 
 
-def test_a_folder_that_is_missing_is_named_as_asked_for(tmp_path):
-    with pytest.raises(FileNotFoundError) as error, draft_of(tmp_path / "none" / "file"):
-        pass
-    assert error.value.filename == str(tmp_path / "none" / "file")
+def test_missing_folders_above_are_made_and_go_after_an_error(tmp_path):
+    place = tmp_path / "new" / "deep" / "file"
+    with pytest.raises(KeyError), draft_of(place):
+        raise KeyError
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(KeyError), draft_of(place):
+        (tmp_path / "new" / "other").write_text("of another process")
+        raise KeyError
+    assert os.listdir(tmp_path / "new") == ["other"]
+    write_whole(place, b"all of it")
+    assert place.read_bytes() == b"all of it"
 
 
 # What killed processes left.

@@ -177,8 +177,8 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
             "--clusters makes aspects from features: give --features",
         ),
         (
-            "rerank run.txt --method xquad --aspects aspects.txt -o nowhere/out.txt",
-            "nowhere: there is no such file",
+            "rerank run.txt --method xquad --aspects aspects.txt -o run.txt/out.txt",
+            "run.txt is a file, not a folder",
         ),
         ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
         ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),

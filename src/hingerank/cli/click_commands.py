@@ -152,12 +152,12 @@ def _propensities(log: "ClickLog", options: PropensityOptions, output: Path | No
     with working("estimating"):
         found = propensities(log, options.method, data=rows, by_context=options.by_context)
         stored = found.to_dict(options.level, options.rounds)
-    if output is not None:
-        found.save(output, options.level, options.rounds)
-    if options.picture is not None:
+    if options.picture is not None:  # first: its ending may be one that no picture has
         from hingerank.lab.report.figures import save_figure
 
         save_figure(found.plot(level=options.level, rounds=options.rounds), options.picture)
+    if output is not None:
+        found.save(output, options.level, options.rounds)
     contexts, tables = stored.get("contexts", [None]), list[Table]()
     several = stored["values"] if options.by_context else [stored["values"]]
     bounds = [stored[name] if options.by_context else [stored[name]] for name in ("low", "high")]

@@ -116,8 +116,6 @@ def convert(
     place, kind = Path(target), kind_to_write(target)
     if place.exists() and not force:
         raise ValueError(f"{target} exists: pass --force to replace it, or name another file or folder")
-    if not place.absolute().parent.is_dir():
-        raise ValueError(f"cannot write {target}: there is no folder {place.parent}")
     if place.exists() and source.exists() and place.samefile(source):
         raise ValueError(f"{target} is the data itself: name another file or folder")
     logged = log.judgments is not None or log.clicks is not None

@@ -187,8 +187,9 @@ class Option:
             self._check_free(path, place)
         if model and str(place).endswith("/") and path.exists() and not path.is_dir():
             raise ValueError(f"{self.flag} {place} is a file: name a folder, or leave out the slash")
-        if model and not str(place).endswith("/") and not path.parent.is_dir():
-            raise ValueError(f"cannot write {place}: there is no folder {path.parent}")
+        above = next((folder for folder in path.parents if folder.exists()), None)
+        if above is not None and not above.is_dir():
+            raise ValueError(f"{self.flag} {place}: {above} is a file, not a folder")
 
     def _check_free(self, path: Path, place: str | Path) -> None:
         """Raise an error if there is a model, a file that is not empty, or a folder to write that is not empty."""

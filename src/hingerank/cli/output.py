@@ -146,8 +146,6 @@ def writing(path: Path | None) -> Iterator[IO[str]]:
         with naming(path), open(path, "w", encoding="utf-8") as stream:
             yield stream
         return
-    if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: there is no folder {path.parent}")
     with replace_file(path) as file, TextIOWrapper(file, encoding="utf-8") as stream:
         yield stream
 

@@ -69,7 +69,6 @@ def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, 
             raise DataError(f"{target}: the folder holds something other than binary data; choose another name")
         if not overwrite:
             raise DataError(f"{target}: the folder holds data already; pass overwrite=True to replace them")
-    target.parent.mkdir(parents=True, exist_ok=True)
     with draft_of(target) as draft:
         draft.mkdir()
         with _Writer(draft) as writer:

@@ -13,7 +13,7 @@ import shutil
 import stat
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Self
 
@@ -271,10 +271,11 @@ def _clear_scratch(place: Path) -> None:
 def draft_of(path: PathLike) -> Iterator[Path]:
     """A temporary name for a new file or folder. It replaces `path` at the end, if there was no error.
 
-    A full disk, a missing folder and a missing permission are errors that name `path`.
+    Missing folders above `path` are made, and removed again after an error. A full disk and a missing permission are
+    errors that name `path`.
     """
     target = Path(path)
-    with naming(target), scratch_folder(target.parent) as scratch:
+    with naming(target), _folders_above(target), scratch_folder(target.parent) as scratch:
         draft = scratch / target.name  # with the same ending, by which libraries choose a format
         yield draft
         if not draft.is_dir():
@@ -285,6 +286,21 @@ def draft_of(path: PathLike) -> Iterator[Path]:
             os.replace(target, scratch / _REPLACED / target.name)
         os.replace(draft, target)
         sync_folder(target.parent)
+
+
+@contextmanager
+def _folders_above(target: Path) -> Iterator[None]:
+    """Make the missing folders above a path; an error within removes them again."""
+    missing = list(takewhile(lambda folder: not folder.exists(), target.parents))
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)  # another process may have made it by now
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def disk_is_full(error: BaseException) -> bool:
@@ -306,8 +322,7 @@ def naming(target: PathLike) -> Iterator[None]:
 
 
 def write_whole(path: PathLike, content: bytes) -> None:
-    """Write a file, and make the folders above it. Readers see the old or the new content, never a part of it."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    """Write a file. Readers see the old or the new content, never a part of it."""
     with draft_of(path) as draft:
         draft.write_bytes(content)
 

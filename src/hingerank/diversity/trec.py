@@ -8,9 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from errno import ENOENT
 from itertools import pairwise
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -227,16 +225,13 @@ def write_run(path: PathLike, run: RunLike, tag: str = "hingerank") -> None:
     """
     if not tag or tag.split() != [tag]:
         raise ValueError(f"tag is {tag!r}, expected one word")
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(ENOENT, "there is no such folder", str(target.parent))
     given = as_run(run)
     for name in (name for topic, ranked in given.items() for name in (topic, *ranked.docids)):
         if name.split() != [name]:
             raise DataError(f"the run has the id {name!r}: in a TREC run ids have no spaces and are not empty")
     for topic, ranked in given.items():
         _check_once(ranked.docids, topic)
-    with replace_file(target) as file:
+    with replace_file(path) as file:
         for topic, ranked in given.items():
             for rank, (docid, score) in enumerate(zip(ranked.docids, distinct_scores(ranked.scores)), start=1):
                 file.write(f"{topic} Q0 {docid} {rank} {float(score)!r} {tag}\n".encode())

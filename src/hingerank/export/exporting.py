@@ -164,7 +164,6 @@ def export_vectors(
         raise ExportError(f"several items have the id {twice[0]!r}: item_ids must differ")
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
         raise ExportError("the vectors contain numbers that are not finite: rescale the features and fit again")
-    folder.mkdir(parents=True, exist_ok=True)
     named = {"users": (plain(list(users)), U), "items": (ids, V)}
     files = [folder / f"{name}.{kind}" for name in named]
     for target, (own_ids, vectors) in zip(files, named.values(), strict=True):
@@ -373,6 +372,4 @@ def targets(path: PathLike, names: tuple[str, ...], contents: Sequence[str | byt
     if len(needed) > 1:
         folder = place.with_suffix("")
         raise ExportError(f"this export writes {' and '.join(needed)}: name a folder for them, as in {folder}/")
-    if not place.parent.is_dir():
-        raise ExportError(f"cannot write {path}: there is no folder {place.parent}")
     return [place, *(place.parent / name for name in names[1:])]

@@ -359,7 +359,6 @@ def save(ranker: Ranker, path: PathLike, metadata: Given | None = None) -> str:
     content = safetensors.numpy.save(arrays, {"hingerank": text, "sha256": _digest(text, arrays)})
     target = Path(path)
     if os.fspath(path).endswith(("/", os.sep)) or target.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
         target = target / FILE_NAME
     with draft_of(target) as draft:
         draft.write_bytes(content)

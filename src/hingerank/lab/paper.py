@@ -80,7 +80,6 @@ def write_trec_runs(results: Results) -> list[Path]:
         raise ValueError(f"{results.folder} does not say which rows were tested: run the same `compare` to its end")
     seen: list[object] = [query for found in rows.values() for query in set(found.get("queries", ()))]
     alone = [[fold] for fold in results.folds] if len(set(seen)) < len(seen) else [results.folds]
-    target.mkdir(parents=True, exist_ok=True)
     written = []
     for method in results.methods:
         for seed in results.seeds(method):
