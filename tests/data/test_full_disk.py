@@ -27,8 +27,9 @@ WRITERS = {
 
 
 @pytest.fixture
-def little_room():
+def little_room(monkeypatch):
     """No file may grow beyond 10 kB: writes fail as on a full disk."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python would keep the first 10 kB of a module's code
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     yield
