@@ -1,5 +1,6 @@
 """The client of uploads against answers of no engine: redirects, broken connections, other content, wrong addresses."""
 
+import contextlib
 import json
 import socketserver
 import threading
@@ -7,6 +8,7 @@ import threading
 import pytest
 
 import hingerank as hr
+from hingerank.export import engines
 from hingerank.export.engines import Client
 
 
@@ -72,6 +74,38 @@ def test_answers_that_no_engine_gives(serve, sent, words):
     with pytest.raises(hr.ExportError, match=words) as found:
         Client(f"http://me:secret@{host}/solr").call("GET", "x")
     assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("200 OK\r\n\r\n", "more than 1,048,576 bytes: is that the address of a collection or an index"),
+        ("200 OK\r\nContent-Length: 1000000000000\r\n\r\n", "more than 1,048,576 bytes"),
+        ("200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "more than 1,048,576 bytes"),
+        ("500 Broken\r\n\r\n", "failed with 500: it is I"),
+    ],
+)
+def test_endless_answers_are_not_read_to_their_end(monkeypatch, head, words):
+    monkeypatch.setattr(engines, "LARGEST_RESPONSE", 1 << 20)
+    sent, part = [], b"it is I".ljust(0xFFFF)
+    part = b"ffff\r\n%b\r\n" % part if "chunked" in head else part
+
+    class Endless(socketserver.StreamRequestHandler):
+        def handle(self):
+            b"".join(iter(self.rfile.readline, b"\r\n"))
+            with contextlib.suppress(OSError):
+                self.wfile.write(f"HTTP/1.1 {head}".encode())
+                while len(sent) < 1000:
+                    self.wfile.write(part)
+                    sent.append(len(part))
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Endless) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(hr.ExportError, match=words):
+            Client(f"http://127.0.0.1:{server.server_address[1]}/solr").call("GET", "x")
+        thread.join()
+    assert len(sent) < 1000
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
@@ -22,7 +22,7 @@ Undo = Callable[[], object] | None  # undoes what was sent; None if the engine c
 FORGOTTEN = re.compile(r"(fl|rq|start|rows|wt|indent|echoParams|sort|json\..*|hl.*|facet.*|stats.*|group.*)")
 EFI = re.compile(r"efi\.[^\s=]+=(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s\]}]+)")
 
-
+LARGEST_RESPONSE, LARGEST_REASON = 1 << 28, 1 << 16  # bytes read of a response, and of an error
 _KEYS = ": give credentials in the address or in a header"
 HINTS = {401: _KEYS, 403: _KEYS, 404: ": is the address right, and is learning to rank installed there?"}
 
@@ -131,10 +131,10 @@ class Client:
         try:
             try:
                 with self.opener.open(Request(url, data, self.headers, method=method), timeout=self.timeout) as answer:
-                    text = answer.read()
+                    text = _body(answer, LARGEST_RESPONSE)
             except HTTPError as error:
                 with error:  # it holds the connection open
-                    said = _reason(error.read())
+                    said = _reason(_body(error, LARGEST_REASON))
                 if error.code == 404 and absent:
                     return None
                 hint = HINTS.get(error.code, "")
@@ -146,6 +146,9 @@ class Client:
             raise ExportError(f"{reason}: is the engine running, and is that its address?") from None
         except (HTTPException, OSError, UnicodeError) as error:  # also while the text of an error is read
             raise ExportError(f"{method} {plain}: the connection broke off ({error or type(error).__name__})") from None
+        if len(text) > LARGEST_RESPONSE:
+            what = f"the response to {method} {plain} has more than {LARGEST_RESPONSE:,} bytes"
+            raise ExportError(f"{what}: is that the address of a collection or an index?")
         try:
             found = json.loads(text) if text.strip() else {}
         except (ValueError, RecursionError):
@@ -166,6 +169,14 @@ def list_in(found: object, name: str) -> list[Any]:
     if not isinstance(found, list):
         raise ExportError(f"the engine's response was not understood: it has no list of {name}")
     return found
+
+
+def _body(response: Any, most: int) -> bytes:
+    """The body of a response: all of it, or its first most + 1 bytes if it is longer."""
+    body: bytes = response.read(most + 1)
+    if len(body) <= most and response.length:  # a read of limited size does not say that the rest is lacking
+        raise IncompleteRead(body, response.length)
+    return body
 
 
 def _reason(body: bytes) -> str:
