@@ -432,7 +432,7 @@ def test_vectors_multiply_to_scores(tmp_path, ranker, kind):
         assert np.abs(V @ U[k] - ranker.predict([user] * 20, X)).max() < 1e-12
     with pytest.raises(hr.ExportError, match=r"name a folder for them, as in .*/w/"):
         ranker.export(tmp_path / f"w.{kind}", "vectors", items=X, kind=kind)
-    with pytest.raises(hr.ExportError, match="use to='vectors'"):
+    with pytest.raises(hr.ExportError, match="for each user: export it with to='vectors'"):
         ranker.export(tmp_path / "m.py", "python")
     for options, problem in {
         "item_ids": ([0] * 20, "several items have the id 0"), "table": ("t", "vectors have no option table"),

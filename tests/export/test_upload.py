@@ -473,6 +473,14 @@ def test_a_model_that_the_engine_cannot_hold_is_refused_before_any_call(engine):
     assert engine.calls == []
 
 
+def test_a_personal_model_is_sent_to_the_export_that_takes_it(engine, tmp_path, capsys):
+    items, users = np.eye(4), [0, 0, 1, 1]
+    hr.PersonalRankSVM(rank=1, C=1.0).fit(items, users, [0, 1, 2, 3], [1, 2, 1, 2]).save(tmp_path / "model")
+    assert run(["upload", str(tmp_path / "model"), "--to", engine.to, "--url", engine.url, "--store", "shop"]) == 1
+    assert "has a function for each user: export it with --to vectors" in capsys.readouterr().err
+    assert engine.calls == []
+
+
 def test_the_command_line_uploads(engine, ranker, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     ranker.save("model/")

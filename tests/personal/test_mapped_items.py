@@ -118,7 +118,7 @@ def test_what_is_refused_says_what_to_do(tmp_path):
     ranker = hr.PersonalRankSVM(rank=2, features=FunctionTransformer(np.tanh)).fit(X, *rest)
     with pytest.raises(hr.ModelFileError, match="FunctionTransformer, which a model file cannot hold"):
         ranker.save(tmp_path)
-    with pytest.raises(ValueError, match="use to='vectors'"):
+    with pytest.raises(ValueError, match="for each user: export it with to='vectors'"):
         ranker.export(tmp_path / "model.py", to="python")
     with pytest.raises(ValueError, match="X has 3 features"):
         ranker.predict(0, np.ones((2, 3)))

@@ -380,7 +380,7 @@ class PersonalRanker(SavedModel, BaseEstimator):
         return out
 
     def _form(self) -> Any:
-        raise ExportError(f"{type(self).__name__} has a function for each user: use to='vectors'")
+        raise ExportError(f"{type(self).__name__} has a function for each user: export it with to='vectors'")
 
     def _vectors(self, items: Column) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if items is None:
