@@ -68,6 +68,18 @@ def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, 
     }  # fmt: skip
 
 
+def test_exports_of_one_stem_have_examples_of_their_own(tmp_path, fitted):
+    (tmp_path / "model.examples.json").write_text("[]")  # as if another program had written it
+    names = ["model.examples.json", "model.py.examples.json", "model.examples.json", "model.py.examples.json"]
+    for to, suffix, name in zip(["sql", "python"] * 2, [".sql", ".py"] * 2, names, strict=True):
+        done = fitted.export(tmp_path / f"model{suffix}", to)
+        assert [path.name for path in done.files] == [f"model{suffix}", name]
+        assert json.loads(done.files[1].read_text())["to"] == to
+    assert len(list(tmp_path.iterdir())) == 4
+    (tmp_path / "model.examples.json").unlink()
+    assert fitted.export(tmp_path / "model.py", "python").files[1].name == "model.py.examples.json"
+
+
 def test_the_command_line_fails_where_a_check_fails(tmp_path, broken, capsys, fitted):
     hr.write(DATA, tmp_path / "data.txt")
     fitted.save(tmp_path / "model.safetensors")
@@ -195,11 +207,11 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
         return opened[-1]
 
     monkeypatch.setattr(sqlite3, "connect", watch)
-    fitted.export(tmp_path / "m.sql", "sql", check=DATA)
+    done = fitted.export(tmp_path / "m.sql", "sql", check=DATA)
     (tmp_path / "m.sql").write_text("SELECT nonsense")
     consumer = next(consumer for consumer in FORMATS["sql"].consumers if consumer.name == "sqlite")
     with pytest.raises(sqlite3.Error):
-        consumer.run([tmp_path / "m.sql"], fitted._form(), DATA.X, np.zeros(DATA.n_rows))
+        consumer.run(done.files, fitted._form(), DATA.X, np.zeros(DATA.n_rows))
     assert len(opened) > 1 and all(connection.closed for connection in opened)
 
 

@@ -466,7 +466,7 @@ def test_only_personal_rankers_have_vectors(fitted, tmp_path):
 def test_a_file_that_is_named_is_a_file(fitted, tmp_path):
     """Formats of several files write one of them for most models; where they need a folder, they say so."""
     linear, kernel = fitted("linear"), fitted("nystroem")
-    for to, name in (("solr", "lamps.json"), ("opensearch", "v1.2.json"), ("vespa", "lamps.profile")):
+    for to, name in (("solr", "lamps.json"), ("opensearch", "v1.2.json"), ("vespa", "shop.profile")):
         done = linear.export(tmp_path / name, to)
         assert [path.name for path in done.files] == [name, f"{Path(name).stem}.examples.json"]
         assert (tmp_path / name).is_file()

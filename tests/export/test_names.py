@@ -83,7 +83,7 @@ def test_names_are_carried_or_refused(tmp_path, to):
     done = put(ranker, names).export(tmp_path / "out", to, check=rows, **options)
     assert done.check["relative_to_largest_score"] < 1e-5 and done.check["reordered_queries"] <= 1
     if to == "sql" and FORMATS["sql"].consumers[1].present():  # DuckDB reads the same names
-        scores = FORMATS["sql"].consumers[1].run(done.files[:-1], ranker._form(), X, rows.qid.astype(int))
+        scores = FORMATS["sql"].consumers[1].run(done.files, ranker._form(), X, rows.qid.astype(int))
         assert np.abs(scores - scores_by(ranker, X, rows.qid)).max() < 1e-9
     if to in LINES:
         path = (tmp_path / "out").rename(tmp_path / "model.js")

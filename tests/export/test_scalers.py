@@ -64,7 +64,8 @@ def scores_of(ranker, to, folder, **options):
     files = [folder / name for name in FORMATS[to].files]
     for path, content in zip(files, contents, strict=True):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    files[0].with_suffix(".examples.json").write_text(json.dumps({"statement": FORMATS[to].options}))
+    files.append(folder / "examples.json")
+    files[-1].write_text(json.dumps({"statement": FORMATS[to].options}))
     consumer = next(each for each in FORMATS[to].consumers if each.present())
     return consumer.run(files, form, BEYOND, QUERY), ranker.predict(BEYOND, QUERY)
 
@@ -214,7 +215,7 @@ def test_zeros_that_are_missing_are_zeros_after_scaling(tmp_path, to, scale):
     ranker = fitted(hr.LightGBMRanker(scale=scale, n_estimators=6, num_leaves=6, min_child_samples=2, params=params))
     done = ranker.export(tmp_path / "model.x", to)
     consumer = next(each for each in FORMATS[to].consumers if each.present())
-    found = consumer.run(done.files[:-1], ranker._form(), holes, QUERY)
+    found = consumer.run(done.files, ranker._form(), holes, QUERY)
     assert np.abs(found - ranker.predict(holes)).max() < 1e-12
     with pytest.raises(hr.ExportError, match="sql"):
         ranker.export(tmp_path / "p", "pmml")

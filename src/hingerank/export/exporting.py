@@ -72,9 +72,10 @@ def export(
         options["store"] = store_of(features) or options["store"]
     form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
     files = targets(path, chosen.files, contents)
-    beside = files[0].with_suffix(".examples.json")
+    beside = examples_beside(files[0])
     rows = sample_rows(ranker, form, options) if check is None else rows_of(check)
-    examples = {"to": to, "statement": options, "notes": notes, **example_rows(ranker, form, *rows)}
+    examples: Facts = {"to": to, "file": files[0].name, "statement": options, "notes": notes}
+    examples |= example_rows(ranker, form, *rows)
     examples["set"] = engine_set(form, to, listed, options)
     examples["test"] = chosen.test.format(quote(files[0].name), quote(beside.name))
     parts = {target: content for target, content in zip(files, contents, strict=True) if content}
@@ -272,7 +273,7 @@ def try_export(
         drafts = [Path(folder) / target.name for target in parts]
         for draft, content in zip(drafts, parts.values(), strict=True):
             draft.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        consumer, scores = run_first(consumers_, to, drafts[:-1], form, X, qid)
+        consumer, scores = run_first(consumers_, to, drafts, form, X, qid)
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
     found = compare(expected, scores, qid)
@@ -355,6 +356,16 @@ def compare(expected: np.ndarray, scores: np.ndarray, qid: np.ndarray) -> Facts:
         "negative_scores": int((scores < 0).sum()),
         "least_score": float(scores.min(initial=0.0)),
     }
+
+
+def examples_beside(file: Path) -> Path:
+    """STEM.examples.json, unless that has the examples of another file of the same stem: then NAME.examples.json."""
+    usual, own = file.with_suffix(".examples.json"), file.with_name(f"{file.name}.examples.json")
+    try:
+        taken = own.exists() or json.loads(usual.read_text("utf-8"))["file"] != file.name
+    except (OSError, ValueError, KeyError, TypeError):  # nothing is there, or what is no examples of this version
+        taken = False
+    return own if taken else usual
 
 
 def targets(path: PathLike, names: tuple[str, ...], contents: Sequence[str | bytes]) -> list[Path]:

@@ -28,7 +28,8 @@ SCALED = "features that are scaled within each query"
 
 
 class Consumer(NamedTuple):
-    """A program's name, whether it is installed, and how it scores rows: run(files, form, X, qid).
+    """A program's name, whether it is installed, and how it scores rows: run(files, form, X, qid), where the last file
+    is that of the examples.
 
     For engines that cannot be called from here, a model of their arithmetic is used, in single precision if theirs is.
     """

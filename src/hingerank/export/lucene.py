@@ -320,7 +320,7 @@ def run_plugin(files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) ->
         scales = {n: (np.float32(v["mean"]), np.float32(v["standard_deviation"])) for n, v in norms.items()}
         return _sum(rows, model["definition"], scales)
     if model["type"] == "model/ranklib":
-        order = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["set"]
+        order = json.loads(files[-1].read_text("utf-8"))["set"]
         absent = np.zeros(len(X), np.float32)
         return _run_ranklib(model["definition"], np.array([rows.get(n, absent) for n in order]))
     total = np.zeros(len(X), np.float32)

@@ -152,7 +152,7 @@ def quoted(name: object) -> str:
 
 def run_sql(database: str, files: list[Path], form: Form, X: np.ndarray, qid: np.ndarray) -> np.ndarray:
     """Fill a table in memory as the statement expects it, run the statement, and put the scores in row order."""
-    about = json.loads(files[0].with_suffix(".examples.json").read_text("utf-8"))["statement"]
+    about = json.loads(files[-1].read_text("utf-8"))["statement"]
     columns = [quoted(name) for name in form.names]
     table, key, query = (quoted(about[part]) for part in ("table", "key", "query"))
     typed = ", ".join(f"{column} DOUBLE PRECISION" for column in columns)
