@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
-from hingerank.data.checks import one_of, positive, whole
+from hingerank.data.checks import generator, one_of, positive, whole
 from hingerank.kernels.threads import asked_threads, serial_blas
 from hingerank.personal.alternating import (
     WIDEST,
@@ -174,7 +174,7 @@ class PersonalRankSVM(FactorRanker):
         X = self._rows(item_features, reset=True)
         one_of("negatives", negatives, "uniform", "popularity")
         positive("per_click", per_click)
-        clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), np.random.default_rng(self.random_state)
+        clicks, rng = clicks_of(users, items, X.shape[0], sample_weight), generator(self.random_state)
         against_all = self.loss == "squared"
         few = against_all and self.prior != "users"  # no pairs are judged: one item per user is enough
 
@@ -323,7 +323,7 @@ class PersonalRankSVM(FactorRanker):
     def _start(self, X: Matrix, n_users: int) -> np.ndarray:
         """Return an initial U with scores of about 1, and a last column of 0 if all users share one."""
         k = min(int(self.rank), X.shape[1], n_users)
-        U = np.random.default_rng(self.random_state).standard_normal((X.shape[1], k))
+        U = generator(self.random_state).standard_normal((X.shape[1], k))
         typical = np.sqrt(np.mean(item_vectors(X, U) ** 2))
         return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared))))
 

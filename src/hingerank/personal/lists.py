@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import positive, real
+from hingerank.data.checks import generator, positive, real
 from hingerank.export.attributes import Array, Attribute, Number
 from hingerank.personal.alternating import item_vectors
 from hingerank.personal.baselines import Popularity
@@ -131,7 +131,7 @@ class ListRanker(EASE):
     def _choose(self, X: Matrix, given: Sequence[np.ndarray], weight: np.ndarray | None) -> float:
         """Return the mix with the best lists, judged by ratings held out from both parts."""
         code = number_ids(given[0], len(given[1]), "users")[1]
-        rng, count = np.random.default_rng(self.random_state), np.bincount(code)
+        rng, count = generator(self.random_state), np.bincount(code)
         held = places_within(code, rng.random(len(code))) < (PART_HELD * count)[code].astype(np.int64)
         key = code.astype(np.int64) * X.shape[0] + given[1]
         held &= ~np.isin(key, key[~held])  # repeated ratings of an item are on one side

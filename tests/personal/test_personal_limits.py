@@ -1,0 +1,23 @@
+"""Seeds of a wrong type in personal rankers."""
+
+import pytest
+
+import hingerank as hr
+
+FACTORISED = [hr.PersonalRankSVM, hr.InductiveMatrixCompletion]
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = hr.make_personal(60, 80, 6, rank=3, kind="ratings", per_user=20, seed=0)
+    return made.item_features, made.users, made.items, made.ratings
+
+
+@pytest.mark.parametrize("make", [*FACTORISED, hr.ListRanker])
+@pytest.mark.parametrize("seed", ["a", 1.5, -1, [1, "x"]])
+def test_what_is_no_seed_is_named(make, seed, data):
+    with pytest.raises(ValueError, match="random_state must be a whole number of at least 0, or None, not"):
+        make(rank=3, random_state=seed).fit(*data)
+    if make is hr.PersonalRankSVM:
+        with pytest.raises(ValueError, match="random_state must be"):
+            make(rank=3, random_state=seed).fit_clicks(*data[:3])
