@@ -1,6 +1,7 @@
-"""Seeds of a wrong type in personal rankers."""
+"""Seeds of a wrong type and iterations up to a limit in personal rankers."""
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
 
@@ -21,3 +22,14 @@ def test_what_is_no_seed_is_named(make, seed, data):
     if make is hr.PersonalRankSVM:
         with pytest.raises(ValueError, match="random_state must be"):
             make(rank=3, random_state=seed).fit_clicks(*data[:3])
+
+
+@pytest.mark.parametrize("max_iter", [1, 3])
+def test_iterations_are_at_most_the_limit(max_iter, data):
+    short = {"rank": 3, "C": 1.0, "tol": 1e-12, "max_iter": max_iter}
+    with pytest.warns(ConvergenceWarning):
+        fitted = [make(**short).fit(*data) for make in FACTORISED]
+        fitted.append(hr.PersonalRankSVM(**short, loss="squared").fit_clicks(*data[:3]))
+    for ranker in fitted:
+        assert ranker.certificate_.status == "max_iter"
+        assert ranker.n_iter_ == ranker.certificate_.n_iter == len(ranker.trace_) - 1 == max_iter

@@ -191,7 +191,7 @@ class TestSolver:
             assert stopped.fit_pairs(*data).certificate_.status == "callback"
         assert [entry["epoch"] for entry in seen] == [0, 1, 2]
         with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-            assert PersonalRankSVM(rank=2, max_iter=1).fit_pairs(*data).n_iter_ == 2
+            assert PersonalRankSVM(rank=2, max_iter=1).fit_pairs(*data).n_iter_ == 1
         with pytest.warns(ConvergenceWarning):
             assert PersonalRankSVM(rank=2, max_seconds=0).fit_pairs(*data).certificate_.status == "max_seconds"
 

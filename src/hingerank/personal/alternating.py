@@ -353,7 +353,7 @@ def alternating(
     order = np.concatenate([order[order < users.free], np.arange(users.free, U.shape[1])])
     for rows in blocks_of(V, ROWS_OF_USERS):  # in place, because V is the largest array
         V[rows] = V[rows][:, order]
-    return run.solution(STATIONARY, U[:, order], reached, len(run.trace), V=V, width=users.width)
+    return run.solution(STATIONARY, U[:, order], reached, len(run.trace) - 1, V=V, width=users.width)
 
 
 def _users(

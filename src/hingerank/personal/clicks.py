@@ -289,7 +289,7 @@ def fit_all_pairs(problem: AllPairs, U: np.ndarray, C: float, **limits: Unpack[L
         before = value
         V, value = problem.users(U, C)
     order = np.argsort(-np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0), kind="stable")
-    return run.solution(STATIONARY, U[:, order], value, len(run.trace), V=V[:, order], width=0.0)
+    return run.solution(STATIONARY, U[:, order], value, len(run.trace) - 1, V=V[:, order], width=0.0)
 
 
 def choose_multiple(
