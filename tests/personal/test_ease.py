@@ -179,5 +179,5 @@ def test_an_unknown_user_gets_advice_that_applies(data, kind):
 
 
 def test_weights_that_hide_the_ridge_are_named(data):
-    with pytest.raises(hr.DataError, match=r"ridge=300 is lost in sums of .*: raise it, or divide weights"):
+    with pytest.raises(hr.DataError, match=r"ridge=300 is lost in sums of .* divide the weights or features"):
         hr.EASE().fit_clicks(*data, sample_weight=np.full(len(data[1]), 1e12))

@@ -1,5 +1,6 @@
-"""Seeds of a wrong type and iterations up to a limit in personal rankers."""
+"""Seeds of a wrong type, iterations up to a limit, and numbers far from 1 in personal rankers."""
 
+import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -33,3 +34,38 @@ def test_iterations_are_at_most_the_limit(max_iter, data):
     for ranker in fitted:
         assert ranker.certificate_.status == "max_iter"
         assert ranker.n_iter_ == ranker.certificate_.n_iter == len(ranker.trace_) - 1 == max_iter
+
+
+@pytest.mark.parametrize("size", [2.0**-96, 2.0**-10, 2.0**96])
+def test_the_size_of_ratings_does_not_change_what_completion_learns(size, data):
+    X, users, items, ratings = data
+    plain = hr.InductiveMatrixCompletion(rank=3).fit(*data)
+    scaled = hr.InductiveMatrixCompletion(rank=3).fit(X, users, items, size * ratings)
+    assert scaled.C_ * size == pytest.approx(plain.C_) and scaled.objective_ == pytest.approx(size * plain.objective_)
+    np.testing.assert_allclose(scaled.predict(users, X[items]), size * plain.predict(users, X[items]), rtol=1e-6)
+    assert plain.score(*data) > 0.95
+
+
+def test_ratings_that_overflow_are_refused_where_their_values_count(data):
+    X, users, items, ratings = data
+    with pytest.raises(hr.DataError, match=r"a rating of 5e\+155: .* divide all ratings by it"):
+        hr.InductiveMatrixCompletion(rank=3).fit(X, users, items, 1e155 * ratings)
+    plain, large = (hr.JointRanker().fit(X, users, items, size * ratings) for size in (1.0, 1e155))
+    np.testing.assert_array_equal(plain.coef_, large.coef_)  # only their order counts
+
+
+@pytest.mark.parametrize("make", FACTORISED)
+def test_features_that_overflow_are_refused(make, data):
+    X, *told = data
+    with pytest.raises(hr.DataError, match=r"overflow .* divide them, or set scale='standard'"):
+        make(rank=3, scale=None).fit(1e100 * X, *told)
+    if make is hr.PersonalRankSVM:
+        with pytest.raises(hr.DataError, match="lost in sums of inf"), np.errstate(all="ignore"):
+            hr.EASE(scale=None).fit_clicks(1e155 * X, *told[:2])
+
+
+@pytest.mark.parametrize("C", [1e15, 1e40, 1e155])
+def test_a_huge_C_is_not_certified(C, data):
+    with pytest.warns(ConvergenceWarning), np.errstate(all="ignore"):
+        ranker = hr.PersonalRankSVM(rank=3, C=C, prior=0.0).fit(*data)
+    assert not ranker.certificate_.converged

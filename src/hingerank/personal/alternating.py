@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Facts, Matrix
+from hingerank.data.files import DataError
 from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.personal.passes import CURVATURE, LOSS, RIGHT, users_pass, users_step
 from hingerank.personal.preferences import UserPreferences
@@ -236,7 +237,12 @@ def first_gradient_norm(n_features: int, power: Callable[[np.ndarray], Any], ste
     """
     v, square = np.random.default_rng(0).standard_normal((n_features, 1)), 0.0
     for _ in range(steps):
-        v = v / max(np.linalg.norm(v), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            size = np.linalg.norm(v)
+        if not np.isfinite(size):
+            why = "sums of squares overflow at these features and weights: divide them, or set scale='standard'"
+            raise DataError(why)
+        v = v / max(size, np.finfo(float).tiny)
         square, v = power(v)
     return float(np.sqrt(square)) if square > 0 else 1.0
 
@@ -328,9 +334,8 @@ def alternating(
         else:
             promise = 0.5 * float((g**2 / D).sum())
         promise = max(promise, before - value)
-        gain = min(reached, max(run.origin - reached, tol * run.origin))
-        left = (promise + kink) / gain if gain > 0 else 0.0
-        norm = float(np.hypot(size, own))
+        norm, gain = float(np.hypot(size, own)), gained(reached, run.origin, tol)
+        left = fraction_left(promise + kink, gain, norm)
         scale = norm if scale is None else scale
         gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
@@ -354,6 +359,18 @@ def alternating(
     for rows in blocks_of(V, ROWS_OF_USERS):  # in place, because V is the largest array
         V[rows] = V[rows][:, order]
     return run.solution(STATIONARY, U[:, order], reached, len(run.trace) - 1, V=V, width=users.width)
+
+
+def gained(value: float, origin: float, tol: float) -> float:
+    """Return the decrease since weights of 0, at least tol · f(0, 0), or the value if that is smaller."""
+    return min(value, max(origin - value, tol * origin))
+
+
+def fraction_left(promise: float, gain: float, norm: float) -> float:
+    """Return promise / gain: negative if rounding makes f negative, NaN if f or the norm of its gradient overflows."""
+    if not np.isfinite(gain + norm):
+        return np.nan
+    return promise / gain if gain != 0 else 0.0
 
 
 def _users(

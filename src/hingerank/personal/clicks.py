@@ -31,6 +31,8 @@ from hingerank.personal.alternating import (
     back_to_features,
     balance,
     first_gradient_norm,
+    fraction_left,
+    gained,
     gram,
     half_square,
     item_vectors,
@@ -279,8 +281,7 @@ def fit_all_pairs(problem: AllPairs, U: np.ndarray, C: float, **limits: Unpack[L
         size = float(np.linalg.norm(g))
         scale = size if scale is None else scale
         promise = max(0.5 * float((g**2 / D).sum()), before - value)
-        gain = min(value, max(run.origin - value, run.tol * run.origin))
-        left = promise / gain if gain > 0 else 0.0
+        left = fraction_left(promise, gained(value, run.origin, run.tol), size)
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
         curvature = partial(problem.moved, V=V, C=C, constant=0.0)

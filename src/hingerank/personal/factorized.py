@@ -49,6 +49,7 @@ from hingerank.solvers.run import Callback, Solution
 LEAST_DRAWN, PER_DRAW = 20, 2  # fewest items sampled for a user; epochs until others are sampled
 FORGETTING = 3  # epochs without the users who judge the prior
 TRIED = 5  # largest number of epochs of a fit that tries a C
+NO_TARGETS = np.empty(0)
 
 
 @dataclass(eq=False, repr=False)
@@ -278,7 +279,7 @@ class PersonalRankSVM(FactorRanker):
             if start is not None:
                 U, self.C_ = start[0] if columns is None else start[0][columns], start[2]
             else:
-                U = self._start(small, len(preferences.users))
+                U = self._start(small, len(preferences.users), some.known.target)
                 if self.C is None:
                     multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, some, U)
                     self.C_ = multiple / self._gradient_norm(small, users.power)
@@ -320,11 +321,16 @@ class PersonalRankSVM(FactorRanker):
         self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
         return self._keep(X.shape[1], columns, solution, np.ones(len(clicks.users), bool))
 
-    def _start(self, X: Matrix, n_users: int) -> np.ndarray:
-        """Return an initial U with scores of about 1, and a last column of 0 if all users share one."""
+    def _start(self, X: Matrix, n_users: int, target: np.ndarray = NO_TARGETS) -> np.ndarray:
+        """Return an initial U with items' vectors of about 1, and a last column of 0 if all users share one.
+
+        The optimal factors grow as the square root of the targets, so U does too, rounded to a power of 2.
+        """
         k = min(int(self.rank), X.shape[1], n_users)
         U = generator(self.random_state).standard_normal((X.shape[1], k))
         typical = np.sqrt(np.mean(item_vectors(X, U) ** 2))
+        square = np.vdot(target, target) / max(1, len(target))
+        U *= np.exp2(np.round(0.25 * np.log2(square))) if square > 0 else 1.0
         return np.pad(U / (typical if typical > 0 else 1.0), ((0, 0), (0, int(self.shared))))
 
     def _alternate(self, users: Users, U: np.ndarray, C: float, **how: Any) -> Solution:
@@ -347,7 +353,8 @@ class PersonalRankSVM(FactorRanker):
         return solution
 
     def _natural(self, X: Matrix, preferences: UserPreferences) -> float:
-        multiple, _ = self._multiple(X, preferences, self._start(X, len(preferences.users)))
+        U = self._start(X, len(preferences.users), preferences.known.target)
+        multiple, _ = self._multiple(X, preferences, U)
         return multiple / self._gradient_norm(X, LocalUsers(X, preferences).power)
 
     def _gradient_norm(self, X: Matrix, power: Callable[[np.ndarray], Any]) -> float:

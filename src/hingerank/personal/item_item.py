@@ -145,10 +145,9 @@ class EASE(PersonalRanker):
         G[np.diag_indices_from(G)] += self.ridge
         try:
             P = linalg.cho_solve(linalg.cho_factor(G, lower=True), np.eye(len(G)), overwrite_b=True)
-        except linalg.LinAlgError:
-            raise DataError(
-                f"ridge={self.ridge:g} is lost in sums of {fits:.3g}: raise it, or divide weights"
-            ) from None
+        except ValueError:  # a LinAlgError, or sums overflow
+            why = f"ridge={self.ridge:g} is lost in sums of {fits:.3g}: raise it, or divide the weights or features"
+            raise DataError(why) from None
         scale = 1.0 / np.diag(P)
         self.weights_ = -P * scale
         np.fill_diagonal(self.weights_, 0.0)

@@ -83,6 +83,8 @@ def user_equations(block, lo, n, known, u, C, g, free, step, moved, vectors, spa
         for c in range(free):
             out[c] = d[c] + C * out[c]
             curvature += d[c] * out[c]
+        if curvature <= 0.0:  # C is so large that only rounding errors are left
+            break
         length = rr / curvature
         for p in range(n):
             moved[p] += length * t[p]

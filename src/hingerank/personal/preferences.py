@@ -24,6 +24,7 @@ from hingerank.preferences.graded import runs_of
 
 MOST_ROWS = np.iinfo(np.int32).max
 LARGEST_WEIGHT = 1e30  # of a rating: norms of gradients have its eighth power
+LARGEST_TARGET = 1e30  # norms of gradients have its fourth power, and that of its weight
 SMALLEST_WEIGHT = 1e-200  # of a user's pairs: nothing is learned from less, as from ratings a thousand half-lives old
 ROWS_AT_ONCE = 1 << 18  # ratings that are converted to 8 bytes at once
 REPEATED = "repeated ratings, of which the mean counts"
@@ -143,6 +144,9 @@ def from_ratings(
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
     ratings = check_ratings(ratings, len(items))
+    largest = max(float(ratings.max(initial=0)), -float(ratings.min(initial=0)))
+    if squared_error and largest > LARGEST_TARGET:
+        raise DataError(f"a rating of {largest:g}: sums of squares would overflow; divide all ratings by it")
     begin, order = group(codes, len(ids))
     kept, pairs, count = np.empty(len(ids), np.int64), np.empty(len(ids)), np.empty(len(ids), np.int32)
     dropped = int(drop_repeats(begin, order, items, n_items, kept))
