@@ -91,14 +91,12 @@ def tell_outlook(outlook: str) -> None:
         board("")
 
 
-def describe_time(seconds: float | None) -> str:
+def describe_time(seconds: float) -> str:
     """ "about 40 s", "about 3 min", ...
 
     >>> describe_time(200)
     'about 3 min'
     """
-    if seconds is None:
-        return "not known yet"
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.0f} {unit}"

@@ -96,7 +96,7 @@ def test_continuing_and_json(text_file, tmp_path, capsys):
     assert run(words) == 0
     second = capsys.readouterr()
     assert json.loads(second.out) == first
-    assert "continuing: 18 of 18 results are there" in second.err
+    assert "resuming with 18 of 18 results" in second.err
     assert [line["method"] for line in first] and all(0 < line["mean"] <= 1 for line in first)
 
 

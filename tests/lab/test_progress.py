@@ -26,7 +26,7 @@ def test_time_left_is_work_over_workers():
 
 @pytest.mark.parametrize(
     "seconds, words",
-    [(None, "not known yet"), (0.2, "about 1 s"), (40, "about 40 s"), (600, "about 10 min"), (9000, "about 2 h")],
+    [(0.2, "about 1 s"), (40, "about 40 s"), (600, "about 10 min"), (9000, "about 2 h")],
 )
 def test_times_in_words(seconds, words):
     assert describe_time(seconds) == words
@@ -36,6 +36,7 @@ def test_settings_in_words():
     assert describe_settings([{"C": 0.1}]) == "C = 0.1"
     assert describe_settings([{"C": 10.0**k, "loss": "hinge"} for k in range(5)]) == "C = 1 … 1e+04; loss = hinge"
     assert describe_settings([{}]) == ""
+    assert describe_settings([{"context": None, "shared": False}]) == "context = none; shared = False"
 
 
 def run(data, rankers, terminal, folder):
@@ -65,7 +66,7 @@ def test_lines_where_there_is_no_terminal(data, rankers, tmp_path):
     assert "left" in said[0] and "left" not in said[-1]
     assert "\x1b" not in "".join(said)
     again = run(data, rankers, False, tmp_path).splitlines()
-    assert again == ["continuing: 12 of 12 results are there"]
+    assert again == ["resuming with 12 of 12 results"]
 
 
 def test_only_results_of_the_methods_that_run_are_there(data, rankers, tmp_path):
@@ -74,7 +75,24 @@ def test_only_results_of_the_methods_that_run_are_there(data, rankers, tmp_path)
     with LiveBoard(console) as board:
         more = [Method("another", rankers.Column)]
         compare(more, query_folds(data, 3), workers=1, measures=["map"], progress=board, folder=tmp_path)
-    assert "continuing" not in console.file.getvalue()
+    assert "resuming" not in console.file.getvalue()
+
+
+def test_lines_of_several_seeds_differ(data, rankers):
+    console = Console(file=io.StringIO(), width=90)
+    with LiveBoard(console) as board:
+        methods = [Method("random", rankers.Noise), Method("column", rankers.Column)]
+        compare(methods, query_folds(data, 3)[:1], workers=1, measures=["map"], progress=board, seeds=2)
+    said = [line.partition("]")[2].partition(":")[0].strip() for line in console.file.getvalue().splitlines()]
+    assert said == ["random, fold 1, seed 0", "random, fold 1, seed 1", "column, fold 1"]
+
+
+def test_nothing_is_left_to_guess_before_the_first_result(data, rankers):
+    console = Console(file=io.StringIO(), force_terminal=True, width=90, color_system=None)
+    board = LiveBoard(console)
+    board(Progress({}, [], 1, results_with([])))
+    console.print(board._shown())
+    assert "0 of 0 results, time left not known yet" in console.file.getvalue()
 
 
 def test_a_block_on_a_terminal(data, rankers, tmp_path):

@@ -36,6 +36,11 @@ def seconds_left(progress: Progress) -> float | None:
     return work / max(1, progress.workers)
 
 
+def _time_left(progress: Progress) -> str:
+    seconds = seconds_left(progress)
+    return "time left not known yet" if seconds is None else f"{describe_time(seconds)} left"
+
+
 def describe_task(task: Task, folds: list[str]) -> str:
     """ "rank-svm, fold 2: C = 0.1, 1, 10" """
     seed = f", seed {task.seed}" if task.method.is_random else ""
@@ -49,7 +54,8 @@ def describe_settings(settings: list[Facts]) -> str:
     words = []
     for name in settings[0]:
         given = (setting[name] for setting in settings)
-        values = list(dict.fromkeys(f"{value:.4g}" if isinstance(value, float) else str(value) for value in given))
+        texts = ("none" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v) for v in given)
+        values = list(dict.fromkeys(texts))
         words.append(f"{name} = " + (", ".join(values) if len(values) < 4 else f"{values[0]} … {values[-1]}"))
     return "; ".join(words)
 
@@ -92,19 +98,19 @@ class LiveBoard:
         tests = {tuple(map(r.get, names)): r for r in progress.results.records if r["kind"] == "test"}
         fresh = [] if self._seen is None else [key for key in tests if key not in self._seen]
         if self._seen is None and progress.done:
-            self._say(f"continuing: {progress.done} of {progress.total} results are there")
+            self._say(f"resuming with {progress.done} of {progress.total} results")
         self._seen = set(tests)
         for key in fresh:
             record, measure = tests[key], progress.results.header["measure"]
             said = record["error"] or f"{measure} {mean_value(record, measure):.4f}"
             setting = describe_settings([record["setting"]])
-            left = describe_time(seconds_left(progress))
             self._say(
                 f"[{progress.done}/{progress.total}] {key[0]}, {key[1]}"
+                + (f", seed {record['seed']}" if len(progress.results.seeds(record["method"])) > 1 else "")
                 + (f", {size_text(record['size'])} of the queries" if "size" in record else "")
                 + f": {said}"
                 + (f" ({setting})" if setting else "")
-                + (f", {left} left" if progress.done < progress.total else "")
+                + (f", {_time_left(progress)}" if progress.done < progress.total else "")
             )
 
     def _say(self, text: str) -> None:
@@ -120,7 +126,7 @@ class LiveBoard:
         if progress is None:
             return Text("starting")
         bar = Table.grid(padding=(0, 1))
-        said = f"{progress.done} of {progress.total} results, {describe_time(seconds_left(progress))} left"
+        said = f"{progress.done} of {progress.total} results, {_time_left(progress)}"
         bar.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=30), Text(said))
         now, folds = time.monotonic(), progress.results.folds
         running = [f"  {describe_task(t, folds)} ({now - since:.0f} s)" for t, since in self._since.values()]
