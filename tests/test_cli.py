@@ -107,6 +107,11 @@ def test_help_and_version(call):
         (["compare", "data.txt", "-o", "run", "--methods", "pm2"], 1, "use hingerank rerank"),
         (["compare", "data.txt", "-o", "run", "--methods", ","], 1, "names no ranker"),
         (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),
+        (
+            ["compare", "ratings.csv", "-o", "run", "--methods", "joint"],
+            1,
+            "learnt about the items that are held out; name a table of their features with --items, or pass --hold-out",
+        ),
         (["compare", "ratings.csv", "-o", "run", "--items", "absent.csv"], 1, "absent.csv: there is no such file"),
         (
             ["compare", "ratings.csv", "-o", "run", "--items", "items.csv"],

@@ -13,7 +13,7 @@ from hingerank.lab import compare
 from hingerank.lab.folds import check_folds
 from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import method_from_name
-from hingerank.lab.rating_folds import rating_folds, rating_rows
+from hingerank.lab.rating_folds import list_folds, rating_folds, rating_rows
 from hingerank.lab.report.page import basis
 from hingerank.lab.results import load_results
 from hingerank.personal.rating_sets import open_ratings, read_items
@@ -56,7 +56,7 @@ def test_held_out_ratings_are_spread_over_every_users(made, ratings):
 
 def test_users_that_training_does_not_know_are_left_out():
     given = ratings_from(["a"] * 6 + ["b"], [0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 1, 2, 3, 5], item_ids=np.arange(6))
-    folds = rating_folds(given, (np.eye(6), list("uvwxyz")), 3)
+    folds = rating_folds(given, (1 + np.eye(6), list("uvwxyz")), 3)
     for fold in folds:
         train = set(fold.part("train").qid)
         assert set(fold.part("test").qid) <= train and set(fold.part("validation").qid) <= train
@@ -185,7 +185,15 @@ def test_mistakes_are_named(made, ratings, options, words):
 def test_a_fold_without_anything_to_test_says_so():
     lonely = ratings_from(list("abcdef"), [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 1], item_ids=np.arange(6))
     with pytest.raises(DataError, match="fold 1 has no rating to validate by a user of its training part: give fewer"):
-        rating_folds(lonely, (np.eye(6), list("uvwxyz")), 3)
+        rating_folds(lonely, (1 + np.eye(6), list("uvwxyz")), 3)
+
+
+@pytest.mark.parametrize("make", [rating_folds, list_folds])
+def test_items_that_share_no_feature_are_not_held_out(ratings, make):
+    own = hr.identity_features(ratings.item_ids)
+    with pytest.raises(DataError, match="no two items share a feature"):
+        make(ratings, own, 3, held_out="items")
+    assert len(make(ratings, own, 3, held_out="ratings")) == 3
 
 
 def test_personal_rankers_need_ratings(tmp_path):

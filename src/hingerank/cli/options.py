@@ -74,6 +74,7 @@ REMEDIES = {  # parameter of the library -> what to do on the command line inste
     "words": ["give --texts"],
     "relevance": ["give a run", "--first listmle"],
     "features of documents": ["give --features"],
+    "item features": ["name a table of their features with --items", "pass --hold-out ratings"],
     "context": ["name their column or field with --context"],
     "sessions": ["name the column of lists with --session, without --counted"],
     "catalogue": ["leave it out", "name a table that has it with --items"],

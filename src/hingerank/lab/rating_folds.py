@@ -11,6 +11,7 @@ items are in the list that it makes of all items, without those that the user is
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_ids
@@ -37,6 +38,7 @@ def rating_folds(
     seed : of the parts
     held_out : "items" or "ratings", or "time": a single fold, in which the latest k-th of all ratings is tested and the
         k-th before it validates
+        Items can be held out only if some of them share features.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def rating_folds(
     data = rating_rows(ratings, features)
     return [
         Fold(name, SelectedRows(data, a), SelectedRows(data, b), SelectedRows(data, c), shared_queries=True)
-        for name, (a, b, c) in _parts(ratings, k, seed, held_out)
+        for name, (a, b, c) in _parts(ratings, features[0], k, seed, held_out)
     ]
 
 
@@ -91,7 +93,7 @@ def list_folds(
     data = ListRows(**fields, items=np.asarray(ratings.items), catalogue=features[0], relevant=least)
     new = held_out == "items"
     folds = []
-    for name, (train, validation, test) in _parts(ratings, k, seed, held_out):
+    for name, (train, validation, test) in _parts(ratings, features[0], k, seed, held_out):
         judged = OfferedRows(data, validation, train, new), OfferedRows(data, test, np.union1d(train, validation), new)
         for purpose, part in zip(("validate", "test"), judged):
             if not (data.y[part.index] >= least).any():
@@ -116,11 +118,14 @@ class OfferedRows(SelectedRows):
         return replace(part, seen=(whole.qid[self.known], items))
 
 
-def _parts(ratings: Ratings, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
+def _parts(ratings: Ratings, X: Matrix, k: int, seed: int, held_out: str) -> list[tuple[str, list[np.ndarray]]]:
     """For every fold its name and the rows to train, to validate and to test."""
     one_of("held_out", held_out, "items", "ratings", "time")
     if whole("k", k) < 3:
         raise ValueError(f"{k} folds: give at least 3, one part each to train, to validate and to test")
+    if held_out == "items" and sp.csc_matrix(X).getnnz(axis=0).max(initial=0) < 2:
+        problem = "no two items share a feature, so nothing can be learnt about the items that are held out"
+        raise DataError(problem, "give features such as genres, or held_out='ratings'", "item features")
     _, user = number_ids(ratings.users, len(ratings), "users")
     if held_out == "time":
         if ratings.times is None:
