@@ -155,7 +155,7 @@ def test_what_is_refused(rows, log):
         hr.evaluate_clicks(few, rows.y, propensities=P)
     with pytest.raises(ValueError, match="did you mean 'snips'"):
         hr.evaluate_clicks(data, rows.y, propensities=P, estimator="snip")
-    with pytest.raises(ValueError, match="no measure 'ndcg@10' of clicks"):
+    with pytest.raises(ValueError, match="'ndcg@10' is no measure of clicks"):
         hr.evaluate_clicks(data, rows.y, propensities=P, measure="ndcg@10")
     with pytest.raises(ValueError, match=r"log\.join"):
         hr.evaluate_clicks(log, rows.y, propensities=P)

@@ -369,7 +369,7 @@ def test_parameters_out_of_range(data):
         (SVMDiv(shares=(0.5, 0.1)), r"shares that increase, got \(0\.5, 0\.1\)"),
         (SVMDiv(C=-1.0), "C must be a positive number, not -1.0"),
         (make("struct-svm-div", candidates=0), "candidates must be a positive number, not 0"),
-        (make("struct-svm-div", measure="ndcg@10"), "no diversity measure 'ndcg'"),
+        (make("struct-svm-div", measure="ndcg@10"), "'ndcg@10' is no diversity measure"),
     ]:
         with pytest.raises(ValueError, match=problem):
             model.fit(data)

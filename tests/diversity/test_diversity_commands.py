@@ -182,7 +182,7 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
         ),
         ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
         ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
-        ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "no diversity measure 'ndcg'"),
+        ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "'ndcg@10' is no diversity measure"),
         (
             "evaluate --diversity qrels.txt run.txt --preset letor3",
             "--preset is for graded rows, not for a TREC run judged by subtopics",

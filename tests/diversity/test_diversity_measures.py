@@ -131,7 +131,8 @@ def test_mistakes_are_explained():
     with pytest.raises(DataError, match="twice for subtopic 1"):
         evaluate_diversity([("1", "1", "a", 1), ("1", "1", "a", 0)], {"1": ["a"]}, "nrbp")
     for name, problem in [
-        ("ndcg@5", "no diversity measure 'ndcg'"),
+        ("ndcg@5", "'ndcg@5' is no diversity measure; known: .*err-ia@10, .*nrbp"),
+        ("alpha-ndgc@5", "did you mean 'alpha-ndcg'"),
         ("alpha-ndcg", "needs a cutoff, such as 'alpha-ndcg@10'"),
         ("nrbp@5", "has no cutoff; write 'nrbp'"),
         ("err-ia@x", "whole number"),

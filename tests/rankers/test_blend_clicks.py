@@ -103,7 +103,7 @@ def test_a_blend_is_judged_by_clicks_as_its_members_are(data):
 def test_what_a_blend_of_clicks_cannot_do_is_said(rows, data):
     with pytest.raises(ValueError, match="LightGBMRanker does not learn from clicks"):
         hr.tune(["rank-svm", "lightgbm"], data, propensities=P, blend=True)
-    with pytest.raises(ValueError, match="no measure 'map' of clicks"):
+    with pytest.raises(ValueError, match="'map' is no measure of clicks"):
         hr.Blend(MEMBERS, measure="map").fit_clicks(data, propensities=P)
     with pytest.raises(ValueError, match="AdditiveRankSVM with these parameters is not"):
         hr.Blend(MEMBERS).fit_clicks(data, propensities=P, around=np.zeros(5))

@@ -86,7 +86,7 @@ def test_what_is_refused(rows, data):
         hr.tune("lightgbm", data, propensities=P)
     with pytest.raises(ValueError, match="propensities is only for clicks"):
         hr.tune("rank-svm", rows, propensities=P)
-    with pytest.raises(ValueError, match="no measure 'ndcg@10' of clicks"):
+    with pytest.raises(ValueError, match="'ndcg@10' is no measure of clicks"):
         hr.tune("rank-svm", data, propensities=P, measure="ndcg@10")
     with pytest.raises(ValueError, match="validation must be clicks"):
         hr.tune("rank-svm", data, propensities=P, validation=rows)

@@ -28,7 +28,7 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run, judged_topics
-from hingerank.metrics.measure import cutoff_of, squeeze
+from hingerank.metrics.measure import kind_and_cutoff
 
 
 class Kind(NamedTuple):
@@ -161,11 +161,8 @@ def parse_diversity_measure(name: object, alpha: float = 0.5, beta: float = 0.5)
     """
     if isinstance(name, DiversityMeasure):
         return name
-    word = str(name).partition("@")[0]
-    base = next((known for known in KINDS if squeeze(known) == squeeze(word)), None)
-    if base is None:
-        raise ValueError(f"there is no diversity measure {word!r}; known: {', '.join(KINDS)}")
-    return DiversityMeasure(base, cutoff_of(str(name), base, KINDS[base].cutoff), alpha, beta)
+    rules = {base: kind.cutoff for base, kind in KINDS.items()}
+    return DiversityMeasure(*kind_and_cutoff(str(name), rules, "diversity measure"), alpha, beta)
 
 
 def relevant_subtopics(judgments: ArrayLike) -> np.ndarray:

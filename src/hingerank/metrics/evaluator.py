@@ -1,7 +1,7 @@
 """evaluate: values of measures per query, and their means."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,8 +103,8 @@ def query_values(
 
 def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
     """All names as given, the built-in measures among them, and the user's own functions."""
-    if isinstance(measures, str | Measure) or callable(measures):
-        measures = [measures]
+    alone = isinstance(measures, str | Measure) or callable(measures) or not isinstance(measures, Iterable)
+    measures = [measures] if alone else list(measures)
     own = {measure_name(given): given for given in measures if callable(given)}
     wanted = {str(given): parse_measure(given) for given in measures if not callable(given)}
     if preset is not None:

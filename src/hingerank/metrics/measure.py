@@ -250,6 +250,20 @@ def parse_measure(name: "str | Measure") -> Measure:
     return Measure(kind.name, k, preset, tuple(options.items()))
 
 
+def kind_and_cutoff(name: str, rules: Mapping[str, str], what: str) -> tuple[str, int | None]:
+    """The kind and the cutoff in a name such as "err-ia@10"; rules: by kind whether there is a cutoff.
+
+    >>> kind_and_cutoff("ERR_IA@10", {"err-ia": "required", "nrbp": "none"}, "diversity measure")
+    ('err-ia', 10)
+    """
+    word = squeeze(name.partition("@")[0])
+    kind = next((kind for kind in rules if squeeze(kind) == word), None)
+    if kind is None:
+        known = ", ".join(kind + "@10" * (rule != "none") for kind, rule in rules.items())
+        raise ValueError(f"{name!r} is no {what}; known: {known}{did_you_mean(word, rules)}")
+    return kind, cutoff_of(name, kind, rules[kind])
+
+
 def cutoff_of(name: str, kind: str, rule: str) -> int | None:
     """The cutoff after "@" in a name of this kind of measure, which by the rule is "optional", "required" or "none"."""
     _, at, cutoff = name.partition("@")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
-from hingerank.metrics.measure import cutoff_of
-from hingerank.registry import did_you_mean
+from hingerank.metrics.measure import kind_and_cutoff
 
 KINDS = {"dcg": "optional", "p": "required", "average-rank": "none"}  # kind -> whether it has a cutoff
 
@@ -62,13 +61,7 @@ class PlaceMeasure:
 def parse_place_measure(name: str) -> PlaceMeasure:
     """The measure of clicks with this name.
 
-    >>> parse_place_measure("dcg@10").worth(np.array([1, 3, 11])).tolist()
+    >>> parse_place_measure("DCG@10").worth(np.array([1, 3, 11])).tolist()
     [1.0, 0.5, 0.0]
     """
-    kind = str(name).partition("@")[0]
-    if kind not in KINDS:
-        raise ValueError(
-            f"there is no measure {name!r} of clicks; use dcg, dcg@10, p@5 (any number) or average-rank"
-            + did_you_mean(kind, KINDS)
-        )
-    return PlaceMeasure(name, kind, cutoff_of(name, kind, KINDS[kind]))
+    return PlaceMeasure(name, *kind_and_cutoff(str(name), KINDS, "measure of clicks"))

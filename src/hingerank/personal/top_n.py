@@ -19,7 +19,7 @@ from hingerank.data.blocks import check_ids, number_ids
 from hingerank.data.checks import whole
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
-from hingerank.metrics.measure import cutoff_of
+from hingerank.metrics.measure import kind_and_cutoff
 from hingerank.personal.catalogue import UserIndex, count_of
 from hingerank.personal.passes import top_rows
 from hingerank.personal.preferences import check_columns, check_items, check_ratings
@@ -137,11 +137,8 @@ def parse_list_measure(text: str) -> tuple[str, int] | None:
     """
     if not text.startswith("list_"):
         return None
-    name = text.removeprefix("list_").partition("@")[0]
-    if name not in MEASURES:
-        known = ", ".join(f"list_{known}@10" for known in MEASURES)
-        raise ValueError(f"there is no measure {text!r} of lists; the known ones are {known}")
-    return name, cutoff_of(text, f"list_{name}", "optional") or 10
+    name, top = kind_and_cutoff(text, {f"list_{kind}": "optional" for kind in MEASURES}, "measure of lists")
+    return name.removeprefix("list_"), top or 10
 
 
 def top_in_blocks(
