@@ -453,6 +453,16 @@ def test_lines_and_curves_try_contexts_pair_weights_and_surfaces(data):
     assert not any("context" in stage for stage in sparse_stages)
 
 
+def test_curves_of_sparse_rows_with_negative_values_are_not_scaled_within_queries(data):
+    """It is refused where a column of a query has negative values and absent ones, and all its settings failed."""
+    for X, scales in ((data.X, [None, "query-minmax"]), (-sp.csr_matrix(data.X), [None])):
+        first = usual_search(hr.AdditiveRankSVM(), {}, lambda X=X: scales_for(X), None).stages[0]
+        assert first["scale"] == scales
+    given = {"scale": ["query-minmax"]}
+    kept = usual_search(hr.AdditiveRankSVM(), given, lambda: scales_for(-sp.csr_matrix(data.X)), None).stages[0]
+    assert kept["scale"] == ["query-minmax"]
+
+
 def test_more_surfaces_have_a_turn_only_where_some_have_won():
     for value, more in [(0.4, []), (0.6, [{"interactions": 20}])]:
         proposals = Staged(STAGES["additive-rank-svm"][-2:], {"interactions": None}).propose(0)

@@ -181,6 +181,8 @@ def usual_search(
         for name, values in stage.items():
             if values is SCALES:
                 values = scales()
+            elif name == "scale" and name not in given and scales():
+                values = [value for value in values if value is None or value in scales()]
             elif values is CONTEXTS:  # sparse rows get "deviation"
                 values = [None, "rank"] if scales() and "deviation" not in scales() else []
             elif values is NATURAL:
