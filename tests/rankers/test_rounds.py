@@ -111,7 +111,9 @@ def test_mistakes_are_named(data):
         (hr.RankSVM(pair_weight="ndcg", rounds=1), "rounds"),
         (hr.RankSVM(pair_weight="ndcg", loss="exponential"), "does not support the loss 'exponential'"),
         (hr.NystroemRankSVM(5, pair_weight="ndcg"), "NystroemRankSVM has no pair_weight='ndcg'"),
-        (hr.RankSVM(pair_weight="nothing"), "pair_weight must be"),
+        (hr.RankSVM(pair_weight="ndgc"), "must be 'uniform', 'query' or 'ndcg', not 'ndgc'; did you mean 'ndcg'?"),
+        (hr.AdditiveRankSVM(pair_weight=["query"]), "must be 'uniform', 'query' or 'ndcg'"),
+        (hr.NystroemRankSVM(5, pair_weight="ndgc"), "must be 'uniform' or 'query', not 'ndgc'$"),
     ]:
         with pytest.raises(ValueError, match=message):
             ranker.fit(data)

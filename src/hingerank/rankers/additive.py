@@ -105,6 +105,7 @@ class AdditiveRankSVM(PairwiseRanker):
         **_of_surfaces,
     }
     _farthest = PARTS
+    _pair_weights = ("uniform", "query", "ndcg")
     path_parameters = ("C", "smoothness")
 
     n_knots: int = 12

@@ -325,6 +325,8 @@ class RankSVM(LossRanker):
     [1, 0, 3, 2]
     """
 
+    _pair_weights = ("uniform", "query", "ndcg")
+
     C: float | None = 1.0
     loss: str | Loss = "squared_hinge"
     tol: float = 1e-3

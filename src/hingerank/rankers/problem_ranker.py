@@ -3,7 +3,7 @@ their multipliers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from hingerank.arrays import ArrayLike, Facts, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import QueryBlocks, evenly
-from hingerank.data.checks import positive, warn, whole
+from hingerank.data.checks import one_of, positive, warn, whole
 from hingerank.data.rows_view import RowsView
 from hingerank.export.attributes import Array, Attribute, Ids
 from hingerank.losses.rankings import RankDistanceLoss
@@ -122,6 +122,7 @@ class ProblemRanker(BaseRanker):
     _times = USEFUL  # C in multiples of the smallest useful one, if it is None
     _of_rows = False  # whether single rows matter to the loss, even without pairs
     _strength = "C"  # the parameter that says how far the weights may go from 0
+    _pair_weights: ClassVar[tuple[str, ...]] = ("uniform", "query")
     path_parameter = "C"
     # parameters of every such ranker
     scale: str | None = None
@@ -169,6 +170,8 @@ class ProblemRanker(BaseRanker):
     def _preferences(self, y: np.ndarray, blocks: QueryBlocks, sample_weight: np.ndarray | None) -> QueryPreferences:
         """Who should beat whom among graded rows."""
         weighting = "uniform" if self.pair_weight == "ndcg" else self.pair_weight  # that of the first fit
+        if weighting not in ("uniform", "query"):
+            one_of("pair_weight", weighting, *self._pair_weights)
         return GradedPreferences(
             y, blocks.offsets, item_weight=sample_weight, grade_weight=self.grade_weight, pair_weight=weighting
         )
