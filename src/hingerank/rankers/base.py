@@ -430,11 +430,12 @@ def forget_fit(ranker: Ranker) -> None:
         ranker.__dict__.pop(name, None)
 
 
-def keep_account(ranker: Ranker, solution: Solution) -> None:
-    """Store the solver's account of its solution; a warning if the solution misses the tolerance."""
+def keep_account(ranker: Ranker, solution: Solution, warned: bool = False) -> None:
+    """Store the solver's account of its solution; a warning if it misses the tolerance and no other said why."""
     ranker.objective_, ranker.certificate_, ranker.trace_ = float(solution.value), solution.certificate, solution.trace
     ranker.n_iter_ = max(1, solution.certificate.n_iter)
-    warn_not_converged(solution.certificate)
+    if not warned:
+        warn_not_converged(solution.certificate)
 
 
 def warn_not_converged(certificate: Certificate) -> None:

@@ -168,7 +168,7 @@ class PairwiseRanker(HasMultipliers, WinnersRanker):
         return solver
 
     def _take(self, solution, source):
-        keep_account(self, solution)
+        keep_account(self, solution, source.alike)
         if "rounds" in solution.extra:
             self.rounds_ = solution.extra["rounds"]
         if "multipliers" in solution.extra:

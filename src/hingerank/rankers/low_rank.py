@@ -343,7 +343,7 @@ class RankingFM(UnweightedRanker, ProblemRanker):
             raise DataError(
                 "scores overflow, because they contain products of features: rescale the features (scale=...)"
             )
-        keep_account(self, solution)
+        keep_account(self, solution, source.alike)
 
     def fit_path(
         self, X: RowsLike, y: PerRow = None, qid: PerRow = None, Cs: Iterable[float] = (), *, group: PerRow = None

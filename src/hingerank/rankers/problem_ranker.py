@@ -243,11 +243,13 @@ class ProblemRanker(BaseRanker):
                 "there are no preference pairs (in every query all rows have the same grade, or none has a weight), so "
                 "every weight is 0"
             )
-        level = not self._of_rows and self.n_pairs_ > 0 and source.level()
-        if level:
+        source.alike = not self._of_rows and self.n_pairs_ > 0 and source.level()
+        if source.alike:
             warn("no feature differs between the rows of a query, so they cannot be ordered: check the query ids")
+        if of_C and value is None:
+            value = 1.0 if source.alike else chosen_C(None, problem, self._times)
         if of_C:
-            self.C_ = value = (1.0 if level else chosen_C(None, problem, self._times)) if value is None else value
+            self.C_ = value
         return self._vary(problem, value)
 
     def _fit_path(

@@ -44,6 +44,7 @@ class Source(ABC):
     sparse : whether entries that are 0 are left out
     blocks : their queries, if they are graded rows of this process; else None
     learnt : what a ranker has learnt of them for its problem and needs again to keep the solution
+    alike : whether a warning has said that the rows of every query are alike, which makes others beside the point
     """
 
     kind: str
@@ -51,6 +52,7 @@ class Source(ABC):
     sparse: bool
     blocks: QueryBlocks | None = None
     learnt: object = None
+    alike: bool = False
 
     @abstractmethod
     def pose(self, make: Callable[[Matrix], Design]) -> tuple[Design, Preferences]:

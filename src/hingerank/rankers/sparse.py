@@ -81,7 +81,7 @@ class SparseRanker(ProblemRanker, LinearRanker):
 
     def _take(self, solution, source):
         self.coef_ = solution.w
-        keep_account(self, solution)
+        keep_account(self, solution, source.alike)
 
 
 class FenchelRank(WinnersRanker, SparseRanker):
