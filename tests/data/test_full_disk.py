@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.clicks.judgments import Judgments
 from hingerank.data.files import SCRATCH, draft_of, scratch_folder, write_whole
 from hingerank.data.generate import make_letor
 from hingerank.diversity.trec import write_run
@@ -52,6 +53,35 @@ def test_the_file_is_named_and_the_old_one_stays(tmp_path, name, little_room):
     assert sorted(tmp_path.rglob("*")) == before
     if name.startswith("rows"):
         assert (hr.read(path).y == small.y).all()
+
+
+def write_vectors(folder, size):
+    ranker = hr.PersonalRankSVM(rank=1, C=1.0).fit(np.eye(2), [0, 0], [0, 1], [0, 1])
+    return hr.export(ranker, folder / "vectors/", "vectors", items=np.ones((size, 2))).files
+
+
+def write_export(folder, size):
+    ranker = hr.RankSVM().fit(make_letor(4, 4, size, seed=0))
+    return hr.export(ranker, folder / "model.py", "python").files
+
+
+def write_qrels(folder, size):
+    names = np.array([f"query {'x' * size}"], object)
+    judged = Judgments(names, np.array(["d"], object), np.ones(1), np.ones(1, int), np.ones(1))
+    judged.to_qrels(folder / "qrels.txt", folder / "topics.txt")
+    return [folder / "qrels.txt", folder / "topics.txt"]
+
+
+@pytest.mark.parametrize(("write", "size"), [(write_vectors, 2000), (write_export, 60), (write_qrels, 20_000)])
+def test_several_files_replace_the_old_ones_together(tmp_path, write, size, request, monkeypatch):
+    monkeypatch.setattr("hingerank.export.exporting.try_export", lambda *_: None)  # it writes to another folder
+    files = write(tmp_path, 2)
+    before = [file.read_bytes() for file in files]
+    request.getfixturevalue("little_room")
+    with pytest.raises(OSError, match="what was there before is unchanged") as error:
+        write(tmp_path, size)
+    assert error.value.filename in map(str, files[1:])
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_results_go_on_after_a_full_disk(tmp_path, little_room):

@@ -11,7 +11,7 @@ from hingerank.clicks.log import Documents, coded, documents_of, find_documents
 from hingerank.clicks.models import ClickModel
 from hingerank.data.blocks import as_text
 from hingerank.data.checks import whole
-from hingerank.data.files import DataError, write_whole
+from hingerank.data.files import DataError, write_together, write_whole
 from hingerank.data.frames import frame_from_rows
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import count_of
@@ -79,10 +79,11 @@ class Judgments:
             raise DataError(f"query {odd!r} has blanks, which lines of TREC separate columns by: give topics=FILE")
         names = {name: name if topics is None else str(number) for number, name in enumerate(dict.fromkeys(queries), 1)}
         rows = zip(queries, documents, self.grade.tolist())
-        write_whole(path, "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode())
+        files = {path: "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode()}
         if topics is not None:
             lines = (f"{number}\t{' '.join(name.split())}\n" for name, number in names.items())
-            write_whole(topics, "".join(lines).encode())
+            files[topics] = "".join(lines).encode()
+        write_together(files)
 
     def to_opensearch(
         self, path: str | os.PathLike[str], name: str = "clicks", description: str = "from a click model"

@@ -116,6 +116,14 @@ def _npy_header(entry: Facts) -> bytes:
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
+def write_npy(path: PathLike, array: np.ndarray) -> None:
+    """Write an .npy file. NumPy's `save` does not say that the disk is full, or which file does not fit."""
+    content = np.ascontiguousarray(array)
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(content))
+        file.write(content.data)
+
+
 class _Writer(ExitStack):
     """Appends X, y, qid and docid of parts to .npy files. Later parts must have the layout and types of the first one.
 

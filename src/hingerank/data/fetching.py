@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder, write_whole
+from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder
 
 Progress = Callable[[int, int | None], None]  # bytes so far, total bytes (None if the server does not say)
 
@@ -146,10 +146,10 @@ def fetch(
             raise FetchError(f"the copy of {name} holds no files: name another one")
         work.chmod(0o755)
         lift = "folder" not in record and len(inside) == 1 and inside[0].is_dir()  # an archive's ml-100k/ml-100k
-        with draft_of(home) as draft:
-            (inside[0] if lift else work).rename(draft)
         record = {"name": name, **record, "licence": entry.licence, "fetched": time.strftime("%Y-%m-%d")}
-        write_whole(folder / f"{name}.json", json.dumps(record, indent=1).encode() + b"\n")
+        with draft_of(folder / f"{name}.json") as about, draft_of(home) as draft:
+            about.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+            (inside[0] if lift else work).rename(draft)
     return home
 
 
@@ -280,7 +280,7 @@ def _transfer(url: str, part: Path, size: int | None, progress: Progress | None,
         total = have + int(length) if length.isdigit() else None
         if size is not None and total is not None and total != size:
             raise FetchError(f"{url} is {total:,} bytes long, expected {size:,}: the file there is a different one")
-        with naming(part), open(part, "ab" if have else "wb") as file:
+        with open(part, "ab" if have else "wb") as file:
             report = progress or (lambda done, total: None)
             report(have, total)
             while block := response.read1(_BLOCK):

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Self
@@ -314,8 +314,8 @@ def naming(target: PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = disk_is_full(error)
-        if error.errno is None or not (full or SCRATCH in str(error.filename)):
+        full, named = disk_is_full(error), isinstance(error.__cause__, OSError)  # by a call of this function inside
+        if error.errno is None or named or not (full or SCRATCH in str(error.filename)):
             raise
         also = ": free some space or choose another folder; what was there before is unchanged" if full else ""
         raise OSError(error.errno, os.strerror(error.errno) + also, os.fspath(target)) from error
@@ -323,8 +323,14 @@ def naming(target: PathLike) -> Iterator[None]:
 
 def write_whole(path: PathLike, content: bytes) -> None:
     """Write a file. Readers see the old or the new content, never a part of it."""
-    with draft_of(path) as draft:
-        draft.write_bytes(content)
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Any, bytes]) -> None:
+    """Write a file for each path. No old file is replaced before all new ones are complete."""
+    with ExitStack() as drafts:
+        for path, content in contents.items():
+            drafts.enter_context(draft_of(path)).write_bytes(content)
 
 
 def sync_folder(folder: PathLike) -> None:

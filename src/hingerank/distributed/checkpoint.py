@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Facts
+from hingerank.data.binary import write_npy
 from hingerank.data.files import DataError, PathLike, draft_of
 
 
@@ -40,8 +41,8 @@ class Checkpoint:
 
     def __call__(self, entry: Facts) -> object:
         if "w" in entry:
-            with draft_of(self.path) as draft, open(draft, "wb") as file:
-                np.save(file, np.asarray(entry["w"], np.float64), allow_pickle=False)
+            with draft_of(self.path) as draft:
+                write_npy(draft, np.asarray(entry["w"], np.float64))
         return self.also(entry) if self.also is not None else False
 
     def weights(self) -> np.ndarray:

@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank import __version__
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
-from hingerank.data.files import PathLike, draft_of, plain, write_whole
+from hingerank.data.binary import write_npy
+from hingerank.data.files import PathLike, draft_of, naming, plain, write_together
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.formats import FORMATS, format_name, refusal, run_first
 from hingerank.export.forms import ExportError, Form, Trees
@@ -78,11 +80,11 @@ def export(
     examples |= example_rows(ranker, form, *rows)
     examples["set"] = engine_set(form, to, listed, options)
     examples["test"] = chosen.test.format(quote(files[0].name), quote(beside.name))
-    parts = {target: content for target, content in zip(files, contents, strict=True) if content}
-    parts[beside] = json.dumps(plain(examples), allow_nan=False)
+    texts = {target: content for target, content in zip(files, contents, strict=True) if content}
+    texts[beside] = json.dumps(plain(examples), allow_nan=False)
+    parts = {path: text.encode() if isinstance(text, str) else text for path, text in texts.items()}
     found = try_export(ranker, parts, form, to, rows, options, check is not None)
-    for target, content in parts.items():
-        write_whole(target, content.encode() if isinstance(content, str) else content)
+    write_together(parts)
     return Exported(to, list(parts), notes, found, options)
 
 
@@ -166,23 +168,25 @@ def export_vectors(
     if not (np.isfinite(U).all() and np.isfinite(V).all()):
         raise ExportError("the vectors contain numbers that are not finite: rescale the features and fit again")
     named = {"users": (plain(list(users)), U), "items": (ids, V)}
-    files = [folder / f"{name}.{kind}" for name in named]
-    for target, (own_ids, vectors) in zip(files, named.values(), strict=True):
-        with draft_of(target) as draft:
-            if kind == "npy":
-                with open(draft, "wb") as stream:
-                    np.save(stream, np.ascontiguousarray(vectors), allow_pickle=False)
-            else:
-                from hingerank.data.tables import pa, parquet
-
-                flat = pa.array(np.ascontiguousarray(vectors).ravel())
-                lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-                parquet.write_table(pa.table({"id": pa.array(own_ids), "vector": lists}), draft)
     text = {"about": type(ranker).__name__, "score": "inner product"} | {name: own for name, (own, _) in named.items()}
-    files.append(folder / "ids.json")
-    with draft_of(files[-1]) as draft:
-        draft.write_text(json.dumps(text, allow_nan=False), "utf-8")
+    files = [*(folder / f"{name}.{kind}" for name in named), folder / "ids.json"]
+    with ExitStack() as together:  # no old file is replaced before all new ones are written
+        for target, (own_ids, vectors) in zip(files, named.values()):
+            _write_vectors(together.enter_context(draft_of(target)), own_ids, vectors)
+        together.enter_context(draft_of(files[-1])).write_text(json.dumps(text, allow_nan=False), "utf-8")
     return Exported("vectors", files, ["The score of an item for a user is the inner product of their vectors."])
+
+
+def _write_vectors(path: Path, ids: Sequence[object], vectors: np.ndarray) -> None:
+    """Write vectors as an .npy file, or as a Parquet file with their ids."""
+    if path.suffix == ".npy":
+        write_npy(path, vectors)
+        return
+    from hingerank.data.tables import pa, parquet
+
+    flat = pa.array(np.ascontiguousarray(vectors).ravel())
+    lists = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    parquet.write_table(pa.table({"id": pa.array(ids), "vector": lists}), path)
 
 
 def renamed(form: Form, features: Given) -> Form:
@@ -256,7 +260,7 @@ def rows_of(data: RankingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def try_export(
-    ranker: Ranker, parts: Mapping[Path, str | bytes], form: Form, to: str,
+    ranker: Ranker, parts: Mapping[Path, bytes], form: Form, to: str,
     rows: tuple[np.ndarray, np.ndarray, np.ndarray], options: Given, asked: bool,
 ) -> Facts | None:  # fmt: skip
     """Score rows by the export in the first installed program, and return how that differs from the ranker.
@@ -269,10 +273,10 @@ def try_export(
     if not asked and not any(consumer.present() for consumer in consumers_):
         return None
     X, ids, qid = rows
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, naming(folder):
         drafts = [Path(folder) / target.name for target in parts]
-        for draft, content in zip(drafts, parts.values(), strict=True):
-            draft.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        for draft, content in zip(drafts, parts.values()):
+            draft.write_bytes(content)
         consumer, scores = run_first(consumers_, to, drafts, form, X, qid)
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
