@@ -165,7 +165,7 @@ def top_in_blocks(
         yield block, *ranker.top_k(block, item_features, top, exclude=seen, **how)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TopN:
     """The quality of lists of `top` items.
 
@@ -193,6 +193,11 @@ class TopN:
     users: np.ndarray
     per_user: dict[str, np.ndarray]
     items: np.ndarray
+
+    def __repr__(self) -> str:
+        named = (f"{name}@{self.top}" if name in MEASURES else name for name in self.means)
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in zip(named, self.means.values()))
+        return f"TopN({len(self.users)} users: {figures})"
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Return the names of columns, and rows: all users, then each group."""
@@ -228,6 +233,8 @@ def evaluate_top(
     >>> found = evaluate_top(ranker, X, (["ann", "bob"], [1, 2]), (["ann", "ann", "bob", "bob"], [0, 3, 1, 3]), top=1)
     >>> found.means["recall"], found.items.tolist()
     (0.5, [[1], [0]])
+    >>> str(found)[:52]
+    'TopN(2 users: recall@1 0.5000, hit_rate@1 0.5000, pr'
     """
     n_items, top = np.shape(item_features)[0], whole("top", top)
     check_columns(test, "test", "users", "items", *(["ratings"] if relevant is not None else []))
