@@ -234,7 +234,7 @@ def test_a_part_says_so_in_its_titles_and_is_not_counted_and_the_whole_set_goes_
     assert "**MQ2007, 85 % of the rows**" in page and outcome.not_run() in page
     write_folds(tmp_path / "data" / "MQ2007", parts)
     whole = reproduce(table, place)
-    assert whole.title == "Table 1" and whole.agreement().endswith("of 1 figures within 0.01")
+    assert whole.title == "Table 1" and whole.agreement().endswith("of 1 figures are within 0.01 of the paper's")
     assert {path.name for path in place.runs.iterdir()} == {"toy-mq2007", "toy-mq2007-part"}
 
 

@@ -253,8 +253,10 @@ def test_single_rows_are_run_again_and_the_others_stay_as_they_are_saved(place, 
     assert again.date == "2000-01-01" and again.sections[0]["sparse"].made == ""
     assert re.fullmatch(rf"\d{{4}}-\d\d-\d\d by version {re.escape(hr.__version__)}", again.sections[0]["svm"].made)
     write_page(tmp_path / "page.md", [again])
-    shown = f"Run on 2000-01-01 by version 0.0.1; svm on {again.sections[0]['svm'].made}."
-    assert shown in (tmp_path / "page.md").read_text("utf-8")
+    made = again.sections[0]["svm"].made
+    assert f"Run on 2000-01-01 by version 0.0.1; svm on {made}." in (tmp_path / "page.md").read_text("utf-8")
+    newer = [{row: replace(ours, made=made if row != "sparse" else "") for row, ours in again.sections[0].items()}]
+    assert replace(again, sections=newer).when() == f"Run on {made}; sparse on 2000-01-01 by version 0.0.1."
     assert main(["reproduce", "toy-table1", "--row", "unknown", *options]) == 1
     assert "no row 'unknown'" in capsys.readouterr().err
 
@@ -328,12 +330,14 @@ def outcome_of(values, columns=("a", "seconds"), figures=(0.5, 3.0), **options):
 
 
 def test_the_summary_counts_what_is_close_and_leaves_seconds_out():
-    assert outcome_of([0.51, 9.0]).summary().startswith("1 of 1 figures within 0.01; ours minus the paper's: +0.0100")
-    assert outcome_of([0.49, 9.0]).summary().endswith("at most -0.0100 (row, a).")
-    assert outcome_of([0.52, 3.0]).summary().startswith("0 of 1 figures")
-    assert (
-        outcome_of([5.0, 7.0], ("a", "b"), (5.0, 8.0), close=0, digits=0).summary().startswith("1 of 2 figures equal")
+    assert outcome_of([0.51, 9.0]).summary() == (
+        "1 of 1 figures are within 0.01 of the paper's. Ours minus the paper's is +0.0100 on average; "
+        "the largest difference is +0.0100 (row, a)."
     )
+    assert outcome_of([0.49, 9.0]).summary().endswith("the largest difference is -0.0100 (row, a).")
+    assert outcome_of([0.52, 3.0]).summary().startswith("0 of 1 figures")
+    counts = outcome_of([5.0, 7.0], ("a", "b"), (5.0, 8.0), close=0, digits=0)
+    assert counts.summary().startswith("1 of 2 figures are equal to the paper's.")
 
 
 def test_a_papers_own_methods_and_its_baselines_are_counted_apart(tmp_path):
@@ -342,7 +346,8 @@ def test_a_papers_own_methods_and_its_baselines_are_counted_apart(tmp_path):
     rows = {"ours, K = 5": Ours({"a": 0.5}), "theirs": Ours({"a": 0.45}), "old": Ours({"a": 0.3})}
     outcome = Outcome(table, [rows], 1.0, {})
     assert outcome.counts(True) == (1, 1) and outcome.counts(False) == (1, 2) and outcome.counts() == (2, 3)
-    assert outcome.agreement() == "1 of 1 figures of its own methods and 1 of 2 figures of its baselines within 0.01"
+    both = "1 of 1 figures of its own methods and 1 of 2 figures of its baselines"
+    assert outcome.agreement() == f"{both} are within 0.01 of the paper's"
     assert outcome.summary().endswith("Baselines: tuned more widely here.")
     write_page(tmp_path / "page.md", [outcome])
     assert "| [t](#t) | P 2000 | Table 1 | 1 of 1 | 1 of 2 | within 0.01 |" in (tmp_path / "page.md").read_text("utf-8")
@@ -361,6 +366,11 @@ def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
     page = (tmp_path / "page.md").read_text("utf-8")
     assert "| row | paper | 0.5000 | 3.00 |\n| row | ours | 0.5100\\* (+0.0100) | 12.0 |" in page
     assert "It matches." in page and "## t\n" in page and "P 2000, Title. Table 1." in page
+
+
+def test_a_column_of_counts_has_no_decimals(tmp_path):
+    write_page(tmp_path / "page.md", [outcome_of([12.0, 0.5], ("a", "MAP"), (14.0, 0.25))])
+    assert "| row | ours | 12\\* (-2) | 0.5000 (+0.2500) |" in (tmp_path / "page.md").read_text("utf-8")
 
 
 def test_standard_deviations_and_marks_stand_where_the_paper_has_them(tmp_path):
@@ -451,7 +461,7 @@ def test_the_command_runs_saves_lists_and_writes_the_page(place, tmp_path, monke
     assert main(["reproduce", "toy-table1", "--data", str(place.data), "-o", str(output), "--workers", "1"]) == 0
     captured = capsys.readouterr()
     shown = captured.out
-    assert "0.9000" in shown and "ours" in shown and "figures within 0.01" in shown
+    assert "0.9000" in shown and "ours" in shown and "figures are within 0.01" in shown
     assert "toy-table1: 3 methods, " in captured.err and "not known" in captured.err
     saved = json.loads((output / "toy-table1.json").read_text("utf-8"))
     assert saved["name"] == "toy-table1" and set(saved["sections"][0]["rows"]) == {"svm", "sparse", "ours alone"}
@@ -601,16 +611,20 @@ def test_what_grew_and_what_is_still_at_an_edge_is_said():
         return " ".join(Outcome(table, [{"row": ours}], 1.0, {}).grids())
 
     tried = [{"C": C, "loss": "hinge"} for C in (1.0, 4.0, 64.0, 16.0)]
-    assert said([4.0], tried).strip() == "Grids grew where the best value was at their edge: row (C = 16, 64)."
-    assert "Best at the edge of what was tried, in some fold: row (C = 64)." in said([16.0, 64.0], tried)
-    assert said([1.0], tried[:2]).strip() == "Best at the edge of what was tried, in some fold: row (C = 1)."
+    grew = "Grids grew where the best value was at their edge; values tried beyond: row (C = 16, 64)."
+    at_edge = "The best value is at the edge of all that was tried, in some fold"
+    assert said([4.0], tried).strip() == grew
+    assert f"{at_edge}: row (C = 64)." in said([16.0, 64.0], tried)
+    assert said([1.0], tried[:2]).strip() == f"{at_edge}: row (C = 1)."
     assert "row (C = 256)." in said([256.0], tried)  # of another grid than today's
     table = replace(table, edges={"ro*": "no bracket", "other": "no row"})
-    assert said([1.0], tried[:2]).startswith(
-        "Best at the edge of what was tried, in some fold (no bracket): row (C = 1)."
-    )
+    assert said([1.0], tried[:2]).startswith(f"{at_edge} (no bracket): row (C = 1).")
     ours = Ours({"a": 0.5}, chosen=[{"C": 1.0, "loss": "hinge"}])
     assert Outcome(table, [{"row": ours}], 1.0, {}).edges() == {"row": "no bracket"}
+    table = replace(table, sections=[section, section])
+    parts = [Ours({}, widened={"C": [64.0]}), Ours({}, widened={"C": [2.0**-20, 64.0], "tol": [0.1]})]
+    words = Outcome(table, [{"row": ours} for ours in parts], 1.0, {}).grids()
+    assert words[0].endswith("beyond: row (C = 2^-20, 64 and tol = 0.1).")
 
 
 def test_a_grid_that_ends_too_early_grows_in_a_comparison(place):
@@ -632,4 +646,5 @@ def test_a_closed_grid_stays_and_says_so(place):
     assert not found["row"].widened and {s["C"] for s in found["row"].chosen} <= {1e-5, 2e-5}
     table = PaperTable("t", "P 2000, T", "Table 1", "S.", [section])
     said = " ".join(Outcome(table, [found], 1.0, {}).grids())
-    assert said.startswith("Best at an end of a grid that stays, the paper's own or of all values there are: row (C = ")
+    assert said.startswith("The best value is at an end of these grids, which are the paper's own or hold all values ")
+    assert "there are: row (C = " in said

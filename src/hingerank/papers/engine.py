@@ -177,10 +177,16 @@ class Recipe:
 def shown(value: object) -> str:
     """A value of a grid, in short form.
 
-    >>> shown(2.0**-14), shown("4*scale")
-    ('6.104e-05', '4*scale')
+    >>> shown(0.25), shown(2.0**-14), shown("4*scale")
+    ('0.25', '2^-14', '4*scale')
     """
-    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+    if not isinstance(value, int | float):
+        return str(value)
+    text = f"{value:.4g}"
+    if value <= 0 or float(text) == value:
+        return text
+    power = round(math.log2(value))
+    return f"2^{power}" if math.isclose(value, 2.0**power) else text
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hingerank.data.files import plain, write_whole
 from hingerank.lab.run_folder import versions
 from hingerank.papers.engine import Ours, PaperTable, Place, Recipe, Section, shown
 from hingerank.papers.sets import MissingSet
+from hingerank.search.settings import size_of
 from hingerank.watching import describe_time
 
 LABELS, WIDTH, LINE, ABOVE, BELOW = 190, 170, 15, 34, 24  # pixels: row names, panel, row, title, axis
@@ -90,7 +91,7 @@ class Outcome:
 
     def not_run(self) -> str:
         """A sentence that names the sections whose data were not available; "" if all were."""
-        titles = ", ".join(section.title for section, ours in zip(self.table.sections, self.sections) if not ours)
+        titles = "; ".join(section.title for section, ours in zip(self.table.sections, self.sections) if not ours)
         return f"Not run: data unavailable ({titles})." if titles else ""
 
     def figures(self, place: int) -> list[Figure]:
@@ -134,15 +135,16 @@ class Outcome:
         return int(found[1]), int(found.sum())
 
     def agreement(self) -> str:
-        """How many figures agree: "7 of 8 figures of its own methods and 5 of 20 figures of its baselines equal"."""
+        """How many figures agree: "7 of 8 figures of its own methods are within 0.01 of the paper's"."""
         if not self.counts()[1]:
             return "for orientation only" if self._printed() else "none to compare"
         counted = []
         for own, of in ((True, " of its own methods"), (False, " of its baselines")):
-            close, total = self.counts(own)
+            near, total = self.counts(own)
             if total:
-                counted.append(f"{close} of {total} figures" + of * bool(self.table.own))
-        return f"{' and '.join(counted)} {self.within()}"
+                counted.append(f"{near} of {total} figures" + of * bool(self.table.own))
+        close = self.within()
+        return f"{' and '.join(counted)} are {close} {'to' if close == 'equal' else 'of'} the paper's"
 
     def within(self) -> str:
         """What counts as agreement: "within 0.01"."""
@@ -162,8 +164,8 @@ class Outcome:
         far_off = self.counts(False)[0] < self.counts(False)[1]
         why = f" Baselines: {self.table.baselines}" if self.table.own and self.table.baselines and far_off else ""
         return (
-            f"{self.agreement()}; ours minus the paper's: {mean:+.{section.digits}f} on average, at most "
-            f"{far.difference:+.{section.digits}f} ({place}).{why}"
+            f"{self.agreement()}. Ours minus the paper's is {mean:+.{section.digits}f} on average; the largest "
+            f"difference is {far.difference:+.{section.digits}f} ({place}).{why}"
         )
 
     def moved_from(self, old: "Outcome") -> list[str]:
@@ -195,22 +197,40 @@ class Outcome:
 
     def grids(self) -> list[str]:
         """Lines that say which grids were extended because the best value was at their edge, and where it still is."""
-        grown: list[str] = []
-        edges: dict[str, list[str]] = {}
+        grown: dict[str, dict[str, set[object]]] = {}
+        edges: dict[str, dict[str, dict[str, None]]] = {}
         for row, recipe, ours in self._chosen():
-            grown += [f"{row} ({name} = {', '.join(map(shown, values))})"
-                      for name, values in (ours.widened or {}).items()]  # fmt: skip
+            for name, values in (ours.widened or {}).items():
+                grown.setdefault(row, {}).setdefault(name, set()).update(values)
             if found := recipe.edges(ours):
                 why = f" ({self._why(row)})" if self._why(row) else ""
-                where = "an end of a grid that stays, the paper's own or of all values there are"
-                where = where if recipe.closed else f"the edge of what was tried, in some fold{why}"
-                edges.setdefault(where, []).append(f"{row} ({', '.join(found)})")
+                where = "an end of these grids, which are the paper's own or hold all values there are"
+                where = where if recipe.closed else f"the edge of all that was tried, in some fold{why}"
+                edges.setdefault(where, {}).setdefault(row, {}).update(dict.fromkeys(found))
         lines: list[str] = []
         if grown:
-            lines += [f"Grids grew where the best value was at their edge: {'; '.join(dict.fromkeys(grown))}.", ""]
-        for why, rows in edges.items():
-            lines += [f"Best at {why}: {'; '.join(dict.fromkeys(rows))}.", ""]
+            beyond = []
+            for row, by_name in grown.items():
+                in_order = {name: sorted(tried, key=lambda v: size_of(v) or 0.0) for name, tried in by_name.items()}
+                texts = [f"{name} = {', '.join(map(shown, tried))}" for name, tried in in_order.items()]
+                beyond.append(f"{row} ({' and '.join(texts)})")
+            text = "Grids grew where the best value was at their edge; values tried beyond"
+            lines += [f"{text}: {'; '.join(beyond)}.", ""]
+        for where, rows in edges.items():
+            best = [f"{row} ({', '.join(values)})" for row, values in rows.items()]
+            lines += [f"The best value is at {where}: {'; '.join(best)}.", ""]
         return lines
+
+    def when(self) -> str:
+        """The day and the version of most rows, and those of the others; "" if they were not saved."""
+        if not self.date:
+            return ""
+        first = f"{self.date} by version {self.versions['hingerank']}"
+        stamps = [(row, ours.made or first) for rows in self.sections for row, ours in rows.items()]
+        times = [time for _, time in stamps]
+        most = max([first, *times], key=times.count)
+        others = dict.fromkeys(f"{row} on {time}" for row, time in stamps if time != most)
+        return f"Run on {'; '.join([most, *others])}."
 
     def edges(self) -> dict[str, str]:
         """Rows of open grids whose best value is at an edge of all that was tried -> why; "" if no reason is given."""

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.data.files import DataError, write_whole
-from hingerank.papers.outcome import Outcome, figure_text
+from hingerank.papers.outcome import TIME, Outcome, figure_text
 from hingerank.papers.sets import KNOWN
 
 SUMMARY = """\
@@ -179,21 +179,29 @@ def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reprodu
 
 def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
     """Header and cells of a section: for each row a line with the paper's figures and one with ours."""
-    section = outcome.table.sections[place]
-    digits, lines = section.digits, []
-    for name, figures in groupby(outcome.figures(place), key=lambda figure: figure.row):
-        row = list(figures)
+    columns, figures, lines = outcome.table.sections[place].columns, outcome.figures(place), []
+    digits = {column: _digits(outcome, place, column) for column in columns}
+    for name, of_row in groupby(figures, key=lambda figure: figure.row):
+        row = list(of_row)
         if any(figure.paper is not None for figure in row):
-            printed = [figure_text(f.paper, digits, f.column) + (f.after or "") for f in row]
+            printed = [figure_text(f.paper, digits[f.column], f.column) + (f.after or "") for f in row]
             lines.append([name, "paper", *printed])
         if any(figure.ours is not None for figure in row):
             own = []
             for f in row:
-                spread = "" if f.spread is None or f.after is None else f" ± {f.spread:.{digits - 1}f}"
-                apart = "" if f.difference is None else f" ({f.difference:+.{digits}f})"
-                own.append(figure_text(f.ours, digits, f.column) + f.marks + spread + apart)
+                spread = "" if f.spread is None or f.after is None else f" ± {f.spread:.{digits[f.column] - 1}f}"
+                apart = "" if f.difference is None else f" ({f.difference:+.{digits[f.column]}f})"
+                own.append(figure_text(f.ours, digits[f.column], f.column) + f.marks + spread + apart)
             lines.append([name, "ours", *own])
-    return ["", "", *section.columns], lines
+    return ["", "", *columns], lines
+
+
+def _digits(outcome: Outcome, place: int, column: str) -> int:
+    """The section's number of decimals; none in a column of counts."""
+    figures = [figure for figure in outcome.figures(place) if figure.column == column]
+    values = [value for figure in figures for value in (figure.paper, figure.ours) if value is not None]
+    counts = all(float(value).is_integer() for value in values) and all(figure.spread is None for figure in figures)
+    return 0 if counts and column != TIME else outcome.table.sections[place].digits
 
 
 def _chapter(outcome: Outcome, pictures: str) -> str:
@@ -211,10 +219,8 @@ def _chapter(outcome: Outcome, pictures: str) -> str:
     lines += [f"![{table.name}: the paper's figures beside ours]({pictures}/{table.name}.svg)", ""]
     if table.finding:
         lines += [table.finding, ""]
-    if outcome.date:
-        later = {row: ours.made for rows in outcome.sections for row, ours in rows.items() if ours.made}
-        when = [f"{outcome.date} by version {outcome.versions['hingerank']}"]
-        lines += [f"Run on {'; '.join(when + [f'{row} on {made}' for row, made in later.items()])}.", ""]
+    if outcome.when():
+        lines += [outcome.when(), ""]
     return "\n".join(lines)
 
 
