@@ -58,6 +58,17 @@ def test_stored_reproductions_say_when_and_by_which_version():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", outcome.date) and outcome.versions["hingerank"]
 
 
+def test_rows_that_tables_share_have_the_same_figures_where_one_version_ran_them():
+    seen = {}
+    for name, outcome in SAVED.items():
+        for section, rows in zip(outcome.table.sections, outcome.sections):
+            for row, ours in rows.items() if section.runner == "letor.comparison" else ():
+                version = ours.made.split()[-1] if ours.made else outcome.versions["hingerank"]
+                for column, value in ours.values.items():
+                    first, known = seen.setdefault((section.study.run, row, column, version), (name, value))
+                    assert value == known, f"{first} and {name} show two figures of {row}, {column}: run one again"
+
+
 @pytest.fixture
 def outcomes():
     section = Section("Set", ["MAP"], {"row": [0.5], "never run": [0.25]})
