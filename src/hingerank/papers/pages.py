@@ -50,24 +50,23 @@ INTRODUCTION = """\
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
      data in src/hingerank/papers/figures, not this page. -->
 
-This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce NAME` runs one
-table. It finds the data below the folder that `--data` or `$HINGERANK_DATA` names, or where `hingerank fetch` keeps
-them. It saves each fit as it is computed; rerun the same command to resume. `hingerank reproduce --list` lists the
-tables. Settings are chosen on validation queries, and test queries are measured once.
+This page repeats the tables of the papers whose methods are implemented here. `hingerank reproduce --list` lists the
+tables, and `hingerank reproduce NAME` runs one. Each fit is saved as it is computed; rerun the same command to resume.
+Settings are chosen on validation queries, and test queries are measured once.
 
 Each row has the paper's figures and, below them, ours with the difference in brackets. A dash means that a figure is
-not given, or not computed. A preset of the measures fixes what each figure means: see [Measures](measures.md).
+not given, or not computed. The measures follow a named convention, such as LETOR 3.0's: see [Measures](measures.md).
 
-Tables computed on partial data say so in the title. Tables computed on other data than the paper's say which data; the
+Tables computed on partial data say so in the title. Tables computed on other data than the paper's say which data. The
 paper's figures are for orientation only there, and none of them is counted as agreement. A paper's own methods and its
 baselines are counted separately. Some papers cite their baselines, or tune them less than their own methods. Here all
 methods are tuned in the same way, so these baselines differ from print. A line below each table says by how much.
 
 ## The sets
 
-`hingerank reproduce` looks for a set in that folder, in the layout in which it is published, and then where
-`hingerank fetch` keeps it. It uses partial data only if the whole set is not there. `hingerank reproduce NAME --on SET`
-runs the methods of a table on another set of graded rows.
+`hingerank reproduce` looks for a set below the folder that `--data` or `$HINGERANK_DATA` names, in the layout in which
+the set is published, and then where `hingerank fetch` keeps it. It uses partial data only if the whole set is not
+there. `hingerank reproduce NAME --on SET` runs the methods of a table on another set of graded rows.
 
 - MSLR and Istella have raw values, so all methods but trees scale the columns.
 - Istella's largest doubles mark missing values and become 0. Its full set has no validation queries, so every fifth
