@@ -39,10 +39,16 @@ def test_an_empty_query_id_is_no_id(tmp_path):
     assert "the query id is empty at row 0" in refused(tmp_path / "a.csv", "label,qid,f1\n1,,1\n0,,2\n")
 
 
-def test_ids_that_look_like_missing_values_stay(tmp_path):
-    data = hr.RankingData.from_arrays([[1.0], [2.0]], [1, 0], ["NA", "null"], docid=["", "NA"], feature_names=["x"])
+@pytest.mark.parametrize("ids", [["NA", "null"], ["7", "NA"], ["1.5", "nan"]])
+def test_ids_that_look_like_missing_values_stay(tmp_path, ids):
+    data = hr.RankingData.from_arrays([[1.0], [2.0]], [1, 0], ids, docid=["", ids[1]], feature_names=["x"])
     hr.write(data, tmp_path / "a.csv")
     assert hr.read(tmp_path / "a.csv") == data
+
+
+def test_a_missing_id_among_numbers_is_missing(tmp_path):
+    text = "label,qid,docid,x\n1,a,7,1\n0,a,,2\n"
+    assert "column 'docid' is missing (nan) at row 1" in refused(tmp_path / "a.csv", text)
 
 
 def test_a_row_without_a_list_is_named():

@@ -243,13 +243,11 @@ def _parsed(content: bytes | bytearray, kind: str, texts: list[str] | None = Non
 
 
 def _ids(read: Frame, written: Frame) -> Frame:
-    """A column of ids as it was read, or its text if some id is not written as it was read (007, 1.10, 9:30)."""
+    """A column of ids as it was read, or its text if some id is not written as it was read (007, 1.10, 9:30, NA)."""
     texts = pc.utf8_trim_whitespace(written)
     if pa.types.is_time(read.type) or pa.types.is_null(read.type):  # no times in NumPy and in binary folders
         return texts
-    if read.null_count:
-        return read
-    plain = pc.cast(read, "string")
+    plain = pc.fill_null(pc.cast(read, "string"), "")
     pointed = pc.replace_substring_regex(plain, r"^(-?[0-9]+)$", r"\1.0")  # most programs write the float 2 as 2.0
     return read if any(pc.all(pc.equal(form, texts)).as_py() for form in (plain, pointed)) else texts
 
