@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from hingerank.clicks.reading import read_clicks
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.read_write import read_table_file, write_table_file
@@ -392,3 +393,14 @@ def test_text_among_the_grades_says_so(tmp_path):
         DataError, match=r"'label' holds String \('good' at row 0\), expected numbers; write the grades"
     ):
         read_table_file(tmp_path / "x.csv")
+
+
+def test_whole_numbers_of_128_bits():
+    """NumPy has no such numbers. Ids that do not fit into 64 bits are text."""
+    columns = {"label": [1, 0], "qid": [7, 7], "docid": [2**100, 5], "x": [3, 2]}
+    wide = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int128))
+    data = RankingData.from_frame(wide)
+    assert (data.y.tolist(), data.qid.tolist(), data.X.tolist()) == ([1, 0], [7, 7], [[3], [2]])
+    assert data.docid.tolist() == [str(2**100), "5"]
+    log = read_clicks(wide.rename({"qid": "query", "x": "place", "label": "clicked"}))
+    assert (log.query_names.tolist(), log.place.tolist(), log.clicks.tolist()) == ([7], [3, 2], [1, 0])

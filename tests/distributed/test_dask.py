@@ -104,6 +104,8 @@ def test_a_data_frame_in_partitions(client, paths, tmp_path):
     spread = hr.distributed.read(frames.from_pandas(pd.DataFrame(table), npartitions=4), client, folder=tmp_path)
     assert (spread.n_rows, spread.n_queries) == (whole.n_rows, whole.n_queries)
     assert fitted(spread).objective_ == pytest.approx(fitted(whole).objective_, rel=1e-7)
+    named = frames.from_pandas(pd.DataFrame(table.rename(columns={"qid": "query_id"})), npartitions=2)
+    assert hr.distributed.read(named, client, folder=tmp_path / "named").n_queries == whole.n_queries
     with pytest.raises(hr.DataError, match="no column 'topic'"):
         hr.distributed.read(frames.from_pandas(pd.DataFrame(table), npartitions=2), client, qid="topic")
 

@@ -1,7 +1,7 @@
 """Ranking data from and to data frames of pandas, polars and pyarrow."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
 
@@ -37,6 +37,10 @@ def open_frame(frame: Frame, expected: str) -> Frame:
                 column = frame[name]  # NumPy would get the dictionary's last value instead of a missing one
                 frame = frame.set_column(place, name, column.cast(column.type.value_type))
         table = nw.from_native(frame, eager_only=True)
+    for column in table.iter_columns():
+        if column.dtype in (nw.Int128, nw.UInt128):  # NumPy has no such numbers
+            wide = any(end is not None and abs(end) >= 2**63 for end in (column.min(), column.max()))
+            table = table.with_columns(column.cast(nw.String if wide else nw.Int64))
     return table
 
 
@@ -58,8 +62,7 @@ def columns_from_frame(
     if dtype is not None and str(np.dtype(dtype)) not in ("float32", "float64"):
         raise DataError(f'dtype is {dtype!r}, expected "float64" or "float32"')
     docid = docid or next((name for name in DOCID_NAMES if name in table.columns), None)
-    if qid == "qid" and qid not in table.columns:
-        qid = next((name for name in QID_NAMES if name in table.columns), qid)
+    qid = query_column(table.columns, qid)
     for name in (label, qid, docid):
         if name is not None:
             _check_column(table, name)
@@ -74,6 +77,12 @@ def columns_from_frame(
         None if docid is None else check_ids(table[docid].to_numpy(), n_rows, f"column {docid!r}"),
         names,
     )
+
+
+def query_column(columns: Collection[str], qid: str | None) -> str | None:
+    """The column of query ids: `qid`, or if this is the default and not there, another usual name."""
+    others = QID_NAMES if qid == "qid" and qid not in columns else ()
+    return next((name for name in others if name in columns), qid)
 
 
 def frame_from_columns(

@@ -251,7 +251,9 @@ def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> l
         raise DataError("reading a Dask data frame needs Dask: pip install 'hingerank[dask]'") from None
     if not isinstance(frame, DataFrame):
         raise DataError(f"paths must be files, folders, or a Dask data frame, not {type(frame).__name__}")
-    query = options.get("qid", "qid")
+    from hingerank.data.frames import query_column  # fits of arrays need no frames
+
+    options = {**options, "qid": (query := query_column(frame.columns, options.get("qid", "qid")))}
     if query not in frame.columns:
         raise DataError(f"the data frame has no column {query!r} of query ids; name it with qid=")
     place = Path(tempfile.mkdtemp(prefix="hingerank-parts-") if folder is None else folder)
@@ -267,6 +269,6 @@ def write_partitions(frame: Frame, folder: PathLike | None, options: Facts) -> l
 def _write(partition: Frame, path: str, options: Facts) -> str | None:
     if len(partition) == 0:
         return None
-    ordered = partition.sort_values(options.get("qid", "qid"), kind="stable").reset_index(drop=True)
+    ordered = partition.sort_values(options["qid"], kind="stable").reset_index(drop=True)
     save_binary(RankingData.from_frame(ordered, **options), path, overwrite=True)
     return path
