@@ -221,13 +221,17 @@ def tune(
 ) -> Ranker:
     """argmax over settings of the mean over folds of measure(held-out queries), fitted on everything.
 
-    Settings that differ only in the ranker's path parameter are fitted as one path, scaled and mapped rows are shared
-    (unless a class of your own overrides `fit` or `predict`), queries are never split, and trial fits have ten times
-    the tolerance of the last fit. From two folds on, a setting is left out of the others if its values on the same
-    queries, minus those of the best setting so far, are on average below a thousandth of it even with their standard
-    error added (with ``one_standard_error`` only if it is far behind). Trees stop growing when the held-out queries no
-    longer improve; the last fit has their average number. If the best value of a number is at the edge of its grid, the
-    grid is extended that way. Ties go to the simpler setting (smaller C, radius, rank, fewer and smaller trees).
+    Queries are never split. If the best value of a number is at the edge of its grid, the grid is extended that way.
+    Ties go to the simpler setting (smaller C, radius, rank, fewer and smaller trees). To save time:
+
+    - Settings that differ only in the ranker's path parameter are fitted as one path, and scaled and mapped rows are
+      shared, unless a class of your own overrides `fit` or `predict`.
+    - Fits to folds have ten times the tolerance of the last fit.
+    - A setting is not tried on further folds if two or more show that it is behind: its values on the same queries,
+      minus those of the best setting so far, are on average below a thousandth of the best value even with their
+      standard error added (with ``one_standard_error`` only if it is far behind).
+    - Trees stop growing when the measure of the held-out queries no longer improves. The last fit has as many trees as
+      the folds on average.
 
     Parameters
     ----------
@@ -237,22 +241,24 @@ def tune(
         For personal rankers ratings with features of their items, which are held out by `hold_out`. Clicks joined with
         features (``log.join(data)``): rankers learn by ``fit_clicks``, and held-out queries are judged by their clicks.
     measure : what to maximise; default "ndcg@10", for clicks "dcg@10", for `EASE` and `ListRanker` "list_ndcg@10"
-        For ratings, "ndcg@10" and similar measure the order of the items that a user rated; "list_ndcg@10",
-        "list_recall@10" and similar measure lists over all items but those trained on (see `hr.evaluate_top`), which
-        should find the items rated at least as high as half of all ratings.
-        For clicks it is the value of a list, with the same correction as the fit: "dcg@10", "p@5" or "average-rank", of
-        which less is better and which is listed with a minus.
+        For ratings, "ndcg@10" and others measure the order of the items that a user rated. "list_ndcg@10",
+        "list_recall@10" and others measure lists of all items except those trained on (see `hr.evaluate_top`). These
+        should contain the items rated at least as high as half of all ratings.
+        For clicks it is the value of a list, with the same correction as the fit: "dcg@10", "p@5" or "average-rank". A
+        smaller average rank is better, so it is listed with a minus.
     validation : data to choose on instead of folds; the last fit is on both
     folds : number of folds of the queries, each held out once
-    params : parameter -> a value to fix, or a list of values to try instead of the usual ones for this ranker
+    params : parameter -> a value to fix, or a list of values
+        With a list, all combinations of the given values are tried, and nothing else.
     random_state : seed of the folds, and of rankers given by name
     one_standard_error : take the simplest setting whose mean is within one standard error of the best
     widen : whether grids may be extended
     hold_out : for ratings: "ratings", some of every user's, or "items", some items that training never sees
-    sample_weight : for ratings: the weight of each in fits; the measure counts all alike, except those of weight 0
+    sample_weight : for ratings: the weight of each in fits
+        The measure gives all ratings the same weight, except those of weight 0, which it leaves out.
     serve : a format of `export` ("solr", "opensearch", "vespa", "onnx", "sql", "c", …) that the ranker is chosen for
-        Scales, maps and forms that it cannot run are never chosen, so that `export` can write the ranker. They are
-        tried all the same, to report what the target costs in the measure.
+        Settings that the format cannot express are never chosen, so `export` can write the ranker. They are tried
+        all the same, to report what the target costs in the measure.
     serve_only : do not try what the target cannot run: fewer fits, but the cost of the target stays unknown
     blend : return a `Blend` of all rankers, each with its best setting, instead of the best one
         Scales and weights come from the scores of the folds: no member is fitted to a fold again.
