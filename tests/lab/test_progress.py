@@ -5,23 +5,22 @@ import io
 import pytest
 from rich.console import Console
 
-from hingerank.lab import Method, compare, comparison, query_folds
+from hingerank.lab import Method, compare, comparison, query_folds, results
 from hingerank.lab.comparison import Progress
 from hingerank.lab.progress import LiveBoard, describe_settings, describe_time, seconds_left
-from hingerank.lab.results import Results
 
 
-def results_with(seconds):
+def progress_with(seconds, counts, workers):
     records = [{"kind": "validation", "method": m, "seconds": s, "setting": {}, "fold": "f"} for m, s in seconds]
-    return Results({"methods": {}, "folds": [], "measures": [], "measure": "map"}, records)
+    header = {"methods": {}, "folds": [], "measures": [], "measure": "map", "seed": 0}
+    return Progress(counts, [], workers, header, records)
 
 
 def test_time_left_is_work_over_workers():
     counts = {"a": (2, 10), "b": (1, 3), "c": (0, 4)}
-    results = results_with([("a", 1.0), ("a", 3.0), ("b", 10.0), ("b", None)])
-    left = seconds_left(Progress(counts, [], 2, results))
+    left = seconds_left(progress_with([("a", 1.0), ("a", 3.0), ("b", 10.0), ("b", None)], counts, 2))
     assert left == pytest.approx((8 * 2.0 + 2 * 10.0 + 4 * 6.0) / 2)
-    assert seconds_left(Progress(counts, [], 2, results_with([]))) is None
+    assert seconds_left(progress_with([], counts, 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -58,6 +57,16 @@ def test_what_is_shown_costs_little_where_there_are_many_settings(data, rankers,
     assert len(made) < 10 * 60
 
 
+def test_lines_that_are_printed_read_each_result_once(data, rankers, monkeypatch):
+    """Not all results again for every one that comes: with thousands of settings that takes longer than quick fits."""
+    read, usual = [], results.current
+    monkeypatch.setattr(results, "current", lambda header, records: read.extend(records) or usual(header, records))
+    with LiveBoard(Console(file=io.StringIO())) as board:
+        methods = [Method("column", rankers.Column, {"sign": list(range(1, 61))})]
+        compare(methods, query_folds(data, 3)[:1], workers=1, measures=[], progress=board)
+    assert len(read) < 5 * 60
+
+
 def test_lines_where_there_is_no_terminal(data, rankers, tmp_path):
     said = run(data, rankers, False, tmp_path).splitlines()
     assert len(said) == 6
@@ -90,7 +99,7 @@ def test_lines_of_several_seeds_differ(data, rankers):
 def test_nothing_is_left_to_guess_before_the_first_result(data, rankers):
     console = Console(file=io.StringIO(), force_terminal=True, width=90, color_system=None)
     board = LiveBoard(console)
-    board(Progress({}, [], 1, results_with([])))
+    board(progress_with([], {}, 1))
     console.print(board._shown())
     assert "0 of 0 results, time left not known yet" in console.file.getvalue()
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -56,13 +57,22 @@ class Progress:
     counts : for each method, results known and expected
     running : tasks that are running
     workers : number of processes
-    results : so far
+    header : what is compared
+    records : results so far, in the order in which they came
+    folder : where they are stored
     """
 
     counts: dict[str, tuple[int, int]]
     running: Sequence[Task]
     workers: int
-    results: Results
+    header: Record
+    records: Sequence[Record]
+    folder: Path | None = None
+
+    @cached_property
+    def results(self) -> Results:
+        """The results so far."""
+        return Results(self.header, list(self.records), self.folder)
 
     @property
     def done(self) -> int:
@@ -179,10 +189,10 @@ def _run(
             if progress is not None:
                 counts = {method.name: (0, 0) for method in methods}
                 for study in studies:
-                    (done, expected), (so_far, total) = study.counts(), counts[study.method.name]
-                    counts[study.method.name] = so_far + done, total + expected
-                results = Results(header, file.records, plan.folder)
-                progress(Progress(counts, list(pool.running.values()), pool.count, results))
+                    (done, expected), (before, total) = study.counts(), counts[study.method.name]
+                    counts[study.method.name] = before + done, total + expected
+                running, so_far = list(pool.running.values()), list(file.records)
+                progress(Progress(counts, running, pool.count, header, so_far, plan.folder))
 
         tell()
         while queue or pool.running:

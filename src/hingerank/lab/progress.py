@@ -69,7 +69,7 @@ class LiveBoard:
     def __init__(self, console: "Console") -> None:
         self.console = console
         self._live: Live | None = None
-        self._seen: set[tuple[object, ...]] | None = None
+        self._seen: int | None = None  # results of which lines were printed
         self._since: dict[int, tuple[Task, float]] = {}
         self._progress: Progress | None = None
 
@@ -94,18 +94,15 @@ class LiveBoard:
             self._print_news(progress)
 
     def _print_news(self, progress: Progress) -> None:
-        names = ("method", "fold", "seed", "size")
-        tests = {tuple(map(r.get, names)): r for r in progress.results.records if r["kind"] == "test"}
-        fresh = [] if self._seen is None else [key for key in tests if key not in self._seen]
         if self._seen is None and progress.done:
             self._say(f"resuming with {progress.done} of {progress.total} results")
-        self._seen = set(tests)
-        for key in fresh:
-            record, measure = tests[key], progress.results.header["measure"]
+        fresh = [] if self._seen is None else [r for r in progress.records[self._seen :] if r["kind"] == "test"]
+        self._seen, measure = len(progress.records), progress.header["measure"]
+        for record in fresh:
             said = record["error"] or f"{measure} {mean_value(record, measure):.4f}"
             setting = describe_settings([record["setting"]])
             self._say(
-                f"[{progress.done}/{progress.total}] {key[0]}, {key[1]}"
+                f"[{progress.done}/{progress.total}] {record['method']}, {record['fold']}"
                 + (f", seed {record['seed']}" if len(progress.results.seeds(record["method"])) > 1 else "")
                 + (f", {size_text(record['size'])} of the queries" if "size" in record else "")
                 + f": {said}"
