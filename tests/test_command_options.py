@@ -417,9 +417,21 @@ def test_errors_name_the_option(call, line, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("info rows.txt --verify --columns", "leave out --columns"),
-        ("rank model/ rows.txt --json --trec-run", "--json and --trec-run are two formats"),
-        ("tune rows.txt --validation rows.txt --folds 3 -o m/", "leave out --folds"),
+        ("info rows.txt --verify --columns", "--columns does nothing with --verify: leave out one of them"),
+        ("rank model/ rows.txt --json --trec-run", "--trec-run does nothing with --json"),
+        ("tune rows.txt --validation rows.txt --folds 3 -o m/", "--folds does nothing with --validation"),
+        ("explain model/ rows.txt --query 1 --documents 2 --json", "--documents does nothing with --json"),
+        ("explain model/ rows.txt --query 1 --documents 2 --pair 1 2", "--documents does nothing with --pair"),
+        ("info model/ --verify --one-query", "--one-query says how to read rows, and model is a model: leave it out"),
+        ("info done/ --verify --label grade", "--label says how to read rows, and done is the folder of a comparison"),
+        ("fetch --list mq2008", "--list lists every set: leave out mq2008"),
+        ("fetch --list --from rows.txt", "--from does nothing with --list"),
+        ("evaluate rows.txt scores.txt --pad", "--pad is about the features of a model, and scores.txt holds scores"),
+        ("rank model/ rows.csv --pad", "--pad fills the last features of text, and this is a table: leave it out"),
+        ("rank model/ rows.bin --pad", "and this is a binary folder: leave it out"),
+        ("recommend lists/ --user u1 --item-column x", "--item-column does nothing without --exclude"),
+        ("rerank run.txt --missing zero -o out.txt", "--missing does nothing without --features"),
+        ("upload model/ --to solr --url http://localhost:1 --query q", "--query does nothing without --log"),
         ("compare rows.txt --trials 5 -o run/", "--trials does nothing without --search random or --search optuna"),
         ("compare rows.txt --force -o run/", "--force does nothing without --keep"),
         (
@@ -449,6 +461,10 @@ def test_errors_name_the_option(call, line, words):
 )
 def test_an_option_that_would_do_nothing_is_refused(call, line, words):
     call("fit rows.txt -o model/")
+    Path("done").mkdir()
+    Path("done/run.json").write_text("{}")
+    for name in [name for name in ("rows.csv", "rows.bin") if name in line]:
+        call(f"convert rows.txt {name}" + "/" * name.endswith("bin"))
     status, out, err = call(line)
     assert (status, out, err.count("\n")) == (1, "", 1) and words in err and not Path("run").exists()
 

@@ -261,6 +261,7 @@ def test_columns_of_any_name_and_separator_and_ids_alone(call):
         call("fit", "shop.csv", "--user-column", "1", "--item-column", "3", "--rating-column", "2", *fit, "b/")[0] == 0
     )
     assert call("fit", "plain.dat", "--separator", "^^", *fit, "c/")[::2] == (0, "")
+    assert call("fit", "train.csv", "--user-column", "user", "-o", "d/")[0] == 0  # named, though by the usual name
     ranker = hr.load("a/")
     assert ranker.rank == 2 and ranker.n_features_in_ == len({line.split(",")[1] for line in lines})
     asked = ["--user", "u3", "--top", "5", "--exclude"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def info(
     data: Data,
     rows: Rows,
-    columns: bool = switch("Also print range, mean and spread of every column."),
+    columns: bool = switch("Also print range, mean and spread of every column.", excludes="--verify"),
     verify: bool = switch("Only read all of a data set, model or run and verify its checksums."),
 ) -> Answer:
     """Describe a data set: queries, rows, grades, pairs, ranges.
@@ -31,8 +31,6 @@ def info(
     """
     from hingerank.cli.files import open_data
 
-    if verify and columns:
-        raise ValueError("--verify prints no description: leave out --columns, or run the command once with each")
     if verify:
         with working("reading"):
             verified = _verify(data, rows)
@@ -54,10 +52,15 @@ def _verify(path: Path, rows: Rows) -> str:
     from hingerank.export.model_file import FILE_NAME, is_model, load
     from hingerank.lab.results import load_arrays, load_results
 
-    if path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file() or is_model(path):
+    model = path.suffix == Path(FILE_NAME).suffix or (path / FILE_NAME).is_file() or is_model(path)
+    run = not model and (path / "run.json").is_file()
+    if (model or run) and rows.given():
+        what = "a model" if model else "the folder of a comparison"
+        raise ValueError(f"{next(iter(rows.given()))} says how to read rows, and {path} is {what}: leave it out")
+    if model:
         load(path)
         return "a complete model, its digest is right"
-    if (path / "run.json").is_file():
+    if run:
         results = load_results(path)
         for arrays in sorted(path.rglob("*.npz")):
             load_arrays(arrays)
@@ -165,9 +168,11 @@ def fetch(
         ),
     ] = None,
     list_sets: bool = switch("List the public data sets.", flag="--list"),
-    source: str | None = option("PATH|URL", "Use this archive, folder or mirror instead.", flag="--from"),
-    cache: Path | None = option("FOLDER", "Where to keep data sets. Default: $HINGERANK_CACHE."),
-    checksum: str | None = option("sha256:HEX", "Require this checksum."),
+    source: str | None = option(
+        "PATH|URL", "Use this archive, folder or mirror instead.", flag="--from", excludes="--list"
+    ),
+    cache: Path | None = option("FOLDER", "Where to keep data sets. Default: $HINGERANK_CACHE.", excludes="--list"),
+    checksum: str | None = option("sha256:HEX", "Require this checksum.", excludes="--list"),
 ) -> Answer:
     """Download a public data set, verify it, print its folder.
 
@@ -180,6 +185,8 @@ def fetch(
     from hingerank.data.fetching import fetch as fetch_set
     from hingerank.registry import did_you_mean
 
+    if list_sets and name is not None:
+        raise ValueError(f"--list lists every set: leave out {name}, or leave out --list")
     if list_sets:
         sets = PUBLIC_SETS.values()
         rows = [

@@ -40,7 +40,7 @@ class RunParts(TopicParts):
     """The run and data about its documents."""
 
     features: Path | None = option("DATA", "LETOR data with document ids: features of the documents.")
-    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error")
+    missing: str = choice("error|zero|nan", "How to read missing values and NULL.", "error", needs="--features")
     order: str = choice("score|trec|rank", "How RUN is sorted.", "score")
 
 

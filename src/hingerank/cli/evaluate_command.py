@@ -156,6 +156,8 @@ def _rows(data: Path, scores: Path, ranker: Any, how: Measuring, rows: ModelRows
             given = ranker.predict(found)
     elif scores.is_dir():
         raise ValueError(f"{scores} is a folder without a model: name a model, or a file of scores")
+    elif rows.pad:
+        raise ValueError(f"--pad is about the features of a model, and {scores} holds scores: leave it out")
     else:
         found, given = open_data(data, rows), read_scores(scores)
         if len(given) != found.n_rows:

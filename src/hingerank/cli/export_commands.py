@@ -71,7 +71,7 @@ class Checked(Group, panel="Check"):
     )
     rows: int = option("N", "Largest number of rows to score per query.", 10, min=1)
     document: str = option("FIELD", "Field of Solr's document ids.", "id")
-    query: str = option("NAME", "Field of the log with the query ids.", "qid")
+    query: str = option("NAME", "Field of the log with the query ids.", "qid", needs="--log")
 
 
 @command

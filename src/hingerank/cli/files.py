@@ -30,6 +30,9 @@ USES = {  # kind of data that a model learned from -> the commands that take the
 def read_options(rows: Rows, kind: str) -> dict[str, Any]:
     """Return the arguments of `read` for data of this kind: columns of tables, and `one_query`."""
     named = [name for name in ("label", "qid", "docid", "features") if getattr(rows, name) is not None]
+    if isinstance(rows, ModelRows) and rows.pad and kind in ("table", "binary"):
+        called = {"table": "table", "binary": "binary folder"}[kind]
+        raise DataError(f"--pad fills the last features of text, and this is a {called}: leave it out")
     if kind == "table":
         found = {name: getattr(rows, name) or None for name in named}
         if rows.features is not None:

@@ -56,24 +56,30 @@ LOGGED = option(
 class ModelRows(Rows, fits={"pad": ("rows",)}):
     """How to read rows for a model."""
 
-    pad: bool = switch("Fill features missing from DATA with zeros instead of failing.")
+    pad: bool = switch("Read the last features of the model as zeros, if DATA is text without them.")
 
 
 class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", "rated", "pairs")):
-    """How to read files of ratings."""
+    """How to read files of ratings, and of pairs of a user and an item."""
 
-    user_column: str = option("COLUMN", "Column of users: a name, or a number counted from 1.", "user")
-    item_column: str = option("COLUMN", "Column of items.", "item")
-    rating_column: str = option("COLUMN", "Column of ratings.", "rating")
+    user_column: str | None = option("COLUMN", "Column of users: a name, or a number counted from 1. Default: user.")
+    item_column: str | None = option("COLUMN", "Column of items. Default: item.")
+    rating_column: str | None = option("COLUMN", "Column of ratings. Default: rating.")
     separator: str | None = option("TEXT", "Separator of columns, such as :: or tab. Default: detected.")
 
-    def reading(self, *, rating: bool = True) -> dict[str, Any]:
-        """Return the arguments of `read_ratings`; rating: whether the file has a column of ratings."""
-        named = {"user": self.user_column, "item": self.item_column}
-        named |= {"rating": self.rating_column} if rating else {}
-        columns: dict[str, Any] = {name: column_of(text) for name, text in named.items()}
+    def reading(self) -> dict[str, Any]:
+        """Return the arguments of `read_ratings`."""
         between = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";"}
-        return columns | {"delimiter": between.get(str(self.separator), self.separator)}
+        return {
+            "user": column_of(self.user_column or "user"),
+            "item": column_of(self.item_column or "item"),
+            "rating": column_of(self.rating_column or "rating"),
+            "delimiter": between.get(str(self.separator), self.separator),
+        }
+
+
+class ExcludedColumns(RatingColumns, needs="--exclude"):
+    """How to read the file of --exclude."""
 
 
 def column_of(text: str) -> str | int:

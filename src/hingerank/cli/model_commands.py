@@ -20,7 +20,7 @@ class Ranking(Group, panel="Output", fits={"top": ("rows",), "trec_run": ("rows"
     """What `rank` writes."""
 
     top: int | None = option("N", "Keep the top N rows per query, in order.", min=1)
-    trec_run: bool = switch("TREC run lines: qid Q0 docid rank score tag.")
+    trec_run: bool = switch("TREC run lines: qid Q0 docid rank score tag.", excludes="--json")
     output: Path | None = target("FILE", "File to write. Default: standard output.", short="-o")
 
 
@@ -42,8 +42,6 @@ def rank(model: Model, data: Data, rows: ModelRows, columns: RatingColumns, out:
     ranker, kind = load_ranker(model, "rows", "ratings")
     personal = kind == "ratings"
     check_kind("pairs" if personal else "rows", rows, columns, out)
-    if json and out.trec_run:
-        raise ValueError("--json and --trec-run are two formats: give one of them")
     if personal:
         ranker, catalogue = open_model(model)
         users, items = read_pairs(data, columns, ranker)
@@ -99,7 +97,7 @@ class Explaining(Group, panel="Explain"):
         "A B", "Explain why A ranks above B: document ids, or row numbers in DATA counted from 1."
     )
     top: int = option("N", "Features to show per document.", 8, min=1)
-    documents: int = option("N", "Documents to show, best first.", 3, min=1)
+    documents: int = option("N", "Documents to show, best first.", 3, min=1, excludes="--json or --pair")
 
 
 @command

@@ -90,7 +90,7 @@ REQUIRED = MISSING  # the default of an option that must be given
 
 def option(
     metavar: str, help: str, default: object = None, *, flag: str = "", short: str = "", panel: str = "",
-    choices: Sequence[str] = (), writes: str = "", needs: str = "", **more: object,
+    choices: Sequence[str] = (), writes: str = "", needs: str = "", excludes: str = "", **more: object,
 ) -> Any:  # fmt: skip
     """Define an option with a value, as a field of a group or as the default of a command's parameter.
 
@@ -109,18 +109,20 @@ def option(
         What it names, if that is written: an existing one is not replaced without --force.
     needs : str, optional
         Options without which it does nothing, such as "--output" or "--search random or --search optuna".
+    excludes : str, optional
+        Options with which it does nothing, such as "--json or --pair".
     **more
         Passed to `typer.Option`.
     """
     about = {"metavar": metavar or None, "help": help, **more}
     named = {"flag": flag, "short": short, "panel": panel}
-    checked = {"choices": choices, "writes": writes, "needs": needs}
+    checked = {"choices": choices, "writes": writes, "needs": needs, "excludes": excludes}
     return field(default=default, metadata={**named, **checked, "about": about})
 
 
-def switch(help: str, *, flag: str = "", panel: str = "", needs: str = "") -> Any:
+def switch(help: str, **more: Any) -> Any:
     """Define an option without a value."""
-    return option("", help, False, flag=flag, panel=panel, needs=needs)
+    return option("", help, False, **more)
 
 
 def completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -153,10 +155,13 @@ def target(
 class Option:
     """An option: its name and type in Python, its name on the command line, and the kinds of data that it is for."""
 
-    def __init__(self, name: str, kind: Any, made: Any, panel: str = "Options", kinds: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, kind: Any, made: Any, panel: str = "Options", kinds: Sequence[str] = (), needs: str = ""
+    ) -> None:
         self.name, self.kinds, self.default, about = name, kinds, made.default, made.metadata
         self.flag = about["flag"] or f"--{name.replace('_', '-')}"
-        self.choices, self.writes, self.needs = about["choices"], about["writes"], about["needs"]
+        self.choices, self.writes = about["choices"], about["writes"]
+        self.needs, self.excludes = about["needs"] or needs, about["excludes"]
         names = [self.flag, *filter(None, [about["short"]])]
         described = typer.Option(*names, rich_help_panel=about["panel"] or panel, **about["about"])
         default = inspect.Parameter.empty if self.default is REQUIRED else self.default
@@ -217,6 +222,8 @@ class Group:
         The kinds of data that the options are for; all kinds if it is empty.
     fits : mapping, optional
         The kinds of data of single options, if they differ from those of the group.
+    needs : str, optional
+        Options without which those of the group do nothing, as in `option`.
     """
 
     panel: ClassVar[str] = "Options"
@@ -229,13 +236,18 @@ class Group:
         def __init__(self, **options: object) -> None: ...
 
     def __init_subclass__(
-        cls, panel: str = "", kinds: Sequence[str] = (), fits: Mapping[str, Sequence[str]] | None = None
+        cls,
+        panel: str = "",
+        kinds: Sequence[str] = (),
+        fits: Mapping[str, Sequence[str]] | None = None,
+        needs: str = "",
     ) -> None:
         cls.panel, cls.kinds, cls.fits = panel or cls.panel, kinds or cls.kinds, {**cls.fits, **(fits or {})}
         dataclass(frozen=True, kw_only=True)(cls)
         hints = get_type_hints(cls)
         cls.options = [
-            Option(one.name, hints[one.name], one, cls.panel, cls.fits.get(one.name, cls.kinds)) for one in fields(cls)
+            Option(one.name, hints[one.name], one, cls.panel, cls.fits.get(one.name, cls.kinds), needs)
+            for one in fields(cls)
         ]
 
     def given(self) -> dict[str, object]:
@@ -284,6 +296,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
             one.check(values[one.name])
         by_flag = {one.flag: values[one.name] for one in options}
         check_needs([one for one in options if not one.kinds], by_flag)  # `check_kind` checks the others
+        check_excludes(options, by_flag)
         read = [values[one.name] for one in arguments if isinstance(values[one.name], Path)]
         for one in targets:
             one.check_place(values[one.name], bool(values["force"]), read)
@@ -383,6 +396,14 @@ def check_needs(options: Iterable[Option], values: Mapping[str, object]) -> None
         needs = [need.partition(" ") for need in one.needs.split(" or ")]
         if not any(str(values[flag]) == value if value else values[flag] for flag, _, value in needs):
             raise ValueError(f"{one.flag} does nothing without {one.needs}: add that, or leave out {one.flag}")
+
+
+def check_excludes(options: Iterable[Option], values: Mapping[str, object]) -> None:
+    """Raise an error for an option that is given but does nothing with another one that is given too."""
+    for one in options:
+        for flag in one.excludes.split(" or ") if one.excludes and values[one.flag] != one.default else []:
+            if values[flag]:
+                raise ValueError(f"{one.flag} does nothing with {flag}: leave out one of them")
 
 
 def check_kind(kind: str, *groups: Group) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import ListedItems, PersonalModel, RatingColumns
-from hingerank.cli.options import JSON, REQUIRED, command, option, switch, target
+from hingerank.cli.groups import ExcludedColumns, ListedItems, PersonalModel, RatingColumns
+from hingerank.cli.options import JSON, REQUIRED, check_kind, command, option, switch, target
 from hingerank.cli.output import Answer, facts, print_json, writing
 from hingerank.cli.rating_files import (
     open_model,
@@ -40,7 +40,7 @@ def warn_ratings_alone(ranker: Any) -> None:
 @command
 def recommend(
     model: PersonalModel,
-    columns: RatingColumns,
+    columns: ExcludedColumns,
     listed: ListedItems,
     user: str | None = option("ID", "User to recommend for; an unknown one gets the mean user's list."),
     everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
@@ -59,6 +59,7 @@ def recommend(
     """
     if (user is None) == (not everybody):
         raise ValueError("name the users: --user ID, or --all")
+    check_kind("lists", columns, listed)
     _check_text(output, json)
     ranker, catalogue = open_model(model, listed.items)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]

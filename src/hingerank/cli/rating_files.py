@@ -147,7 +147,7 @@ def read_pairs(path: Path, how: RatingColumns, ranker: Any) -> tuple[Any, Any]:
     """Read the users and items of a file; ids of users get the type that they have in the model."""
     from hingerank.personal.ratings import columns_of
 
-    named = how.reading(rating=False)
+    named = how.reading()
     users, items = columns_of(path, [named["user"], named["item"]], named["delimiter"])
     return ids_of_model(ranker, users), items
 

@@ -211,7 +211,7 @@ class TuneOptions(Group, panel="Train", fits={"serve": OF_ROWS, "serve_only": OF
         autocompletion=RANKER_NAMES,
     )
     measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10; clicks dcg@10, lists list_ndcg@10.")
-    folds: int = option("N", "Folds over queries, each held out once.", 5, min=2)
+    folds: int = option("N", "Folds over queries, each held out once.", 5, min=2, excludes="--validation")
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
@@ -296,8 +296,6 @@ def tune(
     clicked = is_log(rows)
     check_kind("clicks" if clicked else "ratings" if personal else "rows", how, rows, logged, ratings)
     names, values = how.names(data, personal), how.values()
-    if rows.validation is not None and "--folds" in how.given():
-        raise ValueError("--validation replaces folds: leave out --folds")
     learned: Any
     catalogue, held, more = None, None, dict[str, Any]()
     if clicked:
