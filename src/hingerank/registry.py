@@ -117,11 +117,11 @@ def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] |
 def no_ranker(name: str) -> str:
     """What to say of a name that is not registered."""
     hint = did_you_mean(name, [*RANKERS, *ALIASES], ALIASES)
-    return f"there is no ranker named {name!r}; the known ones are: {', '.join(sorted(RANKERS))}{hint}"
+    return f"there is no ranker named {name!r} (hingerank models lists them){hint}"
 
 
 def ranker_class(name: str) -> Any:
-    """The class registered under `name`; an unknown name is a ValueError that lists the known ones."""
+    """The class registered under `name`; an unknown name is a ValueError that suggests similar ones."""
     if name not in RANKERS:
         raise ValueError(no_ranker(name))
     module, _, attribute = RANKERS[name].partition(":")

@@ -521,7 +521,9 @@ def test_the_check_runs_anew_and_says_what_moved(place, tmp_path, monkeypatch, c
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "the known ones are"),
+        (["lai2013-table22"], "(hingerank reproduce --list lists them); did you mean 'lai2013-table2'"),
+        (["xu2019-table7", "--device", "cuda"], "--device cuda: no ranker of xu2019-table7 can use a GPU"),
+        (["cheng2018-table2", "--device", "cuda"], "no ranker of cheng2018-table2 can use a GPU"),
         ([], "name a table"),
         (
             ["lai2013-table2", "--data", "nowhere"],

@@ -69,10 +69,13 @@ def reproduce(
     elif not names:
         raise ValueError("name a table; `hingerank reproduce --list` lists them")
     else:
-        check_device(device)
         numbers = None if folds is None else _numbers(folds)
         tables = [find_table(name) for name in names]  # before the first one runs, so that wrong names fail at once
-        for table in tables if on is None else [on_set(table, on) for table in tables]:
+        tables = tables if on is None else [on_set(table, on) for table in tables]
+        if idle := [table.name for table in tables if device != "cpu" and not table.takes_device]:
+            raise ValueError(f"--device {device}: no ranker of {idle[0]} can use a GPU; leave it out")
+        check_device(device)
+        for table in tables:
             saved = load_outcome(table, output)
             typer.echo(cost(table, saved), err=True)
             if row and saved is None:

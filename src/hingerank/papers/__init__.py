@@ -24,8 +24,8 @@ __all__ = [
 
 
 def find_table(name: str) -> PaperTable:
-    """The table with that name; an unknown name is a ValueError that lists the known ones."""
+    """The table with that name; an unknown name is a ValueError that suggests similar ones."""
     if name not in TABLES:
         hint = did_you_mean(name, TABLES)
-        raise ValueError(f"there is no table {name!r} to reproduce; the known ones are: {', '.join(TABLES)}{hint}")
+        raise ValueError(f"there is no table {name!r} to reproduce (hingerank reproduce --list lists them){hint}")
     return TABLES[name]

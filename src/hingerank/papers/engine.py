@@ -36,6 +36,7 @@ Rows with a method are run by the section's runner, the others are shown as prin
 results.
 """
 
+import inspect
 import json
 import math
 import os
@@ -174,6 +175,11 @@ class Recipe:
         return list(found)
 
 
+def has_device(ranker: Any) -> bool:
+    """Whether a ranker, or its class, has the parameter `device`."""
+    return "device" in inspect.signature(ranker).parameters
+
+
 def shown(value: object) -> str:
     """A value of a grid, in short form.
 
@@ -238,6 +244,13 @@ class Section:
         module, _, name = self.runner.partition(".")
         return getattr(import_module(f"{__package__}.{module}"), name)(self, place)
 
+    @property
+    def recipes(self) -> list[Recipe]:
+        """How the rows that are run are computed: the section's own methods, and those of its study in `options`."""
+        named = [name for value in self.options.values() for name in (value if isinstance(value, list) else [value])]
+        found = [self.study.methods[name] for name in named if isinstance(name, str) and name in self.study.methods]
+        return [*self.methods.values(), *found]
+
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -259,6 +272,14 @@ class PaperTable:
     def is_own(self, *names: str) -> bool:
         """Whether one of these names, of a row or a column, is a method of the paper itself."""
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.own)
+
+    @property
+    def takes_device(self) -> bool:
+        """Whether a ranker of the table has the parameter `device`."""
+        from hingerank.registry import ranker_class
+
+        rankers = {recipe.ranker for section in self.sections for recipe in section.recipes}
+        return any(has_device(ranker_class(name)) for name in rankers)
 
     @property
     def cited(self) -> str:

@@ -3,7 +3,6 @@
 Each runner takes a section and a place and returns {row: Ours}.
 """
 
-import inspect
 import json
 import time
 import warnings
@@ -24,7 +23,7 @@ from hingerank.lab.leaderboard import best_setting, leaderboard
 from hingerank.lab.methods import Method
 from hingerank.lab.results import Results
 from hingerank.lab.statistics import paired_t, randomisation
-from hingerank.papers.engine import Ours, Place, Section, TableStudy, kept, make_recipe
+from hingerank.papers.engine import Ours, Place, Section, TableStudy, has_device, kept, make_recipe
 from hingerank.papers.interactions import Interactions, interactions
 from hingerank.papers.outcome import TIME
 from hingerank.papers.sets import read_set
@@ -66,10 +65,9 @@ def results_of(study: TableStudy, methods: Sequence[Method], place: Place) -> Re
     name = study.run + part + "".join(f"-fold{k}" for k in some)
     options: Facts = {"folder": place.runs / name, "workers": place.workers, "progress": place.progress}
 
-    def takes_device(method: Method) -> bool:
-        return place.device != "cpu" and "device" in inspect.signature(method.ranker).parameters
-
-    methods = [replace(m, fixed={"device": place.device, **m.fixed}) if takes_device(m) else m for m in methods]
+    if place.device != "cpu":
+        on_device = {"device": place.device}
+        methods = [replace(m, fixed={**on_device, **m.fixed}) if has_device(m.ranker) else m for m in methods]
     return compare(methods, folds, study.choose, measures_of(study), **options)
 
 
