@@ -368,6 +368,15 @@ def test_the_page_shows_both_figures_the_difference_and_the_finding(tmp_path):
     assert "It matches." in page and "## t\n" in page and "P 2000, Title. Table 1." in page
 
 
+def test_a_marked_figure_of_a_finding_is_that_of_the_results(tmp_path):
+    outcome = outcome_of([0.5123, 12.0])
+    finding = ".4<!-- = t / S / row / a --> was expected. It matches."
+    outcome = replace(outcome, table=replace(outcome.table, finding=finding))
+    for write in (write_page, write_what_came_out):
+        write(tmp_path / "page.md", [outcome])
+        assert ".5<!-- = t / S / row / a --> was expected." in (tmp_path / "page.md").read_text("utf-8")
+
+
 def test_a_column_of_counts_has_no_decimals(tmp_path):
     write_page(tmp_path / "page.md", [outcome_of([12.0, 0.5], ("a", "MAP"), (14.0, 0.25))])
     assert "| row | ours | 12\\* (-2) | 0.5000 (+0.2500) |" in (tmp_path / "page.md").read_text("utf-8")

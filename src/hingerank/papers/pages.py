@@ -11,8 +11,9 @@ The table is in results/sparse-steps.json beside the page, with the command that
 header and rows of cells. `{lai2013-table5 / OHSUMED / TGRank / MAP}` in a cell stands for our figure in that section,
 row and column of a reproduction, `{paper lai2013-table5 / …}` for the paper's.
 
-A figure in running text is followed by the same address in a comment, which no page shows, or by that of a stored
-table: its name, the first cell of the row, and the column. The number of digits is kept:
+A figure in running text, also in the findings of `figures/`, is followed by the same address in a comment, which no
+page shows, or by that of a stored table: its name, the first cell of the row, and the column. The number of digits is
+kept:
 
     MAP .448<!-- = lai2013-table5 / OHSUMED / TGRank / MAP --> in 33.6<!-- = sparse-path / TGRank / milliseconds --> ms
 """
@@ -173,7 +174,13 @@ def write_page(path: Path, outcomes: Sequence[Outcome], pictures: str = "reprodu
     header = ["name", "paper", "table", "its own methods", "its baselines", "figures"]
     parts += [*_escaped(header, rows), ""]
     parts += [_chapter(outcome, pictures) for outcome in outcomes]
-    write_whole(path, ("\n".join(parts).rstrip() + "\n").encode())
+    _write_filled(path, parts, outcomes)
+
+
+def _write_filled(path: Path, parts: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+    """Write a page whose findings may have marked figures."""
+    text = fill("\n".join(parts), path.parent / "results", {outcome.table.name: outcome for outcome in outcomes})
+    write_whole(path, (text.rstrip() + "\n").encode())
 
 
 def table_lines(outcome: Outcome, place: int) -> tuple[list[str], list[list[str]]]:
@@ -254,5 +261,4 @@ def write_what_came_out(path: Path, outcomes: Sequence[Outcome]) -> None:
         ]
         parts += [f"**What to believe.** {table.believe}", "", *findings, ""]
     header = ["paper", "own methods: above", "within", "below", "baselines: above", "within", "below"]
-    text = [SUMMARY + "\n".join(markdown_lines(header, rows)), "", *parts]
-    write_whole(path, ("\n".join(text).rstrip() + "\n").encode())
+    _write_filled(path, [SUMMARY + "\n".join(markdown_lines(header, rows)), "", *parts], outcomes)
