@@ -298,6 +298,7 @@ def test_features_join_places_that_documents_do_not():
     data = hr.RankingData.from_arrays(X, np.zeros(n), np.arange(n) // 10, docid=np.arange(n))
     found = hr.propensities(log, "regression-em", data=data)
     np.testing.assert_allclose(found.values, TRUE, atol=0.05)
+    assert found.about["converged"] and found.about["iterations"] < 1000  # thousands without leaps
     with pytest.raises(hr.DataError, match="no place can be compared"):
         hr.propensities(log, "em")
     with pytest.raises(hr.DataError, match="give data="):

@@ -1,5 +1,6 @@
 """How places differ, from counts: the graph of places that documents join, and estimates of place bias."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -117,8 +118,42 @@ class SharedCells:
 
 
 MAX_ITER, TOL = 5000, 1e-8
-Start: TypeAlias = tuple[np.ndarray, np.ndarray] | None  # θ and γ that EM begins with; 0.5 all of them
+Start: TypeAlias = tuple[np.ndarray, np.ndarray] | None  # where EM begins: θ, and γ or the weights of γ
 INSIDE = 0.1  # a leap goes at most nine tenths of the way to 0 or 1, where EM would stay
+
+
+def _climb(
+    step: Callable[[np.ndarray], tuple[np.ndarray, float]], x: np.ndarray, n_slots: int, chances: int, max_iter: int,
+    tol: float,
+) -> tuple[np.ndarray, int]:  # fmt: skip
+    """(x, steps) after EM, which ends when a step moves none of the first `n_slots` numbers by more than tol.
+
+    step(x) is the next x and the logarithm of the likelihood at x. The first `chances` numbers of x are from 0 to 1. EM
+    alone takes thousands of steps. Every two steps are followed by a leap in their direction (SQUAREM, Varadhan &
+    Roland 2008, their third length), which is kept if it makes the clicks more likely.
+    """
+    turns = 0
+    while turns < max_iter:
+        first, _ = step(x)
+        turns, moved = turns + 1, float(np.abs(first - x)[:n_slots].max(initial=0.0))
+        if moved <= tol or turns == max_iter:
+            return first, turns
+        second, likelihood = step(first)
+        leapt, likelier = step(_leap(x, first, second, chances))
+        turns, x = turns + 2, leapt if likelier >= likelihood else second
+    return x, turns
+
+
+def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray, chances: int) -> np.ndarray:
+    """Where the way from x over two steps seems to lead."""
+    way = first - x
+    bend = second - first - way
+    length = np.sqrt((way @ way) / max(bend @ bend, 1e-300))
+    if length <= 1.0:
+        return second
+    leapt, near = x + 2 * length * way + length**2 * bend, second[:chances]
+    leapt[:chances] = np.clip(leapt[:chances], INSIDE * near, 1.0 - INSIDE * (1.0 - near))
+    return leapt
 
 
 @with_room
@@ -130,11 +165,7 @@ def fit_product(
     """(θ, γ, steps of EM) of the most likely product; both are NaN where nothing was shown.
 
     Only ratios of θ between slots that documents join are identified: θ times s and γ over s are as likely. prior:
-    clicks and showings that every γ begins with; then it is the most likely product under a beta prior. It ends when a
-    step moves no θ by more than tol.
-
-    EM alone takes thousands of steps. Of every two steps a leap is made along their direction (SQUAREM, Varadhan &
-    Roland 2008, their third length), and kept where it makes the clicks more likely.
+    clicks and showings that every γ begins with; then it is the most likely product under a beta prior.
     """
     slot, pair = np.ascontiguousarray(slot, np.int64), np.ascontiguousarray(pair, np.int64)
     n, c = np.ascontiguousarray(n, np.float64), np.ascontiguousarray(c, np.float64)
@@ -146,28 +177,9 @@ def fit_product(
         after = np.empty(len(before))
         return after, product_step(slot, pair, n, c, n_slots, before, shown, hits, least, after)
 
-    turns = 0
-    while turns < max_iter:
-        first, _ = step(x)
-        turns, moved = turns + 1, float(np.abs(first - x)[:n_slots].max(initial=0.0))
-        if moved <= tol or turns == max_iter:
-            x = first
-            break
-        second, likelihood = step(first)
-        leapt, likelier = step(_leap(x, first, second))
-        turns, x = turns + 2, leapt if likelier >= likelihood else second
+    x, turns = _climb(step, x, n_slots, len(x), max_iter, tol)
     x = np.where(shown > 0, x, np.nan)
     return x[:n_slots], x[n_slots:], turns
-
-
-def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Where the way from x over two steps seems to lead."""
-    way = first - x
-    bend = second - first - way
-    length = np.sqrt((way @ way) / max(bend @ bend, 1e-300))
-    if length <= 1.0:
-        return second
-    return np.clip(x + 2 * length * way + length**2 * bend, INSIDE * second, 1.0 - INSIDE * (1.0 - second))
 
 
 def fit_all_pairs(
@@ -186,10 +198,10 @@ def fit_all_pairs(
 
 
 def fit_regression(
-    slot: np.ndarray, row: np.ndarray, n: np.ndarray, c: np.ndarray, n_slots: int, X: np.ndarray, max_iter: int,
-    tol: float,
+    slot: np.ndarray, row: np.ndarray, n: np.ndarray, c: np.ndarray, n_slots: int, X: np.ndarray, start: Start,
+    max_iter: int, tol: float,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
-    """(θ, γ, iterations) with γ = σ(g(x)), g linear in the features of a row: regression EM (Wang et al. 2018).
+    """(θ, w, steps of EM) with γ = σ(g(x)), g linear in the features of a row: regression EM (Wang et al. 2018).
 
     The M-step for g is a Newton step of the weighted logistic regression on expected relevance, with the penalty
     ½‖w‖² on the weights of standardised features.
@@ -200,21 +212,25 @@ def fit_regression(
     used = shown_row > 0
     spread = X.std(axis=0)
     Z = np.hstack([np.ones((len(X), 1)), (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)])
-    ridge = np.diag([1e-8] + [1.0] * X.shape[1])
-    theta, w = np.full(n_slots, 0.5), np.zeros(Z.shape[1])
-    turns, moved = 0, np.inf
-    while turns < max_iter and moved > tol:
-        turns += 1
+    ridge = np.array([1e-8] + [1.0] * X.shape[1])
+
+    def step(x: np.ndarray) -> tuple[np.ndarray, float]:
+        theta, w = x[:n_slots], x[n_slots:]
         gamma = expit(Z @ w)
         t, g = theta[slot], gamma[row]
-        v = (n - c) / np.maximum(1.0 - t * g, 1e-12)
+        seen, unseen = np.maximum(t * g, 1e-300), np.maximum(1.0 - t * g, 1e-12)
+        v = (n - c) / unseen
         examined, relevant = c + v * t * (1.0 - g), np.bincount(row, c + v * g * (1.0 - t), len(X))
-        new = np.bincount(slot, examined, n_slots) / np.where(shown_slot > 0, shown_slot, 1.0)
-        moved, theta = float(np.abs(new - theta).max()), np.minimum(new, 1.0)
+        new = np.minimum(np.bincount(slot, examined, n_slots) / np.where(shown_slot > 0, shown_slot, 1.0), 1.0)
         curvature = (shown_row * gamma * (1.0 - gamma))[used]
-        gradient = Z[used].T @ (relevant - shown_row * gamma)[used] - ridge @ w
-        w = w + np.linalg.solve((Z[used].T * curvature) @ Z[used] + ridge, gradient)
-    return np.where(shown_slot > 0, theta, np.nan), expit(Z @ w), turns
+        gradient = Z[used].T @ (relevant - shown_row * gamma)[used] - ridge * w
+        moved = np.linalg.solve((Z[used].T * curvature) @ Z[used] + np.diag(ridge), gradient)
+        likelihood = c @ np.log(seen) + (n - c) @ np.log(unseen) - 0.5 * ridge @ (w * w)
+        return np.concatenate([new, w + moved]), float(likelihood)
+
+    begin = np.concatenate([np.full(n_slots, 0.5), np.zeros(Z.shape[1])] if start is None else start)
+    x, turns = _climb(step, begin, n_slots, n_slots, max_iter, tol)
+    return np.where(shown_slot > 0, x[:n_slots], np.nan), x[n_slots:], turns
 
 
 def warm_clicks() -> None:

@@ -217,9 +217,9 @@ def propensities(
         Estimates trust bias, P(click) = alpha · relevance + beta by place, with relevance the grade over the largest
         one: least squares on what is judged. `method` plays no part then.
     max_iter, tol : int, float
-        Steps of EM, by which every method but "given" finds its optimum, and the change of the propensities at which
-        it ends. Two steps of three make a leap possible, so that hundreds of them do what would take EM alone
-        thousands; `about` says whether it has ended.
+        Largest number of EM steps, and the change of the propensities at which EM ends. All methods but "given" use
+        EM. Every third step extrapolates the two before it, so some hundred steps do what plain EM needs thousands
+        for. `about` says whether it converged.
 
     Examples
     --------
@@ -324,7 +324,8 @@ class _Counted:
                 return fit_all_pairs(shared.graph(n, c), start, max_iter, tol)
             if method == "em":
                 return fit_product(self.slot, pair, n, c, self.n_slots, n_pairs, start, max_iter, tol)
-            return fit_regression(self.slot[kept], row[kept], n[kept], c[kept], self.n_slots, X, max_iter, tol)
+            some = self.slot[kept], row[kept], n[kept], c[kept]
+            return fit_regression(*some, self.n_slots, X, start, max_iter, tol)
 
         known, reasons = self._identified(graph, method, np.bincount(self.slot, self.n * kept, self.n_slots) > 0)
         theta, gamma, turns = fit(self.n, self.c, None)
