@@ -1,13 +1,14 @@
-"""Sparse rankers on OHSUMED and MQ2008 beside the figures of Lai et al. (2013): Fig. 1 and Tables 2 to 5 and 7.
+"""Sparse rankers on OHSUMED and MQ2008, beside what `hingerank reproduce` has of Lai et al. (2013), and their Fig. 1.
 
-    python benchmarks/sparse_letor.py [OHSUMED] [MQ2008] [--data FOLDER] [--figures FOLDER] [--quick]
+    python benchmarks/sparse_letor.py [OHSUMED] [MQ2008] [--data FOLDER] [--figures FOLDER] [--quick] [--write FOLDER]
 
 Five folds; radius 1, 2, 4, ..., 256 (other methods: their own values, below) chosen by NDCG@10 on validation; measures
-of LETOR's scripts; sparsity ratio = weights that are not 0 / all, averaged over folds. 1 SE: the sparsest model within
-one standard error of the best on validation. p values compare each method with RankSVM over all test queries: paired t
-as the paper does, one-sided, and Fisher's randomisation test, two-sided.
+of LETOR's scripts; sparsity ratio = weights that are not 0 / all, averaged over folds. One standard error: the sparsest
+model within it of the best on validation. p values compare each method with RankSVM over all test queries: paired t,
+one-sided, and Fisher's randomisation test, two-sided.
 --figures writes Fig. 1 and the path plots there; --quick leaves out the slow methods (classic steps, TGRank, RSRank).
-`hingerank reproduce lai2013-table5` and its like run the same tables with every fit kept on disk.
+--write keeps the tables of docs/sparse.md there (docs/results): references to the reproductions for the paper's methods
+(`CITED`), and this run's figures for the others.
 """
 
 import argparse
@@ -24,11 +25,16 @@ from hingerank.data.read_write import read_folds
 from hingerank.lab.report.figures import plot_path, save_figure
 from hingerank.lab.statistics import paired_t, randomisation
 from hingerank.notebook import new_figure
+from hingerank.papers import find_table
 from hingerank.rankers.sparse import choose_on_validation
-from measuring import default_data
+from measuring import default_data, keep_table
 
-SETS = {"OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3"), "MQ2008": ("MQ2008", "letor4")}
-MEASURES = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
+COMMAND = "python benchmarks/sparse_letor.py --quick"
+SETS = {
+    "OHSUMED": ("OHSUMED/QueryLevelNorm", "letor3", "sparse-ohsumed"),
+    "MQ2008": ("MQ2008", "letor4", "sparse-mq2008"),
+}
+MEASURES = {"ndcg@1": "N@1", "ndcg@3": "N@3", "ndcg@5": "N@5", "ndcg@10": "N@10", "map": "MAP"}
 RADII = [2.0**k for k in range(9)]
 CS = [2.0**k for k in range(-20, 5, 2)]
 
@@ -47,51 +53,46 @@ def selections(train, ks):
 METHODS = {
     "RankSVM": lambda train: hr.RankSVM().fit_path(train, Cs=CS),
     "FenchelRank, classic": lambda train: one_by_one(hr.FenchelRank(variant="classic"), train),
-    "FenchelRank, optimum": lambda train: hr.FenchelRank(tol=1e-6).fit_path(train, radii=RADII),
+    "FenchelRank, optimum (gap 1e-6)": lambda train: hr.FenchelRank(tol=1e-6).fit_path(train, radii=RADII),
     "SparseRankSVM, 20 values of C": lambda train: hr.SparseRankSVM().fit_path(train, Cs=20),
     "SparseRankSVM, ridge 1": lambda train: hr.SparseRankSVM(ridge=1.0).fit_path(train, Cs=20),
     "TGRank": lambda train: hr.TGRank().fit_path(train, Cs=[10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0]),
     "RSRank": lambda train: hr.RSRank(max_iter=300).fit_path(train, Cs=[0.003, 0.01, 0.03, 0.1, 0.3, 1.0]),
     "FS-Rank, k chosen": lambda train: selections(train, (5, 10, 15, 20, 25)),
-    **{f"FS-Rank, k={k}": lambda train, k=k: selections(train, (k,)) for k in (5, 15, 25)},
+    **{f"FS-Rank (k = {k})": lambda train, k=k: selections(train, (k,)) for k in (5, 15, 25)},
 }
-CAUTIOUS = ("FenchelRank, optimum", "SparseRankSVM, 20 values of C")  # also chosen within one standard error
+CAUTIOUS = ("FenchelRank, optimum (gap 1e-6)", "SparseRankSVM, 20 values of C")  # also within one standard error
 SLOW = ("FenchelRank, classic", "TGRank", "RSRank")
 
-PAPER = {  # NDCG@1, 3, 5, 10, MAP, sparsity ratio: Tables 2, 4, 5, 7 and 8
-    "OHSUMED": {
-        "RankSVM-Primal": (0.5460, 0.4855, 0.4689, 0.4504, 0.4446, 0.8),
-        "FenchelRank": (0.5456, 0.5166, 0.4826, 0.4637, 0.4486, 0.2889),
-        "TGRank": (0.5616, 0.4923, 0.4813, 0.4524, 0.4479, 0.2178),
-        "RSRank": (0.5395, 0.4831, 0.4684, 0.4503, 0.4486, 0.5156),
-        "FS-Rank(k=5)": (0.5228, 0.4811, 0.4633, 0.4494, 0.4416, None),
-        "FS-Rank(k=15)": (0.5457, 0.5027, 0.4778, 0.4573, 0.4492, None),
-        "FS-Rank(k=25)": (0.5648, 0.5012, 0.4770, 0.4542, 0.4511, None),
-    },
-    "MQ2008": {
-        "RankSVM-Primal": (None, None, None, None, 0.4744, 0.8697),
-        "FenchelRank": (0.3762, 0.4402, 0.4790, 0.2317, 0.4785, 0.3435),
-        "TGRank": (0.3626, 0.4303, 0.4712, 0.2277, 0.4709, 0.3957),
-        "RSRank": (0.3686, 0.4340, 0.4734, 0.2282, 0.4781, 0.5261),
-    },
+WITHIN = "one standard error"  # the sparsest model so near the best on validation
+CITED = {  # row of the stored tables -> row of the reproductions, and the tables that have its NDCG, MAP and sparsity
+    "RankSVM": ("RankSVM-Primal", ("lai2013-fig2", "lai2013-table2", "lai2013-table4")),
+    "FenchelRank, classic": ("FenchelRank, classic", ("lai2013-table5", "lai2013-table5", "lai2013-table4")),
+    "TGRank": ("TGRank", ("lai2013-table5", "lai2013-table5", "lai2013-table4")),
+    "RSRank": ("RSRank", ("lai2013-table5", "lai2013-table5", "lai2013-table4")),
+    **{f"FS-Rank (k = {k})": (f"FS-Rank(k={k})", ("lai2013-table7", "lai2013-table7", "")) for k in (5, 15, 25)},
 }
-PAPER_P = {  # Table 3, FenchelRank against RankSVM-Primal
-    "OHSUMED": (0.5, 0.0053, 0.0602, 0.0455, 0.0838),
-    "MQ2008": (0.3506, 0.1239, 0.2731, 0.3891, 0.1650),
-}
+STORED = [  # rows of the stored tables, in order: those of CITED, and of METHODS
+    "RankSVM", "FenchelRank, classic", "FenchelRank, optimum (gap 1e-6)", f"FenchelRank, optimum, {WITHIN}",
+    "SparseRankSVM, 20 values of C", f"SparseRankSVM, 20 values of C, {WITHIN}", "SparseRankSVM, ridge 1",
+    "TGRank", "RSRank", *(f"FS-Rank (k = {k})" for k in (5, 15, 25)), "FS-Rank, k chosen",
+]  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", choices=[*SETS, []], default=list(SETS))
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"default: {' '.join(SETS)}")
     parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--figures", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--write", type=Path, help="folder to keep the tables in, such as docs/results")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     console = Console(width=150)
-    for name in asked.sets:
-        folder, preset = SETS[name]
+    if unknown := set(asked.sets) - set(SETS):
+        parser.error(f"there is no set {', '.join(unknown)} here: choose from {', '.join(SETS)}")
+    for name in asked.sets or SETS:
+        folder, preset, table = SETS[name]
         folds = read_folds(asked.data / folder)
         figure1(console, name, folds, preset, asked.figures)
         if asked.figures:
@@ -100,9 +101,13 @@ def main() -> None:
             method: run(METHODS[method], folds, preset) for method in METHODS if not (asked.quick and method in SLOW)
         }
         for method in CAUTIOUS:
-            results[f"{method}, 1 SE"] = run(METHODS[method], folds, preset, standard_errors=1)
+            title = f"{method.removesuffix(' (gap 1e-6)')}, {WITHIN}"
+            results[title] = run(METHODS[method], folds, preset, standard_errors=1)
         console.print(accuracy_table(name, results))
         console.print(p_value_table(name, results))
+        if asked.write:
+            header = [name, *MEASURES.values(), "sparsity"]
+            keep_table(asked.write, table, COMMAND, header, stored_rows(name, folds[0].train.n_features, results))
 
 
 def run(path_of, folds, preset, standard_errors=0):
@@ -122,23 +127,49 @@ def run(path_of, folds, preset, standard_errors=0):
 
 
 def accuracy_table(name, results) -> Table:
-    table = Table("", *(m.upper() for m in MEASURES), "sparsity", "chosen in folds 1 to 5", title=f"{name}, five folds")
-    for method, figures in PAPER[name].items():
-        table.add_row(f"paper: {method}", *("" if x is None else f"{x:.4f}" for x in figures), "")
-    table.add_section()
-    for method, (_, means, ratios, chosen) in results.items():
-        cells = [f"{np.mean(means[m]):.4f}" for m in MEASURES]
-        table.add_row(method, *cells, f"{np.mean(ratios):.4f}", ", ".join(f"{value:.3g}" for value in chosen))
+    table = Table("", *MEASURES.values(), "sparsity", "chosen in folds 1 to 5", title=f"{name}, five folds")
+    for method, result in results.items():
+        table.add_row(method, *own_cells(result), ", ".join(f"{value:.3g}" for value in result[-1]))
     return table
+
+
+def own_cells(result) -> list[str]:
+    _, means, ratios, _ = result
+    return [f"{value:.4f}".removeprefix("0") for value in (*(np.mean(means[m]) for m in MEASURES), np.mean(ratios))]
+
+
+def stored_rows(name, n_features, results) -> list[list[str]]:
+    rows = []
+    for method in STORED:
+        if method not in CITED:
+            rows.append([method, *own_cells(results[method])])
+            continue
+        row, (ndcg, precision, ratio) = CITED[method]
+        columns = [(ndcg, "N@1"), (ndcg, "N@3"), (ndcg, "N@5"), (ndcg, "N@10"), (precision, "MAP"), (ratio, "ratio")]
+        if not any(row in section.figures for section in find_table(precision).sections if section.title == name):
+            continue
+        of_paper = "RankSVM-Primal" if method == "RankSVM" else method.removesuffix(", classic")
+        for title, paper in ((f"{of_paper}, paper", True), (method, False)):
+            cells = [cited(name, row, table, column, paper) for table, column in columns if table]
+            if not ratio:  # FS-Rank's number of features is given
+                cells.append(f"{int(row.partition('=')[2].rstrip(')')) / n_features:.4f}".removeprefix("0"))
+            rows.append([title, *cells])
+    return rows
+
+
+def cited(name, row, table, column, paper) -> str:
+    """The reference to a figure of a reproduction; a dash where the paper has none."""
+    section = next(section for section in find_table(table).sections if section.title == name)
+    given = section.figures.get(row, [None] * len(section.columns))[section.columns.index(column)]
+    return "–" if paper and given is None else f"{{{'paper ' * paper}{table} / {name} / {row} / {column}}}"
 
 
 def p_value_table(name, results) -> Table:
     title = f"{name}: p values against RankSVM, one-sided t / two-sided randomisation (Table 3's comparison)"
-    table = Table("", *(m.upper() for m in MEASURES), title=title)
-    table.add_row("paper: FenchelRank, t", *(f"{p:.4f}" for p in PAPER_P[name]))
+    table = Table("", *MEASURES.values(), title=title)
     dense = results["RankSVM"][0]
     for method, (pooled, *_) in results.items():
-        if method == "RankSVM" or "k=" in method:
+        if method == "RankSVM" or "k =" in method:
             continue
         cells = []
         for measure in MEASURES:
