@@ -1,11 +1,12 @@
 """Fits on a folder larger than memory, under a real limit: seconds, what was read, and memory beside the mapping.
 
-    python benchmarks/larger_than_memory.py --gb 6 --limit 2 [--folder FOLDER] [--write docs/results]
+    python benchmarks/larger_than_memory.py --gb 6 --limit 2 [--folder FOLDER] [--parts N] [--write docs/results]
 
 The limit is a control group's where one can be made (Linux, as root; version 1 or 2), else none and only the resident
 size is measured. The file is read from front to back before and after the fits, under the same limit; "times reading"
 is the seconds of a fit over those of reading the same bytes at that speed. "estimated" is what the fit says beforehand
-that it takes at most. The folder is made, and removed at the end unless --keep; --write keeps the table, which
+that it takes at most. --parts reads the folder as that many parts of one process (`hingerank.distributed.read`) instead
+of one mapped file. The folder is made, and removed at the end unless --keep; --write keeps the table, which
 docs/scale.md shows (`hingerank reproduce --write-docs`). Some minutes a gigabyte.
 """
 
@@ -111,8 +112,8 @@ def read_once(folder: Path) -> dict:
     return {"seconds": time.perf_counter() - started, "bytes": os.path.getsize(folder / "X.npy")}
 
 
-def fit(folder: Path, case: str) -> dict:
-    """Fit, and watch the process' own memory meanwhile."""
+def fit(folder: Path, case: str, parts: int) -> dict:
+    """Fit, and watch the process' own memory meanwhile; parts: to read the folder in, 0 for one mapped file."""
     import threading
     import warnings
 
@@ -133,7 +134,8 @@ def fit(folder: Path, case: str) -> dict:
     watcher = threading.Thread(target=watch)
     watcher.start()
     before, started = figure("/proc/self/io", "read_bytes:"), time.perf_counter()
-    data = hr.read(folder, verify=False)
+    plain = {"verify": False}
+    data = hr.distributed.read(folder, parts=parts, **plain) if parts else hr.read(folder, **plain)
     ranker.fit(data)
     seconds = time.perf_counter() - started
     done.set()
@@ -177,6 +179,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=2.0, help="gigabytes")
     parser.add_argument("--folder", type=Path, default=Path("large_data"))
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--parts", type=int, default=0, help="of one process, instead of one mapped file")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--write", type=Path, help="folder to keep the table in, such as docs/results")
     parser.add_argument("--child", choices=["read", "fit"])
@@ -186,7 +189,7 @@ def main() -> None:
     if asked.child:
         if asked.group is not None:
             (asked.group / "cgroup.procs").write_text(str(os.getpid()))
-        print(json.dumps(read_once(asked.folder) if asked.child == "read" else fit(asked.folder, asked.case)))
+        print(json.dumps(read_once(asked.folder) if asked.child == "read" else fit(asked.folder, asked.case, asked.parts)))
         return
     if not asked.folder.exists():
         generate(asked.folder, asked.gb)
@@ -195,7 +198,7 @@ def main() -> None:
         print(f"limit: {what}", flush=True)
         reads, fits = [within(group, asked.folder, "read")], {}
         for case in asked.cases:
-            fits[case] = within(group, asked.folder, "fit", "--case", case)
+            fits[case] = within(group, asked.folder, "fit", "--case", case, "--parts", str(asked.parts))
             print(f"{case}: {fits[case]}", flush=True)
         reads.append(within(group, asked.folder, "read"))
     header, rows = table(reads, fits)
