@@ -189,7 +189,9 @@ def main() -> None:
     if asked.child:
         if asked.group is not None:
             (asked.group / "cgroup.procs").write_text(str(os.getpid()))
-        print(json.dumps(read_once(asked.folder) if asked.child == "read" else fit(asked.folder, asked.case, asked.parts)))
+        print(
+            json.dumps(read_once(asked.folder) if asked.child == "read" else fit(asked.folder, asked.case, asked.parts))
+        )
         return
     if not asked.folder.exists():
         generate(asked.folder, asked.gb)

@@ -2,6 +2,7 @@
 
     python benchmarks/linear.py                 # S and L: ours, and the peers that are installed
     python benchmarks/linear.py --sizes XL XXL --peers     # without peers
+    python benchmarks/linear.py --sizes L --peers --losses logistic exponential listnet listmle
     python benchmarks/linear.py --curves        # cost against rows, features, rows per query and grades, with a plot
     python benchmarks/linear.py --hessian       # where an explicit Hessian beats conjugate gradients
     python benchmarks/linear.py --passes [--sizes L] [--write docs/results]    # where the passes of a fit go
@@ -26,7 +27,7 @@ from rich.table import Table
 from measuring import keep_table, reset_peak, resident, run_apart, seconds_of
 
 SIZES = {"S": "700 × 100 × 46, 3 grades", "L": "6,000 × 120 × 136, 5 grades", "XL": "WEB10K", "XXL": "WEB30K"}
-OURS = [{"loss": loss, "C": C} for loss in ("squared_hinge", "hinge") for C in (1e-6, 1e-3, 1.0)]
+CS = (1e-6, 1e-3, 1.0)
 PEERS = ["LightGBM lambdarank", "XGBoost rank:ndcg", "CatBoost YetiRank", "LinearSVC on pairs"]
 RECORDED = [  # measured on a like machine with programs that no package registry carries: seconds / MB at S and at L
     ("LIBLINEAR ranksvm, squared hinge", ".26 / 61", "4.73 / 1582"),
@@ -72,13 +73,13 @@ class Counted:
     KINDS = ("checks", "preferences", "loss and gradient", "Hessian products", "samples")
 
     def __init__(self):
-        from hingerank.problem import design
+        from hingerank.problem import problem
         from hingerank.rankers import base, linear
 
         self.readings, self.seconds = dict.fromkeys(self.KINDS, 0.0), dict.fromkeys(self.KINDS, 0.0)
         self.wrap(base.BaseRanker, "_learning_rows", "checks")
         self.wrap(linear.PairwiseRanker, "_preferences", "preferences")
-        self.wrap(design.FusedPass, "at", "loss and gradient")
+        self.wrap(problem.FusedPass, "at", "loss and gradient")
 
     def timed(self, kind, stride, function, *given, **more):
         began = time.perf_counter()
@@ -183,13 +184,13 @@ def peer_fit(name, data):
     return fit
 
 
-def compare(sizes, peers, console) -> list[dict]:
+def compare(sizes, peers, losses, console) -> list[dict]:
     rows = []
     for size in sizes:
         table = Table(title=f"{size}: {SIZES[size]}")
         for column in ("method", "seconds", "passes", "extra memory / X", "certificate", "iterations", "train NDCG@10"):
             table.add_column(column, justify="left" if column == "method" else "right")
-        jobs = [{"size": size, "tol": 1e-3, **ours} for ours in OURS]
+        jobs = [{"size": size, "tol": 1e-3, "loss": loss, "C": C} for loss in losses for C in CS]
         jobs += [{"size": size, "peer": peer} for peer in PEERS if peer.split()[0] in peers]
         for job in jobs:
             name = job.get("peer") or f"RankSVM {job['loss'].replace('_', ' ')}, C = {job['C']:g}"
@@ -292,6 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["S", "L"])
     parser.add_argument("--peers", nargs="*", default=[peer.split()[0] for peer in PEERS], help="by their first word")
+    parser.add_argument("--losses", nargs="+", default=["squared_hinge", "hinge"])
     parser.add_argument("--curves", action="store_true")
     parser.add_argument("--hessian", action="store_true")
     parser.add_argument("--passes", action="store_true")
@@ -311,7 +313,11 @@ def main() -> None:
     if options.passes:
         passes(options.sizes, console, options.write)
         return
-    rows = curves(console, options.figure) if options.curves else compare(options.sizes, options.peers, console)
+    rows = (
+        curves(console, options.figure)
+        if options.curves
+        else compare(options.sizes, options.peers, options.losses, console)
+    )
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
 

@@ -1,5 +1,7 @@
 """Stored results say what measured them, and `make bench` finds what moved by more than the noise."""
 
+import ast
+import importlib.util
 import json
 import re
 import sys
@@ -29,6 +31,16 @@ def test_the_page_of_benchmarks_lists_every_script_that_is_run():
     scripts = (ROOT / "benchmarks").glob("*.py")
     run = sorted(path.name for path in scripts if '__name__ == "__main__"' in path.read_text("utf-8"))
     assert sorted(re.findall(r"^\| `(\w+\.py)` \|", page, re.MULTILINE)) == run
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "benchmarks").glob("*.py")))
+def test_scripts_import_what_there_is(script):
+    """Most of them import inside functions, where nothing but a run of hours would find a name that has moved."""
+    for node in ast.walk(ast.parse((ROOT / "benchmarks" / script).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hingerank":
+            for alias in node.names:
+                here = hasattr(importlib.import_module(node.module), alias.name)
+                assert here or importlib.util.find_spec(f"{node.module}.{alias.name}"), (node.module, alias.name)
 
 
 def test_tables_are_kept_with_version_day_machine_and_seconds(tmp_path):

@@ -302,14 +302,15 @@ class PartsPass(Pass):
     def __init__(self, posed: PosedParts, loss: Loss, stride: int = 1):
         self.posed, self.loss = posed, loss
         self.about = hashlib.blake2b(pickle.dumps(loss), digest_size=16).hexdigest(), loss, stride
-        swept = isinstance(loss, WindowLoss)  # evaluated query by query, so that a part can leave some out
-        self.graded: Any = posed if swept or self._bytes(4) <= SAMPLE_BYTES else None
+        self.explicit = isinstance(loss, WindowLoss)
+        self.graded = posed
+        if not self.explicit:  # a part could leave out queries only by a copy of the others
+            self.most_sampled = SAMPLE_BYTES // self._bytes_a_row
         self.latest: np.ndarray | None = None
 
-    def _bytes(self, stride: int) -> int:
-        """The number of bytes of a sample of the rows."""
-        data = self.posed.data
-        return data.n_rows * data.n_features * data.dtype.itemsize // stride
+    @property
+    def _bytes_a_row(self) -> int:
+        return self.posed.data.n_features * self.posed.data.dtype.itemsize
 
     def at(self, w: np.ndarray) -> Point:
         found = self.posed.call("at", self.about, w)
@@ -328,7 +329,7 @@ class PartsPass(Pass):
 
     def every(self, stride: int) -> Pass:
         """The loss of every stride-th query of every part. A small sample is fetched, a large one is not."""
-        if self._bytes(stride) > SAMPLE_BYTES:
+        if self.posed.n_items * self._bytes_a_row > stride * SAMPLE_BYTES:
             return PartsPass(self.posed, self.loss, stride)
         make, data = self.posed.make, self.posed.data
         found = data.ask(queries_of, stride, data.weights)

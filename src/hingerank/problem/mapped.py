@@ -18,7 +18,7 @@ from hingerank.features.maps import BLOCK_BYTES, FeatureMap, storage_type
 from hingerank.losses import Loss, WindowLoss
 from hingerank.losses.lists import RegressionAround
 from hingerank.preferences import Preferences, QueryPreferences
-from hingerank.problem.problem import Design, FusedPass, Pass, Point, Problem, RowsDesign
+from hingerank.problem.problem import Design, Pass, Point, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
 STORED_BYTES = 1 << 26  # limit for ψ(X) if X itself is not in memory
@@ -51,23 +51,14 @@ class MappedRows(RowsDesign):
         with scattered(self.matrix):
             return super().uneven
 
+    def sample(self, loss: Loss, preferences: QueryPreferences, stride: int) -> Pass:
+        with scattered(self.matrix):
+            return super().sample(loss, preferences, stride)
+
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
-        if not isinstance(preferences, QueryPreferences) or not loss.by_query:
+        if isinstance(loss, WindowLoss) or not isinstance(preferences, QueryPreferences) or not loss.by_query:
             return super().sweep(loss, preferences)
-        if isinstance(loss, WindowLoss):
-            return PassOnDisk(self, loss, preferences)
         return StreamedDesign(RowsView(self.matrix), self.uneven).sweep(loss, preferences)
-
-
-class PassOnDisk(FusedPass):
-    """A pass over rows of a mapped file: samples are copied, since a disk reads neighbouring rows, not every k-th."""
-
-    design: MappedRows
-
-    def every(self, stride: int) -> FusedPass:
-        part, rows = self.graded.every(stride)
-        with scattered(self.design.matrix):
-            return FusedPass(RowsDesign(self.design.matrix[rows]), self.loss, part)
 
 
 class ScaledDesign(Design):
@@ -99,6 +90,7 @@ class WrappedPass(Pass):
 
     def __init__(self, inner: Pass):
         self.inner, self.graded = inner, inner.graded
+        self.most_sampled, self.explicit = inner.most_sampled, inner.explicit
         self.latest: tuple[np.ndarray, np.ndarray] | None = None
 
     def _inner_weights(self, w: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ LARGER_STRIDE = 2  # of a sample of which only the gradient is used
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several features each, which need many
-NUMBERS_PER_SHARD = 1 << 20
+NUMBERS_PER_SHARD, SAMPLE_BYTES = 1 << 20, 1 << 26  # bytes of the rows of a sample, at most, if they are copied
 ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # rows to look at, and the ratio of column spreads that counts as uneven
 
 
@@ -125,8 +125,10 @@ class Objective(Protocol):
 class Pass(Protocol):
     """A loss as a function of weights."""
 
-    graded: QueryPreferences | None = None  # the queries that samples are taken from
+    graded: Any = None  # QueryPreferences, if samples of the queries may be taken
+    most_sampled: float = np.inf  # rows that a sample may have
     halves: bool = False  # whether half of the queries are a cheap sample: rows in memory, which are not copied
+    explicit: bool = False  # whether the Hessian as a matrix costs less than a product for each weight
 
     def at(self, w: np.ndarray) -> Point:
         """The loss at w."""
@@ -146,8 +148,8 @@ class Pass(Protocol):
         return None
 
     def every(self, stride: int) -> "Pass":
-        """The loss of every stride-th query."""
-        raise ValueError("samples of queries are available only for hinge-type losses, swept query by query")
+        """The loss of every stride-th query, if there are `graded` ones."""
+        ...
 
     def with_loss(self, loss: Loss) -> "Pass | None":
         """A pass for another loss in the same memory, which the last one evaluated uses; None if not possible."""
@@ -160,6 +162,7 @@ class Design(Protocol):
     shape: tuple[int, int]
     numbers: int = 0  # how many a product reads
     breadth: int | None = None  # how many weights a sample must determine, if the norm keeps most of them small
+    most_copied: int = 0  # how many rows a sample may copy
 
     @property
     def uneven(self) -> bool:
@@ -177,6 +180,10 @@ class Design(Protocol):
     def scatter(self, weight: np.ndarray, offsets: np.ndarray, stride: int = 1) -> np.ndarray | None:
         """Σ over the rows of every stride-th query of weight · (φ - mean of its query)², if rows are accessible."""
         return None
+
+    def sample(self, loss: Loss, preferences: QueryPreferences, stride: int) -> Pass:
+        """The loss of every stride-th query, over a copy of their rows."""
+        raise ValueError("rows of this design cannot be copied")
 
     def sweep(self, loss: Loss, preferences: Preferences) -> Pass:
         """The loss as a function of weights."""
@@ -227,7 +234,7 @@ class Problem(Objective):
             apart + C * here.gradient,
             lambda v: v + C * here.curvature(vector("v", v, len(w))),
             here.moments,
-            hessian if passed.graded is not None and self.dimension <= LARGEST_HESSIAN else None,
+            hessian if passed.explicit and self.dimension <= LARGEST_HESSIAN else None,
         )
 
     def origin(self) -> float:
@@ -246,16 +253,16 @@ class Problem(Objective):
         """The same problem on every k-th query, small to large, if the data are large enough for that to help.
 
         The loss is scaled up to the total pair weight, so a sample's optimum and Hessian are close to those of the
-        whole. They are used as a start and as a cheap model of the curvature, never as the result.
+        whole. They are a start and a cheap model of the curvature, never the result, so convex losses alone have them.
         """
         graded, breadth = self._pass.graded, self.design.breadth or self.dimension
-        if graded is None or (larger and not self._pass.halves):
+        if graded is None or not (self.convex and self.loss.by_query) or (larger and not self._pass.halves):
             return []
         rows, queries = graded.n_items, graded.n_queries
         most = min(rows // max(ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT * breadth), queries // 100)
-        if most < SMALLEST_STRIDE:
+        last = min(LARGEST_STRIDE, 1 << (max(1, most).bit_length() - 1))  # large enough for its Hessian to be used
+        if most < SMALLEST_STRIDE or rows > last * self._pass.most_sampled:
             return []
-        last = min(LARGEST_STRIDE, 1 << (most.bit_length() - 1))  # large enough for its Hessian to be used
         if larger:
             strides = [LARGER_STRIDE] if last >= 4 * LARGER_STRIDE else []
         else:
@@ -288,6 +295,11 @@ class PlainPass(Pass):
 
     def __init__(self, design: Design, loss: Loss, preferences: Preferences):
         self.design, self.loss, self.preferences = design, loss, preferences
+        if isinstance(preferences, QueryPreferences) and design.most_copied:
+            self.graded, self.most_sampled = preferences, design.most_copied
+
+    def every(self, stride: int) -> Pass:
+        return self.design.sample(self.loss, self.graded, stride)
 
     def at(self, w: np.ndarray) -> Point:
         design, here = self.design, self.loss.at(self.design.scores(w), self.preferences)
@@ -350,6 +362,11 @@ class RowsDesign(CompiledRows):
         self.most_shards = int(np.clip(self.numbers // (4 * max(1, X.shape[1])), 1, 64))
         per_shard = max(1, NUMBERS_PER_SHARD * X.shape[0] // max(1, self.numbers))
         self._shards = cut_shards(np.arange(X.shape[0] + 1), per_shard, self.most_shards)
+        self.most_copied = SAMPLE_BYTES * X.shape[0] // max(1, sum(array.nbytes for array in self.rows))
+
+    def sample(self, loss: Loss, preferences: QueryPreferences, stride: int) -> Pass:
+        part, rows = preferences.every(stride)
+        return RowsDesign(self.matrix[rows]).sweep(loss, part)
 
     @cached_property
     def uneven(self) -> bool:
@@ -372,6 +389,7 @@ class WindowPass(Pass):
     """
 
     graded: QueryPreferences
+    explicit = True
 
     def __init__(self, loss: WindowLoss, preferences: QueryPreferences):
         self.loss, self.graded, self.terms = loss, preferences, loss.terms
@@ -405,8 +423,10 @@ class FusedPass(WindowPass):
         self.halves = design.halves
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
-    def every(self, stride: int) -> "FusedPass":
-        """The pass over every stride-th query, with its own windows in the same memory."""
+    def every(self, stride: int) -> Pass:
+        """The pass over every stride-th query: with windows in the same memory, or, from a disk, over a copy."""
+        if not self.halves and self.graded.n_items <= stride * self.design.most_copied:
+            return self.design.sample(self.loss, self.graded, stride)
         _, offsets = self.state, self.offsets[::stride]  # create the state before it is shared
         part = copy(self)
         part.stride, part.latest = stride, None

@@ -21,6 +21,7 @@ from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import (
     ROWS_OF_A_DIAGONAL,
+    SAMPLE_BYTES,
     Design,
     Pass,
     Point,
@@ -29,7 +30,6 @@ from hingerank.problem.problem import (
 )
 
 MATRICES = 4  # of d² numbers each, in which a Hessian is summed
-SAMPLE_BYTES = 1 << 26  # limit for the rows of a sample that are computed once and stored
 
 
 class RowBlocks(Protocol):
@@ -109,6 +109,7 @@ class StreamedDesign(Design):
         self._uneven, self.centre = uneven, centre
         self.numbers = self.shape[0] * self.shape[1]
         self.shards = cut_blocks(self.shape[0], self.height, source.offsets)
+        self.most_copied = SAMPLE_BYTES // (8 * self.shape[1])
 
     @property
     def uneven(self) -> bool:
@@ -124,6 +125,14 @@ class StreamedDesign(Design):
         else:
             block = Block(view.block(a, b))
         return block if self.centre is None else CentredBlock(block, self.centre)
+
+    def sample(self, loss: Loss, preferences: QueryPreferences, stride: int) -> Pass:
+        """As in `Design`: the rows are computed once and stored, without the centre."""
+        offsets, source = preferences.offsets.tolist(), self.source
+        with serial_blas(), scattered(source.X):
+            blocks = [source.block(offsets[q], offsets[q + 1]) for q in range(0, len(offsets) - 1, stride)]
+        matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        return RowsDesign(matrix).sweep(loss, preferences.every(stride)[0])
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         w, out = np.ascontiguousarray(w, np.float64), np.empty(self.shape[0])
@@ -205,13 +214,9 @@ class StreamedPass(BlockPass, WindowPass):
     def every(self, stride: int) -> Pass:
         """The pass over every stride-th query: if they have few rows, these are computed once and stored; otherwise
         each query is a block of its own, with windows in the same memory."""
-        queries, offsets, source = range(0, len(self.offsets) - 1, stride), self.offsets, self.design.source
-        preferences, rows = self.graded.every(stride)
-        if len(rows) * self.design.shape[1] * 8 <= SAMPLE_BYTES:
-            with serial_blas(), scattered(source.X):
-                blocks = [source.block(int(offsets[q]), int(offsets[q + 1])) for q in queries]
-            matrix = sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-            return RowsDesign(matrix).sweep(self.loss, preferences)
+        if self.graded.n_items <= stride * self.design.most_copied:
+            return self.design.sample(self.loss, self.graded, stride)
+        queries = range(0, len(self.offsets) - 1, stride)
         _, part = self.state, copy(self)  # create the state before it is shared
         part.latest = None
         edges = np.linspace(0, len(queries), min(64, len(queries)) + 1).astype(int)
@@ -268,6 +273,7 @@ class ListPass(BlockPass):
     def __init__(self, design: StreamedDesign, loss: Loss, preferences: QueryPreferences):
         super().__init__(design, preferences.offsets)
         self.loss, self.preferences = loss, preferences
+        self.graded, self.most_sampled = preferences, design.most_copied
         self.curvatures: dict[int, Callable[[np.ndarray], np.ndarray]] = {}
         self.latest: np.ndarray | None = None
 
@@ -294,6 +300,9 @@ class ListPass(BlockPass):
         value, gradient = self._swept(w, evaluate)
         self.latest = w
         return Point(w, value, gradient, curvature)
+
+    def every(self, stride: int) -> Pass:
+        return self.design.sample(self.loss, self.preferences, stride)
 
     def diagonal(self, w: np.ndarray) -> np.ndarray | None:
         """As in FusedPass, from evenly spaced blocks."""
