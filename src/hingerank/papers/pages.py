@@ -36,12 +36,12 @@ SUMMARY = """\
 <!-- Written by `hingerank reproduce --write-docs` from the results saved in reproductions/. Change those, or the
      data in src/hingerank/papers/figures, not this page. -->
 
-Every table of five documents was run again. [Reproductions](reproductions.md) shows them figure by figure. This page
-says what came out of each, and what a reader should believe today.
+The tables of four papers and of one set of slides were computed again. [Reproductions](reproductions.md) compares them
+figure by figure. This page says what came out of each, and what to believe today.
 
-A figure is *within* if it differs from print by no more than its table allows, most often .01 of a measure; otherwise
-it is *above* or *below*. Figures computed on other data than the paper's, or on partial data, are not counted. If a
-baseline comes out above print, the paper tuned it less; the paper's own method then has less to gain.
+A figure is *within* if it is near the printed one: for most tables, at most .01 of a measure from it. Otherwise it is
+*above* or *below*. Figures on other data than the paper's, or on partial data, are not counted. A baseline above the
+printed figure was tuned less in the paper, so the paper's own method improves on it less than printed.
 
 """
 
