@@ -258,7 +258,7 @@ def test_single_rows_are_run_again_and_the_others_stay_as_they_are_saved(place, 
     newer = [{row: replace(ours, made=made if row != "sparse" else "") for row, ours in again.sections[0].items()}]
     assert replace(again, sections=newer).when() == f"Run on {made}; sparse on 2000-01-01 by version 0.0.1."
     assert main(["reproduce", "toy-table1", "--row", "unknown", *options]) == 1
-    assert "no row 'unknown'" in capsys.readouterr().err
+    assert "no row 'unknown' that can be run alone: choose from 'svm', 'sparse'" in capsys.readouterr().err
 
 
 def test_marks_say_which_rows_are_beaten(place):

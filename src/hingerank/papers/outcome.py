@@ -292,12 +292,12 @@ def reproduce(table: PaperTable, place: Place) -> Outcome:
 
 def reproduce_rows(saved: Outcome, rows: Sequence[str], place: Place) -> Outcome:
     """A saved outcome with these rows run again in every section that compares them; the others stay unchanged."""
-    known = [row for section in saved.table.sections if section.runner in BY_ROW for row in section.methods]
+    by_row = [section for section in saved.table.sections if section.runner in BY_ROW]
+    known = dict.fromkeys(row for section in by_row for row in section.methods)
     for row in rows:
         if row not in known:
-            raise ValueError(
-                f"{saved.table.name} has no row {row!r} that can be run alone; choose from {', '.join(known)}"
-            )
+            choice = f"choose from {', '.join(map(repr, known))}" if known else "leave out --row"
+            raise ValueError(f"{saved.table.name} has no row {row!r} that can be run alone: {choice}")
     used = versions()
     made = f"{time.strftime('%Y-%m-%d')} by version {used['hingerank']}"
     sections: list[Mapping[str, Ours]] = []
