@@ -82,7 +82,8 @@ def test_what_contributing_names_exists():
         assert any((folder / path).exists() for folder in (source, source.parent, ROOT)), path
     for name, path in re.findall(r"`(\w+)` in `([\w/]+\.py)`", text):
         home = source.parent if path.startswith("hingerank/") else source
-        assert re.search(rf"^(def )?{name}\b", (home / path).read_text("utf-8"), re.MULTILINE), f"{name} in {path}"
+        text = (home / path).read_text("utf-8")
+        assert re.search(rf"^(def |class )?{name}\b", text, re.MULTILINE), f"{name} in {path}"
 
 
 def test_versions_agree():
