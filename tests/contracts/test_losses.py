@@ -197,7 +197,9 @@ def test_bad_weights_are_named():
     y, offsets = np.array([0.0, 1.0]), np.array([0, 2])
     for bad, words in [
         ({"item_weight": [1.0]}, "item_weight has shape"),
-        ({"query_weight": [-1.0]}, "not negative"),
+        ({"query_weight": [-1.0]}, r"query_weight\[0\] is -1: weights must be finite and not negative"),
+        ({"item_weight": [1.0, np.inf]}, r"item_weight\[1\] is inf"),
+        ({"grade_weight": [[1.0, 1.0], [np.nan, 1.0]]}, r"grade_weight\[1, 0\] is nan"),
         ({"grade_weight": np.ones((3, 3))}, r"expected \(2, 2\)"),
         ({"pair_weight": "rows"}, "pair_weight must be"),
     ]:

@@ -95,7 +95,8 @@ def check_offsets(offsets: ArrayLike, n_blocks: int | None = None, n_rows: int |
     last = borders[-1] if len(borders) and n_rows is None else n_rows
     if not len(borders) or borders[0] != 0 or borders[-1] != last or (borders[1:] < borders[:-1]).any():
         end = "the number of rows" if n_rows is None else f"{n_rows}, the number of rows"
-        raise DataError(f"offsets must rise from 0 to {end}, found {borders[:3].tolist()} … {borders[-3:].tolist()}")
+        ends = f"{borders[:3].tolist()} … {borders[-3:].tolist()}" if len(borders) > 6 else borders.tolist()
+        raise DataError(f"offsets must rise from 0 to {end}, found {ends}")
     return np.ascontiguousarray(borders, np.int64)
 
 

@@ -49,6 +49,15 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return number
 
 
+def refuse_negative(name: str, weights: np.ndarray) -> None:
+    """A ValueError that names the first weight that is negative or not finite."""
+    if np.isfinite(weights).all() and not (weights < 0).any():
+        return
+    at = tuple(np.argwhere(~(weights >= 0) | np.isinf(weights))[0].tolist())
+    place = ", ".join(map(str, at))
+    raise ValueError(f"{name}[{place}] is {weights[at]:g}: weights must be finite and not negative")
+
+
 def fraction(name: str, value: object, inside: bool = False) -> float:
     """`value` as a number from 0 to 1, or, `inside`, between these. Any other value is a ValueError.
 

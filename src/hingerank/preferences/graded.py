@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hingerank.arrays import ArrayLike, Floats, Integers
 from hingerank.data.blocks import check_grades, check_offsets, real_numbers
+from hingerank.data.checks import refuse_negative
 from hingerank.kernels.sweeps import GradeTree, grow_tree, list_grade_pairs, sort_by_grade
 from hingerank.kernels.threads import cut_shards, run_shards
 
@@ -189,9 +190,9 @@ def check_weights(weight: ArrayLike | None, n: int, name: str) -> Floats | None:
         return None
     weights: Floats = np.ascontiguousarray(real_numbers(weight, name))
     if weights.shape != (n,):
-        raise ValueError(f"{name} has shape {weights.shape}, expected ({n},)")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"{name} must be finite and not negative")
+        each = {"query_weight": "query", "sample_weight": "pair"}.get(name, "row")
+        raise ValueError(f"{name} has shape {weights.shape}, expected ({n},): one weight per {each}")
+    refuse_negative(name, weights)
     return weights
 
 
@@ -270,8 +271,7 @@ def _grade_scale(grade_weight: ArrayLike, y_by_position: Floats, node: Integers)
             f"grade_weight has shape {matrix.shape}, expected ({len(grades)}, {len(grades)}): "
             f"one row and column for each distinct grade, ascending ({grades[0]:g} to {grades[-1]:g})"
         )
-    if not np.isfinite(matrix).all() or (matrix < 0).any():
-        raise ValueError("grade_weight must be finite and not negative")
+    refuse_negative("grade_weight", matrix)
     return matrix[
         np.searchsorted(grades, y_by_position[node[:, 2]]), np.searchsorted(grades, y_by_position[node[:, 0]])
     ]

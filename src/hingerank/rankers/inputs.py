@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
-from hingerank.data.checks import ScaleWarning, WeakFitWarning, warn
+from hingerank.data.checks import ScaleWarning, WeakFitWarning, refuse_negative, warn
 from hingerank.data.describe import Figures
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
@@ -216,8 +216,7 @@ def check_weight(sample_weight: PerRow, n_rows: int) -> np.ndarray | None:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n_rows},): one weight per row")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("sample_weight must be finite and not negative")
+    refuse_negative("sample_weight", weight)
     if weight.max(initial=0.0) > LARGEST_WEIGHT:
         raise ValueError(f"sample_weight of {weight.max():g}: sums over pairs would overflow; divide all weights by it")
     if n_rows and not weight.any():
