@@ -120,6 +120,8 @@ def test_sizes_are_read_and_checked(data, methods):
     assert check_sizes([0.3, 0.1, 0.3]) == [0.1, 0.3, 1.0]
     with pytest.raises(ValueError, match="10%,30%,100%"):
         parse_sizes("small")
+    with pytest.raises(ValueError, match="at most 1, not"):
+        parse_sizes("30%,150%")
     for sizes in ([0.0], [1.5], [-1]):
         with pytest.raises(ValueError, match="above 0 and at most 1"):
             compare(methods, query_folds(data, 3), sizes=sizes)
@@ -128,7 +130,7 @@ def test_sizes_are_read_and_checked(data, methods):
     with pytest.raises(ValueError, match="workers must be a positive whole number, not -1"):
         compare(methods, query_folds(data, 3), workers=-1)
     rows = [SelectedRows(data, np.arange(k, 160, 3)) for k in range(3)]
-    with pytest.raises(ValueError, match="of ratings"):
+    with pytest.raises(ValueError, match="sizes cannot be used with ratings"):
         compare(methods, [Fold("one", *rows, shared_queries=True)], sizes=[0.5])
 
 

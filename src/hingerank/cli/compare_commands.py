@@ -143,7 +143,7 @@ def compare(
 
     Example: hingerank compare run.txt --qrels qrels.txt --features features.txt --methods mmr,pamm -o run/
     """
-    from hingerank.lab.folds import check_sizes, parse_sizes
+    from hingerank.lab.folds import parse_sizes
     from hingerank.lab.leaderboard import refit
     from hingerank.personal.top_n import parse_list_measure
 
@@ -158,7 +158,7 @@ def compare(
     if out.output.is_file():
         raise ValueError(f"--output {out.output} is a file: name a folder")
     what = _with_defaults(what, kind, turns, lists)
-    fractions = check_sizes(parse_sizes(how.sizes))
+    fractions = parse_sizes(how.sizes)
     _check_before(what.made(), how, kind)
     if turns is None:
         turns = _rating_folds(data, ratings, how, lists) if rated else _folds(data, how, rows)

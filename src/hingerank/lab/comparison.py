@@ -133,7 +133,7 @@ def compare(
         raise ValueError(f"give methods with different names, got {called}")
     seeds, workers = whole("seeds", seeds), None if workers is None else whole("workers", workers)
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
-        raise ValueError("sizes are fractions of the training queries, and test queries of ratings are among these")
+        raise ValueError("sizes cannot be used with ratings: they leave out queries, here the users to test")
     kind = kind_of(folds[0].rows)
     measure = kind.usual if measure is None else measure
     if isinstance(measures, str | Measure) or callable(measures):

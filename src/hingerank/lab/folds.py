@@ -156,23 +156,25 @@ def top_grade(folds: Sequence[Fold]) -> float:
 
 
 def parse_sizes(text: str) -> list[float]:
-    """Sizes typed on the command line, as percentages or fractions.
+    """Sizes typed on the command line, as percentages or fractions; checked by `check_sizes`.
 
     >>> parse_sizes("10%, 0.3,100%")
     [0.1, 0.3, 1.0]
     """
     try:
         words = [word.strip() for word in text.split(",")]
-        return [float(word[:-1]) / 100 if word.endswith("%") else float(word) for word in words]
+        sizes = [float(word[:-1]) / 100 if word.endswith("%") else float(word) for word in words]
     except ValueError:
         raise ValueError(f"sizes are {text!r}: give fractions of the training queries, as in 10%,30%,100%") from None
+    return check_sizes(sizes)
 
 
 def check_sizes(sizes: Iterable[float]) -> list[float]:
     """The sizes in order, each once, and 1 among them: the leaderboard is about all training queries."""
     found = sorted({round(float(size), 6) for size in sizes} | {1.0})
-    if not 0 < found[0] <= found[-1] <= 1:
-        raise ValueError(f"sizes are {found}: give fractions of the training queries above 0 and at most 1")
+    wrong = next((size for size in found if not 0 < size <= 1), None)
+    if wrong is not None:
+        raise ValueError(f"sizes must be fractions of the training queries, above 0 and at most 1, not {wrong:g}")
     return found
 
 

@@ -47,10 +47,10 @@ def collect_examples(
             for query in mine:
                 rows = blocks.rows[blocks.offsets[number[query]] : blocks.offsets[number[query] + 1]]
                 head = {"fold": fold.name, "query": query}
-                described[query] = {**head, **_describe(test, rows, scores, features, top)}
+                described[query] = plain({**head, **_describe(test, rows, scores, features, top)})
     kept, size = [], 0
     for found in (described[query] for _, query in chosen if query in described):
-        size += len(json.dumps(plain(found), separators=(",", ":")))
+        size += len(json.dumps(found, separators=(",", ":")))
         if size > most_bytes:
             break
         kept.append(found)
@@ -60,7 +60,7 @@ def collect_examples(
 def write_examples(results: Results, folds: Sequence[Fold]) -> None:
     """Collect examples and keep them in the run folder."""
     if results.folder is not None:
-        text = json.dumps(plain(collect_examples(results, folds)), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(collect_examples(results, folds), separators=(",", ":"), allow_nan=False)
         write_whole(results.folder / FILE, text.encode())
 
 
