@@ -28,7 +28,7 @@ from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.personal.alternating import ROWS_OF_USERS, blocks_of, gram
 from hingerank.personal.losses import GRADES, PAIRS, TARGETS
 from hingerank.personal.passes import RIGHT, users_pass, users_step
-from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, from_ratings, places_within
+from hingerank.personal.preferences import ROWS_AT_ONCE, UserPreferences, places_within
 from hingerank.preferences.graded import runs_of
 
 STEPS, LEFT = 50, 1e-6  # largest number of Newton steps, fraction of the first gradient at which to stop
@@ -193,26 +193,22 @@ def _parts(
     count = [len(rows) for rows in some]
     users, rows = np.repeat(np.arange(len(able)), count), np.concatenate(some)
     few = np.concatenate([np.arange(n) for n in count]) < size
-    return few_and_rest(p, able, users, rows, few, build)
+    little, rest = (some_of(p, able, users[part], rows[part], build) for part in (few, ~few))
+    return little, rest.judged or rest
 
 
-def few_and_rest(
-    p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, few: np.ndarray,
-    build: Callable[..., UserPreferences],
-) -> tuple[UserPreferences, UserPreferences]:  # fmt: skip
-    """Return (preferences that `build` makes from the ratings or comparisons marked few, the pairs of the others).
+def some_of(
+    p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, build: Callable[..., UserPreferences]
+) -> UserPreferences:
+    """Return the preferences that `build` makes from some ratings or comparisons of `p`.
 
-    users, rows: the number of the user among `able`, and the place in `p`, of each rating or comparison.
+    users, rows: the number of the user among `able`, and the place in `p`, of each of them.
     """
     if p.known.kind == PAIRS:
         first = p.start[able][users]
-        winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
-        return build(users[few], winners[few], losers[few]), build(users[~few], winners[~few], losers[~few])
+        return build(users, p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]])
     given = p.known.grade if p.known.kind == GRADES else p.known.target
-    items, values = p.item[rows], given[rows].astype(np.float64)
-    n_items = int(p.item.max()) + 1
-    rest = from_ratings(users[~few], items[~few], values[~few], n_items)
-    return build(users[few], items[few], values[few]), rest
+    return build(users, p.item[rows], given[rows].astype(np.float64))
 
 
 def held_back(
@@ -239,5 +235,5 @@ def held_back(
         return None
     users, rows = np.repeat(np.arange(len(some)), count), runs_of(begin, some)[0]
     rank = places_within(users, rng.random(len(rows)))  # a random order within each user
-    learnt, _ = few_and_rest(p, some, users, rows, rank >= held[users], build)
-    return learnt, (p.judged or p).take(some)
+    kept = rank >= held[users]
+    return some_of(p, some, users[kept], rows[kept], build), (p.judged or p).take(some)
