@@ -89,6 +89,17 @@ def test_folds_of_a_folder(part_folder, tmp_path, capsys):
     assert len(folds("--folds", "5").folds) == 5
 
 
+def test_a_folder_of_folds_is_read_as_other_data(part_folder, tmp_path, capsys):
+    words = ["compare", str(part_folder), "--methods", "rank-svm", "-o", str(tmp_path / "run")]
+    assert run([*words, "--label", "grade"]) == 1
+    assert "--label names a column of a table" in capsys.readouterr().err
+    for part in part_folder.iterdir():
+        part.write_text(re.sub(r"qid:\d+ ", "", part.read_text()))
+    assert run(words) == 1
+    said = capsys.readouterr().err
+    assert "no query ids" in said and "a file beside each, such as S1.txt.query, or pass --one-query" in said
+
+
 def test_continuing_and_json(text_file, tmp_path, capsys):
     words = ["compare", str(text_file), *OPTIONS, "--folds", "3", "-o", str(tmp_path / "run"), "--json"]
     assert run(words) == 0

@@ -9,7 +9,7 @@ import typer
 
 from hingerank.cli.click_commands import ClickMeasuring, open_clicks, value_of_models
 from hingerank.cli.diversity_commands import Topics, for_topics, usual_methods
-from hingerank.cli.files import open_data
+from hingerank.cli.files import open_data, read_options, with_query_ids
 from hingerank.cli.groups import RANKER_NAMES, ListedItems, RatingOptions, Rows
 from hingerank.cli.options import JSON, REQUIRED, Group, check_kind, choice, command, option, switch, target, typed
 from hingerank.cli.output import Answer, console, note, print_json, print_table, working
@@ -261,7 +261,8 @@ def _folds(path: Path, how: Experiment, rows: Rows) -> list[Any]:
     from hingerank.lab.folds import query_folds
 
     if path.is_dir() and has_folds(path):
-        folds: list[Any] = read_folds(path, missing=rows.missing)
+        with with_query_ids(path):
+            folds: list[Any] = read_folds(path, missing=rows.missing, **read_options(rows, "folds"))
         if how.folds in (None, len(folds)):
             return folds
     return query_folds(open_data(path, rows), 5 if how.folds is None else how.folds, how.seed)

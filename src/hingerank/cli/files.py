@@ -132,9 +132,10 @@ def with_query_ids(path: Path) -> Iterator[None]:
             yield
         except OneQueryWarning as problem:
             said = str(problem).removeprefix(f"{path}: ").partition(";")[0]
+            counts = "a file beside each, such as S1.txt.query" if path.is_dir() else f"{path.name}.query"
             raise DataError(
-                f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into "
-                f"{path.name}.query, or pass --one-query if all rows belong to one query"
+                f"{path}: {said}; write qid:ID into every line, or the number of rows of each query into {counts}, or "
+                "pass --one-query if all rows belong to one query"
             ) from None
 
 
