@@ -40,16 +40,16 @@ def test_comparisons_without_noise_are_fitted_closely_and_noisy_ones_are_not(noi
 def test_a_fifth_of_what_every_user_said_is_held_back():
     data = hr.make_personal(40, 60, 4, 2, kind="ratings", per_user=20, seed=0)
     told = from_ratings(data.users, data.items, data.ratings, 60)
-    learnt, everything = held_back(told, lambda *given: from_ratings(*given, 60))
+    learnt, everything = held_back(told, from_ratings)
     assert (np.diff(learnt.start) == 16).all() and (np.diff(everything.start) == 20).all()
     for u in range(len(learnt.users)):
         seen, all_of_it = (p.item[p.start[u] : p.start[u + 1]].tolist() for p in (learnt, everything))
         assert set(seen) < set(all_of_it)
     few = np.flatnonzero(np.arange(len(data.users)) % 20 < 5 + 4 * (data.users == data.users[0]))
     short = from_ratings(data.users[few], data.items[few], data.ratings[few], 60)
-    assert held_back(short, lambda *given: from_ratings(*given, 60)) is None  # nobody else said enough
+    assert held_back(short, from_ratings) is None  # nobody else said enough
     compared = from_comparisons([0] * 12, range(12), range(12, 24), 24)
-    assert held_back(compared, lambda *given: from_comparisons(*given, 24)) is None  # one user is too few
+    assert held_back(compared, from_comparisons) is None  # one user is too few
 
 
 def test_sparse_noisy_ratings_take_the_smallest_multiple():
@@ -66,7 +66,7 @@ def test_of_many_users_half_are_looked_at():
     n = 2 * ENOUGH_USERS + 100
     data = hr.make_personal(n, 60, 4, 2, kind="ratings", per_user=12, seed=0)
     told = from_ratings(data.users, data.items, data.ratings, 60)
-    learnt, everything = held_back(told, lambda *given: from_ratings(*given, 60))
+    learnt, everything = held_back(told, from_ratings)
     assert len(learnt.users) == len(everything.users) == n // 2
 
 
@@ -87,7 +87,7 @@ def test_the_smallest_multiple_that_is_about_as_good_as_the_best_is_chosen(found
         tried.append(p is whole)
         return (found[sum(tried) - 1], 0) if p is whole else (0.0, 0)
 
-    monkeypatch.setattr("hingerank.personal.factorized.held_back", lambda p, build: (learnt, whole))
+    monkeypatch.setattr("hingerank.personal.factorized.held_back", lambda p, make: (learnt, whole))
     monkeypatch.setattr("hingerank.personal.factorized.count_right", right)
     multiple, _ = hr.PersonalRankSVM(rank=2)._multiple(data.item_features, learnt, np.eye(4)[:, :2])
     assert multiple == MULTIPLES[chosen] and sum(tried) == most

@@ -62,12 +62,11 @@ def test_the_strength_follows_how_much_ratings_tell():
     users, items = np.repeat(np.arange(n_users), 30), np.concatenate([rng.permutation(60)[:30] for _ in range(n_users)])
     V = rng.standard_normal((n_users, 2)) + 2.0
     mean, root = spread_of_users(V, P, items)
-    build = lambda u, i, y: from_ratings(u, i, y, 60)  # noqa: E731
     scores = np.einsum("rc,rc->r", P[items], V[users])
-    clear = learn_strength(P, None, from_ratings(users, items, np.round(2 * scores), 60), mean, root, build)
+    clear = learn_strength(P, None, from_ratings(users, items, np.round(2 * scores), 60), mean, root, from_ratings)
     same = np.round(2 * (P @ mean))[items]  # everybody is the mean user, with noise
     noise = same + rng.integers(-3, 4, len(same))
-    dull = learn_strength(P, None, from_ratings(users, items, noise, 60), mean, root, build)
+    dull = learn_strength(P, None, from_ratings(users, items, noise, 60), mean, root, from_ratings)
     assert clear > dull
 
 

@@ -181,8 +181,7 @@ class UsersInParts(Users):
     def features(self, X: Matrix) -> tuple[Matrix, np.ndarray | None]:
         """Send the features of the rated items to the parts. Returns them, and the columns kept (None: all)."""
         X, self.number = items_in_use(X, self.used)
-        columns = columns_in_use(X)
-        X = X if columns is None else X[:, columns]
+        X, columns = columns_in_use(X)
         self.call("features", X, self.number, changes=True)
         return X, columns
 

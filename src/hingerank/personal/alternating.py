@@ -272,9 +272,8 @@ def in_use(X: Matrix, preferences: UserPreferences) -> tuple[Matrix, UserPrefere
     Their rows of the basis would be 0. Returns (X, preferences with items renumbered, columns kept or None for all).
     """
     X, number = items_in_use(X, preferences.item)
-    columns = columns_in_use(X)
-    preferences = preferences if number is None else preferences.with_items(number)
-    return (X if columns is None else X[:, columns]), preferences, columns
+    X, columns = columns_in_use(X)
+    return X, preferences if number is None else preferences.with_items(number), columns
 
 
 def items_in_use(X: Matrix, item: np.ndarray) -> tuple[Matrix, np.ndarray | None]:
@@ -286,12 +285,12 @@ def items_in_use(X: Matrix, item: np.ndarray) -> tuple[Matrix, np.ndarray | None
     return X[used], np.cumsum(used, dtype=np.int32) - np.int32(1)
 
 
-def columns_in_use(X: Matrix) -> np.ndarray | None:
-    """Return the features of a CSR X that any item has; None if these are none or many."""
+def columns_in_use(X: Matrix) -> tuple[Matrix, np.ndarray | None]:
+    """Return (the columns of a CSR X that any item has, their numbers), or X and None if these are none or many."""
     if isinstance(X, np.ndarray):
-        return None
+        return X, None
     columns = np.unique(X.indices)
-    return None if len(columns) == 0 or len(columns) >= FEW * X.shape[1] else columns
+    return (X, None) if len(columns) == 0 or len(columns) >= FEW * X.shape[1] else (X[:, columns], columns)
 
 
 def alternating(

@@ -37,7 +37,6 @@ from hingerank.personal.fold_in import (
     learn_strength,
     spread_of_users,
 )
-from hingerank.personal.losses import PAIRS
 from hingerank.personal.nuclear import nuclear_gap
 from hingerank.personal.preferences import UserPreferences
 from hingerank.personal.rankers import accuracies
@@ -308,8 +307,7 @@ class PersonalRankSVM(FactorRanker):
         if self.pair_weight == "user":
             each = np.add.reduceat(table.data, table.indptr[:-1]) * X.shape[0]
             table.data /= np.repeat(each, np.diff(table.indptr))
-        threads, columns = asked_threads(self.n_jobs), columns_in_use(X)
-        small = X if columns is None else X[:, columns]
+        threads, (small, columns) = asked_threads(self.n_jobs), columns_in_use(X)
         with serial_blas():
             problem = AllPairs(small, table, threads)
             U = self._start(small, len(clicks.users))
@@ -368,7 +366,7 @@ class PersonalRankSVM(FactorRanker):
         It is the smallest that orders about as many held-out pairs correctly as the best one, where "about" is the
         square root of the number that the best one orders wrongly. Larger ones are tried until one is clearly worse.
         """
-        parts = held_back(fitted, self._build(fitted, X.shape[0]))
+        parts = held_back(fitted, self._known)
         if parts is None:
             return USUAL_MULTIPLE, U
         (learnt, whole), threads = parts, asked_threads(self.n_jobs)
@@ -385,10 +383,6 @@ class PersonalRankSVM(FactorRanker):
             if right < enough:
                 break
         return next((multiple, U) for multiple, right, U in found if right >= enough)
-
-    def _build(self, p: UserPreferences, n_items: int) -> Callable[..., UserPreferences]:
-        """Return a function that makes preferences like `p` from users, items and ratings (or winners and losers)."""
-        return lambda users, first, second: self._known(users, first, second, n_items, pairs=p.known.kind == PAIRS)
 
     def _learn_prior(self, X: Matrix, U: np.ndarray, V: np.ndarray, fitted: UserPreferences) -> None:
         """Compute the prior of new users, and the weight of their ratings relative to it."""
@@ -409,7 +403,7 @@ class PersonalRankSVM(FactorRanker):
         P, V = item_vectors(X, without.w), without.extra["V"][left.pairs > 0, :k]
         P, shared = P[:, :k], P[:, k] if self.shared else None
         mean, root = spread_of_users(V, P, left.item)
-        self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._build(fitted, len(P)))
+        self.prior_strength_ = learn_strength(P, shared, fitted.take(gone), mean, root, self._known)
 
     def _check_settings(self) -> None:
         whole("rank", self.rank)

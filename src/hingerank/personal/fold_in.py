@@ -126,7 +126,7 @@ def forgotten_users(p: UserPreferences) -> tuple[np.ndarray, np.ndarray]:
 
 def learn_strength(
     P: np.ndarray, shared: np.ndarray | None, p: UserPreferences, mean: np.ndarray, root: np.ndarray,
-    build: Callable[..., UserPreferences],
+    make: Callable[..., UserPreferences],
 ) -> float:  # fmt: skip
     """Return the default strength, unless simulated new users with 2, 5 or 20 ratings show that it is wrong.
 
@@ -139,11 +139,11 @@ def learn_strength(
     ----------
     P, shared, mean, root : as in `fold_in`
     p : users that the basis was not fitted to
-    build : function that makes preferences from users, items and ratings (or winners and losers)
+    make : function that makes preferences: `PersonalRanker._known`
     """
     rng, changes = np.random.default_rng(0), []
     for size in SIZES:
-        parts = _parts(p, size, build, rng)
+        parts = _parts(p, size, make, rng)
         if parts is None:
             continue
         little, rest = parts
@@ -182,7 +182,7 @@ def right_of_users(P: np.ndarray, shared: np.ndarray | None, V: np.ndarray, p: U
 
 
 def _parts(
-    p: UserPreferences, size: int, build: Callable[..., UserPreferences], rng: np.random.Generator
+    p: UserPreferences, size: int, make: Callable[..., UserPreferences], rng: np.random.Generator
 ) -> tuple[UserPreferences, UserPreferences] | None:
     """Return (`size` ratings or comparisons of each of some users, the others); None if too few users have so many."""
     begin = p.known.start
@@ -193,26 +193,28 @@ def _parts(
     count = [len(rows) for rows in some]
     users, rows = np.repeat(np.arange(len(able)), count), np.concatenate(some)
     few = np.concatenate([np.arange(n) for n in count]) < size
-    little, rest = (some_of(p, able, users[part], rows[part], build) for part in (few, ~few))
+    little, rest = (some_of(p, able, users[part], rows[part], make) for part in (few, ~few))
     return little, rest.judged or rest
 
 
 def some_of(
-    p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, build: Callable[..., UserPreferences]
+    p: UserPreferences, able: np.ndarray, users: np.ndarray, rows: np.ndarray, make: Callable[..., UserPreferences]
 ) -> UserPreferences:
-    """Return the preferences that `build` makes from some ratings or comparisons of `p`.
+    """Return the preferences that `make` makes from some ratings or comparisons of `p`.
 
     users, rows: the number of the user among `able`, and the place in `p`, of each of them.
     """
+    n_items = int(p.item.max()) + 1
     if p.known.kind == PAIRS:
         first = p.start[able][users]
-        return build(users, p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]])
+        winners, losers = p.item[first + p.known.winner[rows]], p.item[first + p.known.loser[rows]]
+        return make(users, winners, losers, n_items, pairs=True)
     given = p.known.grade if p.known.kind == GRADES else p.known.target
-    return build(users, p.item[rows], given[rows].astype(np.float64))
+    return make(users, p.item[rows], given[rows].astype(np.float64), n_items)
 
 
 def held_back(
-    p: UserPreferences, build: Callable[..., UserPreferences]
+    p: UserPreferences, make: Callable[..., UserPreferences]
 ) -> tuple[UserPreferences, UserPreferences] | None:
     """Return (the data to learn from, all data to judge by) of half of the users; None if too few users have enough.
 
@@ -222,7 +224,7 @@ def held_back(
     Parameters
     ----------
     p : preferences of all users
-    build : function that makes preferences from users, items and ratings (or winners and losers)
+    make : function that makes preferences: `PersonalRanker._known`
     """
     rng, begin = np.random.default_rng(0), p.known.start
     some = rng.permutation(len(p.users))
@@ -236,4 +238,4 @@ def held_back(
     users, rows = np.repeat(np.arange(len(some)), count), runs_of(begin, some)[0]
     rank = places_within(users, rng.random(len(rows)))  # a random order within each user
     kept = rank >= held[users]
-    return some_of(p, some, users[kept], rows[kept], build), (p.judged or p).take(some)
+    return some_of(p, some, users[kept], rows[kept], make), (p.judged or p).take(some)
