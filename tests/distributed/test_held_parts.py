@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.data import rows_view
 from hingerank.distributed import parts as parts_module
+from hingerank.distributed import questions
 from hingerank.distributed.parts import answers, held
 
 
@@ -128,6 +130,17 @@ class Plain:
 
     def run(self, question, parts, arguments):
         return answers(question, parts, arguments)
+
+
+def test_samples_are_read_from_a_disk_without_what_is_beside_them(data, folder, monkeypatch):
+    """Else a sample of a mapped part costs as much as a reading of the whole."""
+    told = []
+    monkeypatch.setattr(rows_view, "read_ahead", lambda X, much=True: told.append(much))
+    spread = hr.distributed.read(folder, parts=2)
+    rows, _ = spread.weighted_sample(10)
+    assert len(rows) >= 10 and told == [False, True] * 2
+    some, _ = spread.ask(questions.queries_of, 4, spread.weights)[0]
+    assert some.n_queries == -(-len(spread.facts[0].ids) // 4) and told == [False, True] * 4
 
 
 def test_any_runner_lets_go(folder):

@@ -12,7 +12,7 @@ from hingerank.data.blocks import fingerprint, kept_rows
 from hingerank.data.describe import Figures
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
-from hingerank.data.rows_view import RowsView, is_mapped, look_through
+from hingerank.data.rows_view import RowsView, is_mapped, look_through, scattered
 from hingerank.data.scaling import Scaler
 from hingerank.distributed.parts import LoadedPart, RowWeights
 from hingerank.losses import Loss
@@ -57,10 +57,9 @@ def digest_of(part: LoadedPart) -> bytes:
 def rows_of(part: LoadedPart, stride: int, weights: RowWeights) -> tuple[Matrix, np.ndarray | None]:
     """Every stride-th row of a part, except those of weight 0, and their weights."""
     rows, weight = np.arange(0, part.data.n_rows, stride), weights.of(part)
-    if weight is None:
-        return part.data.X[rows], None
-    rows = rows[weight[rows] > 0]
-    return part.data.X[rows], weight[rows]
+    rows = rows if weight is None else rows[weight[rows] > 0]
+    with scattered(part.data.X):
+        return part.data.X[rows], None if weight is None else weight[rows]
 
 
 def scores_of(part: LoadedPart, ranker: Ranker) -> np.ndarray:
@@ -131,7 +130,8 @@ def queries_of(part: LoadedPart, stride: int, weights: RowWeights) -> tuple[Rank
     """Every stride-th query of a part, and the weights of its rows."""
     data, weight = part.data, weights.of(part)
     rows = data.blocks.scatter(data.blocks.numbers % stride == 0).nonzero()[0]
-    some = RankingData(data.X[rows], data.y[rows], data.qid[rows], None, data.feature_names)
+    with scattered(data.X):
+        some = RankingData(data.X[rows], data.y[rows], data.qid[rows], None, data.feature_names)
     return some, None if weight is None else weight[rows]
 
 
