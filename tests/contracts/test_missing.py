@@ -120,7 +120,9 @@ def test_curves_have_a_step_for_missing_values():
     step = ranker.curves_[5]
     assert step.knots.tolist() == [0.0, 1.0] and step.heights[1] < step.heights[0]  # gaps of f1 are of low grades
     linear = hr.RankSVM(missing="indicator").fit(X, y, qid)
-    assert "f1 missing" in dict(linear.feature_table())
+    assert "f1 missing" in dict(linear.feature_table()) and "a missing" in dict(linear.feature_table(list("abcde")))
+    ranks = hr.RankSVM(missing="indicator", context="rank").fit(X, y, qid)
+    assert "a missing, rank in its query" in dict(ranks.feature_table(list("abcde")))
     better = linear.score(X, y, qid), hr.RankSVM(missing="median").fit(X, y, qid).score(X, y, qid)
     assert better[0] > better[1]
 

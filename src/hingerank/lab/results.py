@@ -187,7 +187,8 @@ class Results:
         write_whole(Path(path), csv_text(COLUMNS, self.rows()).encode())
 
     def arrays(self, method: str, fold: str, seed: int | None = None) -> dict[str, np.ndarray]:
-        """Test scores ("scores", rows in the order of the test part), and "weights" or a "basis" if there are any."""
+        """Test scores ("scores", rows in the order of the test part), and "weights", curves or a "basis" if there are
+        any."""
         record = self.test(method, fold, seed)
         if record is None or self.folder is None or "arrays" not in record:
             return {}

@@ -34,6 +34,9 @@ from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import Method, home_of, without_addresses
 from hingerank.metrics.measure import MeasureLike, measure_name
 from hingerank.personal.baselines import BASELINES
+from hingerank.rankers.base import BaseRanker, LinearRanker
+from hingerank.rankers.inputs import names_of_features
+from hingerank.rankers.kernel import MappedRanker
 from hingerank.registry import ranker_class
 from hingerank.renaming import RENAMED, present_keys, present_names
 
@@ -146,13 +149,21 @@ def _lock(file: IO[bytes], path: Path) -> None:
         raise ValueError(f"{path} is in use by another run: wait for it, or choose another folder") from error
 
 
-def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Ranker) -> str:
+def save_arrays(
+    folder: Path, method: str, fold: str, scores: np.ndarray, ranker: Ranker, features: Sequence[str]
+) -> str:
     """Store the test scores, and any weights, basis or curves, beside the results; returns the file's name in the
-    folder."""
+    folder.
+
+    features: their names, from which those of weights and curves follow; the weights of a map's outputs have none.
+    """
     arrays = {"scores": scores}
     weights, basis = getattr(ranker, "coef_", None), getattr(ranker, "basis_", None)
     if isinstance(weights, np.ndarray) and weights.ndim == 1:
         arrays["weights"] = weights
+        named = len(weights) == len(features) and not isinstance(ranker, MappedRanker)
+        names = ranker._names_of_weights(features) if isinstance(ranker, LinearRanker) else features if named else []
+        arrays["weight_names"] = np.array(names, str)
     if isinstance(basis, np.ndarray) and basis.ndim == 2:
         arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
     curves = getattr(ranker, "curves_", None)
@@ -160,6 +171,8 @@ def save_arrays(folder: Path, method: str, fold: str, scores: np.ndarray, ranker
         arrays |= {f"curve_{p}": np.concatenate([getattr(curve, p) for curve in curves]) for p in ("knots", "heights")}
         arrays["curve_starts"] = np.cumsum([0, *(len(curve.knots) for curve in curves)])
         arrays["curve_weights"] = np.array([curve.weight for curve in curves])
+        if isinstance(ranker, BaseRanker):
+            arrays["curve_names"] = np.array(names_of_features(ranker, len(curves), features), str)
     name = f"arrays/{file_name(method)}.{file_name(fold)}.npz"
     write_arrays(folder / name, arrays)
     return name

@@ -128,7 +128,8 @@ class Task:
             name = plan.folds[self.fold].name
             name += "" if self.seed == plan.seed else f" seed {self.seed}"
             name += "" if self.size == 1 else f" {size_text(self.size)}"
-            about["arrays"] = save_arrays(plan.folder, self.method.name, name, scores, ranker)
+            features = plan.part(self.fold, "test").names
+            about["arrays"] = save_arrays(plan.folder, self.method.name, name, scores, ranker, features)
         return about
 
     def failed(self, plan: ComparisonPlan, message: str) -> list[Record]:

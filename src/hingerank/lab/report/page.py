@@ -23,6 +23,7 @@ from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
 from hingerank.lab.topics import IN_PAPERS, is_diversity_measure
 from hingerank.metrics.measure import is_measure
+from hingerank.rankers.inputs import default_names
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
 MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS, MOST_CURVES = 60, 12, 15, 24
@@ -211,11 +212,12 @@ def traces(results: Results, method: str) -> list[Facts]:
 def weights(results: Results, method: str) -> Facts | None:
     """The features a linear ranker uses: mean and spread of their weights over folds, and in how many folds they are
     not zero; heaviest first, at most MOST_WEIGHTS. None for other rankers."""
-    rows = [w for fold in results.folds if (w := results.arrays(method, fold).get("weights")) is not None]
-    if not rows or len({len(row) for row in rows}) > 1:
+    found = [a for fold in results.folds if "weights" in (a := results.arrays(method, fold))]
+    rows = [dict(zip(_names_of(results, a, "weight"), a["weights"].tolist())) for a in found]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names:
         return None
-    table = np.array(rows, float)
-    names = _feature_names(results, table.shape[1])
+    table = np.array([[row.get(name, 0.0) for name in names] for row in rows])
     order = np.argsort(-np.abs(table).mean(axis=0), kind="stable")[:MOST_WEIGHTS]
     order = order[np.abs(table[:, order]).max(axis=0) > 0]
     spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
@@ -238,11 +240,13 @@ def shapes(results: Results, method: str) -> Facts | None:
     """The curves of an additive ranker, those of most weight first: of each fold its knots and heights, since those of
     different folds show how sure a curve is; at most MOST_CURVES features. None for other rankers."""
     found = [(fold, a) for fold in results.folds if "curve_knots" in (a := results.arrays(method, fold))]
-    if not found or len({len(a["curve_weights"]) for _, a in found}) > 1:
+    by_name: dict[str, list[tuple[str, dict[str, np.ndarray], int]]] = {}
+    for fold, a in found:
+        for j, name in enumerate(_names_of(results, a, "curve")):
+            by_name.setdefault(name, []).append((fold, a, j))
+    weight = {name: sum(a["curve_weights"][j] for _, a, j in of) / len(found) for name, of in by_name.items()}
+    if not weight:
         return None
-    weight = np.mean([a["curve_weights"] for _, a in found], axis=0)
-    names = _feature_names(results, len(weight))
-    order = np.argsort(-weight, kind="stable")[:MOST_CURVES]
 
     def points(a: dict[str, np.ndarray], j: int, part: str) -> list[float]:
         return [short(v, 5) for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
@@ -251,11 +255,13 @@ def shapes(results: Results, method: str) -> Facts | None:
         "total": len(weight),
         "features": [
             {
-                "name": names[j],
-                "weight": short(weight[j]),
-                "folds": [[fold, points(a, j, "curve_knots"), points(a, j, "curve_heights")] for fold, a in found],
+                "name": name,
+                "weight": short(weight[name]),
+                "folds": [[fold, *(points(a, j, f"curve_{of}") for of in ("knots", "heights"))] for fold, a, j in here],
             }
-            for j in order[weight[order] > 0].tolist()
+            for name in sorted(weight, key=lambda name: -weight[name])[:MOST_CURVES]
+            if weight[name] > 0
+            for here in [by_name[name]]
         ],
     }
 
@@ -265,8 +271,8 @@ def basis(results: Results, method: str) -> Facts | None:
     correspond): the heaviest features of each, liked and disliked; at most MOST_FUNCTIONS. None for other rankers."""
     for fold in results.folds:
         columns = results.arrays(method, fold).get("basis")
-        if columns is not None:
-            names = _feature_names(results, len(columns))
+        names = [] if columns is None else _feature_names(results, len(columns))
+        if columns is not None and names:
             functions = []
             for column in columns.T[:MOST_FUNCTIONS]:
                 order = np.argsort(-column, kind="stable")
@@ -281,9 +287,20 @@ def basis(results: Results, method: str) -> Facts | None:
     return None
 
 
+def _names_of(results: Results, arrays: dict[str, np.ndarray], what: str) -> list[str]:
+    """The names of a fold's "weight"s or "curve"s; none of the weights of a map's outputs.
+
+    Runs of 0.2 and before stored no names: they have those of the data, if there are as many.
+    """
+    if f"{what}_names" in arrays:
+        return arrays[f"{what}_names"].tolist()
+    return _feature_names(results, len(arrays["weights" if what == "weight" else "curve_weights"]))
+
+
 def _feature_names(results: Results, count: int) -> list[str]:
-    given = [str(name) for name in results.header["summary"]["feature_names"] or []]
-    return given + [f"f{j + 1}" for j in range(len(given), count)]
+    """The names of the data's features; none where there are not `count` of them."""
+    given = results.header["summary"]["feature_names"] or default_names(results.header["summary"]["features"])
+    return list(map(str, given)) if len(given) == count else []
 
 
 def _number(value: object) -> bool:
