@@ -1,5 +1,10 @@
 """`hingerank fit --dask`."""
 
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -48,6 +53,18 @@ def test_fit_over_workers(tmp_path, client, monkeypatch, local):
     assert found.objective_ == pytest.approx(alone.objective_, rel=1e-6)
     assert found.fingerprint_["rows"] == data.n_rows
     assert [options["n_workers"] for options in asked_for] == ([2] if local else [])
+
+
+def test_no_fixed_port_is_taken(tmp_path):
+    """Two fits at once would warn that port 8787 is in use."""
+    hr.write(hr.make_letor(5), tmp_path / "data" / "")
+    asked = ["fit", str(tmp_path / "data"), "--dask", "local:1", "-o", str(tmp_path / "model")]
+    with socket.socket() as other:
+        with suppress(OSError):
+            other.bind(("0.0.0.0", 8787))
+            other.listen()
+        done = subprocess.run([sys.executable, "-m", "hingerank", *asked], capture_output=True, encoding="utf-8")
+    assert done.returncode == 0 and done.stderr == ""
 
 
 @pytest.mark.parametrize("cluster", ["local:x", "somewhere"])

@@ -160,6 +160,7 @@ def open_parts(path: Path, cluster: str, parts: int | None, rows: Rows) -> "Iter
                 raise ValueError(f"--dask {cluster}: expected local:N, such as local:4")
             each = max(1, thread_count() // workers)
             options: dict[str, Any] = {"threads_per_worker": each, "dashboard_address": None, "silence_logs": 40}
+            options["scheduler_kwargs"] = {"dashboard_address": ":0"}  # any port: 8787 may be in use, with a warning
             address: Any = stack.enter_context(LocalCluster(n_workers=workers, **options))
         elif "://" in cluster:
             address = cluster
