@@ -305,29 +305,25 @@ def _length(part: Path) -> int:
 def unpack(archive: Path, folder: Path, limit: int | None = None) -> None:
     """Unpack `archive` (zip, tar, tar.gz, tar.bz2, tar.xz) into the existing, empty `folder`.
 
-    These are a FetchError: names that are absolute or contain `..`, links, devices, encrypted or repeated members, more
-    than 100,000 files, and more than `limit` bytes in all. The default limit is 50 times the archive plus 64 MiB, which
-    is several times the compression of ranking text. The libraries write no more of a member than its header announces.
+    These are a FetchError: names that are absolute or contain `..`, links, devices, encrypted members, more than
+    100,000 members, and more than `limit` bytes in all. The default limit is 50 times the archive plus 64 MiB, which is
+    several times the compression of ranking text. The libraries write no more of a member than its header announces.
     """
-    room = limit if limit is not None else 50 * archive.stat().st_size + (64 << 20)
-    passed: dict[PurePosixPath, str] = {}
+    room, count = limit if limit is not None else 50 * archive.stat().st_size + (64 << 20), 0
 
     def check(name: str, size: int, kind: str) -> bool:
-        nonlocal room
-        path, room, why = PurePosixPath(name), room - abs(size), ""
+        nonlocal room, count
+        room, count, path, why = room - abs(size), count + 1, PurePosixPath(name), ""
         if set(name) & set("\\:\0") or path.is_absolute() or ".." in path.parts or not name.strip():
             why = f"holds a member named {name!r}, which could be written outside the folder"
         elif kind not in ("file", "folder"):
             why = f"holds {name!r}, which is {kind}"
-        elif path in passed and (kind, passed[path]) != ("folder", "folder"):
-            why = f"holds {name!r} twice"
-        elif len(passed) >= _MOST_FILES:
+        elif count > _MOST_FILES:
             why = f"holds more than {_MOST_FILES:,} members"
         elif room < 0:
             why = f"unpacks to far more than it should (in {name!r})"
         if why:
             raise FetchError(f"{archive.name} {why}: refused; if you trust it, unpack it yourself and pass the folder")
-        passed[path] = kind
         return True
 
     try:
