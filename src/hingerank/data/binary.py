@@ -83,8 +83,8 @@ def save_binary(data: RankingData | Iterable[RankingData], folder: PathLike, *, 
 def load_binary(folder: PathLike, *, verify: bool = True) -> RankingData:
     """Open a folder that `save_binary` wrote. Arrays are memory-mapped, not copied, except ids that are text.
 
-    verify=True compares all checksums. That reads every byte once, from the disk or from memory (0.3 s per gigabyte).
-    verify=False reads an array only when it is needed. The header is checked in both cases.
+    verify=True compares all checksums, which reads every byte once. verify=False reads an array only when it is needed.
+    The header is checked in both cases.
     """
     folder = Path(folder)
     header = _read_header(folder)

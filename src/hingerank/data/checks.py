@@ -91,7 +91,7 @@ def one_of(name: str, value: object, *known: str) -> str:
     return value
 
 
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -113,7 +113,7 @@ def decimal(text: str) -> float | None:
     >>> decimal("-2.5e-3"), decimal("1_0"), decimal("1e999")
     (-0.0025, None, None)
     """
-    value = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    value = float(text) if DECIMAL.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Facts, Frame
-from hingerank.data.checks import decimal
+from hingerank.data.checks import DECIMAL, decimal
 from hingerank.data.files import (
     COMPRESSIONS,
     TABLES,
@@ -42,7 +42,6 @@ _CHECKSUMS = (b"hingerank:crc32", b"hingerank:crc32 again")  # keys in the schem
 _FORMULA = r"^'*[=+\-@\t\r]"  # the start of a text that a spreadsheet would run as a formula, or that is escaped
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _PIECE = 1 << 24  # bytes of a CSV file that `read_batches` reads at a time
-_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def table_kind(path: PathLike) -> str:
@@ -286,7 +285,8 @@ def _check_header(path: Path, names: list[str], kind: str) -> None:
 
 def _escaped(texts: Frame) -> Frame:
     """Texts with an apostrophe before those that a spreadsheet would run as formulas. Reading removes it."""
-    runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), pc.match_substring_regex(texts, _DECIMAL))
+    number = pc.match_substring_regex(texts, f"^{DECIMAL.pattern}$")
+    runs = pc.and_not(pc.match_substring_regex(texts, _FORMULA), number)
     return pc.if_else(runs, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
