@@ -244,6 +244,19 @@ def test_lists_of_ratings_alone_are_told_and_stand_beside_simple_ones(call, monk
     assert call(*given)[1] == out  # any number of items will do
 
 
+def test_ids_that_look_like_formulas_are_written_as_they_are(call):
+    ids = ["=1+1", "+b", "-c", "@d", "'=e"]
+    lines = [f"u{u},{item},{1 + (u + k) % 5}" for u in range(6) for k, item in enumerate(ids)]
+    Path("odd.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    assert call("fit", "odd.csv", "--model", "personal-rank-svm", "--rank", "1", "-o", "odd/")[0] == 0
+    assert call("recommend", "odd/", "--user", "u1", "--include-rated", "-o", "odd-lists.csv")[0] == 0
+    listed = [line.split(",")[2] for line in Path("odd-lists.csv").read_text().split()[1:]]
+    assert sorted(listed) == sorted(ids)
+    Path("some.csv").write_text("\n".join(Path("odd-lists.csv").read_text().split()[:4]))
+    found = call("recommend", "odd/", "--user", "u1", "--include-rated", "--exclude", "some.csv")[1]
+    assert [line.split("\t")[2] for line in found.splitlines()] == listed[3:]
+
+
 def scores_of(text):
     return {line.split("\t")[2]: float(line.split("\t")[3]) for line in text.splitlines()}
 
