@@ -424,6 +424,7 @@ def test_errors_name_the_option(call, line, words):
         ("explain model/ rows.txt --query 1 --documents 2 --pair 1 2", "--documents does nothing with --pair"),
         ("info model/ --verify --one-query", "--one-query says how to read rows, and model is a model: leave it out"),
         ("info done/ --verify --label grade", "--label says how to read rows, and done is the folder of a comparison"),
+        ("fit log.csv --features of-log.csv --propensities 1,0.5,0.3 --correction naive -o m/", "--propensities does"),
         ("fetch --list mq2008", "--list lists every set: leave out mq2008"),
         ("fetch --list --from rows.txt", "--from does nothing with --list"),
         ("evaluate rows.txt scores.txt --pad", "--pad is about the features of a model, and scores.txt holds scores"),
@@ -461,6 +462,7 @@ def test_errors_name_the_option(call, line, words):
 )
 def test_an_option_that_would_do_nothing_is_refused(call, line, words):
     call("fit rows.txt -o model/")
+    Path("of-log.csv").write_text("qid,docid,f\nq,a,1\nq,b,2\nq,c,3\n")
     Path("done").mkdir()
     Path("done/run.json").write_text("{}")
     for name in [name for name in ("rows.csv", "rows.bin") if name in line]:

@@ -239,6 +239,8 @@ class ClickTraining(ClickOptions):
         """Return the keyword arguments of `fit_clicks`."""
         from hingerank.export.model_file import load
 
+        if self.correction == "naive" and self.propensities is not None:
+            raise ValueError("--propensities does nothing with --correction naive: leave out one of them")
         return {
             "propensities": self.given_propensities(log),
             "correction": self.correction,
