@@ -213,7 +213,8 @@ def add_users(
     ratings, model = data_and_model(ratings, model)
     ranker, catalogue = open_model(model, items)
     if not isinstance(ranker, PersonalRankSVM):
-        raise ValueError(f"{type(ranker).__name__} cannot add users: it gives every new user the mean ranking")
+        name = type(ranker).__name__
+        raise ValueError(f"{name} cannot add users, whom it gives the mean ranking: fit --model personal-rank-svm")
     rated = read_rating_file(ratings, columns, ranker)
     rows = rows_of_items(catalogue, rated, ratings)
     before = len(ranker.users_)
