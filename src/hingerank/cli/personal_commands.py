@@ -51,7 +51,8 @@ def recommend(
     """Recommend the best items for a user, or for every user.
 
     Each line holds user, rank, item and score. Ids are written as they are, even if a spreadsheet would run them as
-    formulas. Items that a user rated or took in the data of fit, tune or add-users are left out. Users are processed in blocks, so any number of them fits in memory.
+    formulas. Items that a user rated or took in the data of fit, tune or add-users are left out. Users are processed in
+    blocks, so any number of them fits in memory.
 
     Example: hingerank recommend model/ --user 17
 
