@@ -172,5 +172,5 @@ def test_an_item_that_is_not_in_a_short_list_is_no_hit(ratings):
 
     lists = OfLists(list_folds(*ratings, 3)[0].test.take())
     assert lists.data.catalogue.shape[0] == 50
-    values = lists.values(lists.scores(Nothing()), ["list_recall@100", "list_ndcg@100"], 5.0)
+    values = lists.values(lists.scores(Nothing()), {name: name for name in ("list_recall@100", "list_ndcg@100")})
     assert all(np.nanmax(value) == 0 for value in values.values())

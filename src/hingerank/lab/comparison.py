@@ -138,14 +138,15 @@ def compare(
     measure = kind.usual if measure is None else measure
     if isinstance(measures, str | Measure) or callable(measures):
         measures = [measures]
-    wanted = _check_measures([measure, *(kind.more_measures(measure) if measures is None else measures)], kind)
+    measures = [measure, *(kind.more_measures(measure) if measures is None else measures)]
+    wanted = _named_measures(measures, kind, top_grade(folds))
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, wanted, seed, seeds, sizes, about)
         if place is not None:
             header = check_header(read_header(place), header, place, len(file.records))
             write_header(place, header)
-        plan = ComparisonPlan(folds, measure, wanted, seed, place, header.get("seeds", {}), sizes, top_grade(folds))
+        plan = ComparisonPlan(folds, wanted, seed, place, header.get("seeds", {}), sizes)
         _run(methods, plan, file, header, workers, progress, retry_failed)
         results = Results(header, list(file.records), place)
         write_examples(results, folds)
@@ -154,16 +155,15 @@ def compare(
         return results
 
 
-def _check_measures(measures: Iterable[MeasureLike], kind: OfRows) -> list[MeasureLike]:
-    """The measures, each once; an unknown one is an error now, not in every fit."""
+def _named_measures(measures: Iterable[MeasureLike], kind: OfRows, top_grade: float) -> dict[str, MeasureLike]:
+    """The prepared measures by name; an unknown one is an error now, not in every fit."""
     found: dict[str, MeasureLike] = {}
     for measure in measures:
-        name = measure_name(measure)
-        other = found.setdefault(name, measure)
-        if other != measure and (callable(measure) or callable(other)):
+        name, prepared = measure_name(measure), kind.prepared(measure, top_grade)
+        other = found.setdefault(name, prepared)
+        if other != prepared and (callable(prepared) or callable(other)):
             raise ValueError(f"two measures are called {name!r}: rename one")
-        kind.check(measure)
-    return list(found.values())
+    return found
 
 
 def _run(

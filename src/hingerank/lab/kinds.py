@@ -5,7 +5,7 @@ kind a part is of. Rankers of rows take part in all of them, and recommenders wh
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,14 +37,13 @@ class OfRows:
         """The usual measures on test in addition to the one that chooses settings."""
         return default_measures(self.usual if callable(measure) else str(measure))
 
-    def check(self, measure: MeasureLike) -> None:
-        """A ValueError for a measure that cannot judge these data."""
+    def prepared(self, measure: MeasureLike, top_grade: float) -> MeasureLike:
+        """The measure for `values`, with grades up to `top_grade`. A ValueError if it does not suit the data."""
         if isinstance(measure, str) and parse_list_measure(measure) is not None:
             raise ValueError(
                 f"{measure} judges lists over all items, which are made of ratings: give folds of list_folds"
             )
-        if not callable(measure):
-            parse_measure(measure)
+        return measure if callable(measure) else parse_measure(measure).on_scale(top_grade)
 
     @property
     def gaps(self) -> Mapping[str, int]:
@@ -75,15 +74,11 @@ class OfRows:
             raise ValueError(f"predict returned {scores[~np.isfinite(scores)][0]} as a score")
         return scores
 
-    def values(self, scores: np.ndarray, measures: Sequence[MeasureLike], top_grade: float) -> dict[str, np.ndarray]:
-        """Every measure of every query, NaN where one is not defined for it; top_grade: the end of ERR's scale."""
+    def values(self, scores: np.ndarray, measures: Mapping[str, MeasureLike]) -> dict[str, np.ndarray]:
+        """Each of the prepared measures of every query, by its name; NaN where it is not defined."""
         data = self.data
-        scaled = [given if callable(given) else parse_measure(given).on_scale(top_grade) for given in measures]
-        found = evaluate(data.y, scores, data.qid, scaled, per_query=True, docid=data.docid)
-        return {
-            measure_name(given): np.asarray(found[measure_name(measure)], float)
-            for given, measure in zip(measures, scaled)
-        }
+        found = evaluate(data.y, scores, data.qid, list(measures.values()), per_query=True, docid=data.docid)
+        return {name: np.asarray(found[measure_name(measure)], float) for name, measure in measures.items()}
 
     def fingerprint(self) -> bytes:
         """A hash of all that is known of the data."""
@@ -99,9 +94,9 @@ class OfTopics(OfRows):
     def more_measures(self, measure: MeasureLike) -> list[str]:
         return [*(f"{kind}@{k}" for kind in ("alpha-ndcg", "err-ia", "strec") for k in (5, 10, 20)), "nrbp"]
 
-    def check(self, measure: MeasureLike) -> None:
+    def prepared(self, measure: MeasureLike, top_grade: float) -> MeasureLike:
         if not is_diversity_measure(measure):
-            return super().check(measure)
+            return super().prepared(measure, top_grade)
         cutoff = parse_diversity_measure(measure).cutoff
         if cutoff is not None and cutoff > self.data.top:
             top = f"rerankers choose {self.data.top} documents: name a measure of at most {self.data.top} ranks"
@@ -109,6 +104,7 @@ class OfTopics(OfRows):
                 f"{measure} looks at {cutoff} ranks, but {top}, or from Python make the folds of "
                 f"topic_rows(data, top={cutoff})"
             )
+        return measure
 
     @property
     def gaps(self) -> Mapping[str, int]:
@@ -140,17 +136,17 @@ class OfTopics(OfRows):
             found.append(scores)
         return np.concatenate(found)
 
-    def values(self, scores: np.ndarray, measures: Sequence[MeasureLike], top_grade: float) -> dict[str, np.ndarray]:
-        diverse = [str(measure) for measure in measures if is_diversity_measure(measure)]
-        graded = [measure for measure in measures if measure not in diverse]
-        found = super().values(scores, graded, top_grade) if graded else {}
+    def values(self, scores: np.ndarray, measures: Mapping[str, MeasureLike]) -> dict[str, np.ndarray]:
+        diverse = [name for name, measure in measures.items() if is_diversity_measure(measure)]
+        graded = {name: measure for name, measure in measures.items() if name not in diverse}
+        found = super().values(scores, graded) if graded else {}
         if diverse:
             topics = self.data.topics
             parts = np.split(-scores, np.cumsum([query.n for query in topics])[:-1])
             orders = [np.argsort(part, kind="stable") for part in parts]  # equal scores as they came
             table = np.array([order_values(query, order, diverse) for query, order in zip(topics, orders)], float)
             found |= dict(zip(diverse, table.T))
-        return {name: found[name] for name in map(measure_name, measures)}
+        return {name: found[name] for name in measures}
 
     def fingerprint(self) -> bytes:
         """A hash of all that is known of the topics beside that of their rows; of computed distances, of some rows."""
@@ -185,7 +181,7 @@ class OfLists(OfRows):
     def more_measures(self, measure: MeasureLike) -> list[str]:
         return [f"list_{kind}@10" for kind in ("ndcg", "recall", "precision", "hit_rate", "mrr")]
 
-    def check(self, measure: MeasureLike) -> None:
+    def prepared(self, measure: MeasureLike, top_grade: float) -> MeasureLike:
         found = parse_list_measure(measure) if isinstance(measure, str) else None
         if found is None:
             raise ValueError(
@@ -194,6 +190,7 @@ class OfLists(OfRows):
             )
         if found[1] > LONGEST:
             raise ValueError(f"{measure}: lists have at most {LONGEST} items here")
+        return measure
 
     @property
     def ratings(self) -> tuple[Matrix, PerRow, PerRow, PerRow]:
@@ -224,7 +221,7 @@ class OfLists(OfRows):
         hit = np.asarray(lists)[self._user_of_row] == wanted[:, None]
         return np.where(hit.any(axis=1) & (wanted >= 0), -1.0 - hit.argmax(axis=1), -1.0 - max(len(every), LONGEST))
 
-    def values(self, scores: np.ndarray, measures: Sequence[MeasureLike], top_grade: float) -> dict[str, np.ndarray]:
+    def values(self, scores: np.ndarray, measures: Mapping[str, MeasureLike]) -> dict[str, np.ndarray]:
         """Measures of every user's list, NaN for users without a relevant item."""
         good, n_users = self.data.y >= self.data.relevant, self.data.n_queries
         user, place = self._user_of_row[good], -scores[good].astype(np.int64) - 1
@@ -234,7 +231,7 @@ class OfLists(OfRows):
         inside = place < LONGEST
         hit[user[inside], place[inside]] = True
         found = {}
-        for measure in map(str, measures):
+        for measure in measures:
             name, top = parse_list_measure(measure) or ("", 0)
             found[measure] = np.full(n_users, np.nan)
             found[measure][some] = list_values(hit[some, :top], count[some], top)[name]

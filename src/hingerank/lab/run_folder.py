@@ -32,7 +32,7 @@ from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold
 from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import Method, home_of, without_addresses
-from hingerank.metrics.measure import MeasureLike, measure_name
+from hingerank.metrics.measure import MeasureLike
 from hingerank.personal.baselines import BASELINES
 from hingerank.rankers.base import BaseRanker, LinearRanker
 from hingerank.rankers.inputs import names_of_features
@@ -202,14 +202,14 @@ def plain_id(query: object) -> int | str:
 def make_header(
     methods: Sequence[Method],
     folds: Sequence[Fold],
-    measures: Sequence[MeasureLike],
+    measures: Mapping[str, MeasureLike],
     seed: int,
     seeds: int,
     sizes: Sequence[float],
     about: Given | None,
 ) -> Record:
     """Everything that distinguishes this run from another; the first of the measures chooses settings."""
-    names, own = [measure_name(given) for given in measures], [given for given in measures if callable(given)]
+    names, own = list(measures), [measure for measure in measures.values() if callable(measure)]
     header = plain(
         {
             "format": FORMAT,

@@ -19,7 +19,7 @@ from hingerank.lab.kinds import kind_of
 from hingerank.lab.methods import Method
 from hingerank.lab.run_folder import Record, plain_id, save_arrays, versions
 from hingerank.metrics.evaluator import mean_over_queries
-from hingerank.metrics.measure import MeasureLike, measure_name
+from hingerank.metrics.measure import MeasureLike
 from hingerank.search.folds import fit_settings
 from hingerank.search.settings import Setting
 from hingerank.solvers.run import Certificate
@@ -32,13 +32,11 @@ class ComparisonPlan:
     """What all tasks of a run share."""
 
     folds: Sequence[Fold]
-    measure: MeasureLike  # chooses settings
-    measures: Sequence[MeasureLike]  # are taken on test
+    measures: Mapping[str, MeasureLike]  # are taken on test, prepared by the data's kind; the first chooses settings
     seed: int
     folder: Path | None  # where scores go; None for nowhere
     seeds: Mapping[str, int] = field(default_factory=dict)  # method -> fits of a chosen setting, if more than one
     sizes: Sequence[float] = (1.0,)  # fractions of the training queries
-    top_grade: float = 0.0  # of all parts of all folds: the end of ERR's scale
     _fold: int = -1
     _parts: dict[str, RankingData] = field(default_factory=dict)
 
@@ -52,7 +50,7 @@ class ComparisonPlan:
 
     def __getstate__(self) -> Facts:
         """Without measures, which a notebook may define: `Workers` sends them with every task."""
-        return {**vars(self), "_fold": -1, "_parts": {}, "measure": "", "measures": ()}
+        return {**vars(self), "_fold": -1, "_parts": {}, "measures": {}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +75,11 @@ class Task:
         for fit in fit_settings(make, self.settings, self.method.paths, rows, kind_of(train).learn):
             warned = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in fit.warned))
             about: Record = {"seconds": fit.seconds, "error": None, "warnings": warned}
-            about |= {"measure": measure_name(plan.measure), "value": None} if self.kind == "validation" else {}
+            about |= {"measure": next(iter(plan.measures)), "value": None} if self.kind == "validation" else {}
             error, scores = fit.error, None
             try:
                 if error is None and self.kind == "validation":
-                    about |= self._validated(fit.ranker, plan)
+                    about["value"] = self._validated(fit.ranker, plan)
                 elif error is None:
                     scores, found = self._tested(fit.ranker, plan)
                     about |= found
@@ -94,14 +92,14 @@ class Task:
             records.append(self._record(plan, fit.setting, **about))
         return records
 
-    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> Record:
+    def _validated(self, ranker: Ranker, plan: ComparisonPlan) -> float:
         """The mean of the choosing measure over the validation queries."""
         part = kind_of(plan.part(self.fold, "validation"))
-        ((name, values),) = part.values(part.scores(ranker), [plan.measure], plan.top_grade).items()
-        value = mean_over_queries(values)
+        name, measure = next(iter(plan.measures.items()))
+        value = mean_over_queries(part.values(part.scores(ranker), {name: measure})[name])
         if not np.isfinite(value):
             raise ValueError(f"{name} is {value} on the validation queries: it cannot choose a setting")
-        return {"value": value}
+        return value
 
     def _tested(self, ranker: Ranker, plan: ComparisonPlan) -> tuple[np.ndarray, Record]:
         """Scores, and the measures of every test query, NaN where one is not defined for it."""
@@ -109,7 +107,7 @@ class Task:
         start = time.perf_counter()
         scores = part.scores(ranker)
         seconds = time.perf_counter() - start
-        found = part.values(scores, plan.measures, plan.top_grade)
+        found = part.values(scores, plan.measures)
         values = {name: of_queries.tolist() for name, of_queries in found.items()}
         queries = [plain_id(query) for query in part.data.blocks.ids.tolist()]
         return scores, {"predict_seconds": seconds, "values": values, "queries": queries}

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from functools import lru_cache
@@ -78,7 +78,7 @@ class Workers:
             self._folder = self._open.enter_context(scratch_folder(place))
             joblib.dump(self.plan, self._folder / "plan")
         # measures go with every task, not in the plan's file: loky sends whole what a notebook defines
-        return self._executor.submit(_work, str(self._folder / "plan"), task, self.plan.measure, self.plan.measures)
+        return self._executor.submit(_work, str(self._folder / "plan"), task, self.plan.measures)
 
     def wait(self) -> Finished:
         """Wait for at least one task, and give all that are finished."""
@@ -146,9 +146,9 @@ class Workers:
         self._folder = None
 
 
-def _work(plan_file: str, task: Task, measure: MeasureLike, measures: Sequence[MeasureLike]) -> list[Record]:
+def _work(plan_file: str, task: Task, measures: Mapping[str, MeasureLike]) -> list[Record]:
     plan = _plan(plan_file)
-    plan.measure, plan.measures = measure, measures
+    plan.measures = measures
     return task.run(plan)
 
 
