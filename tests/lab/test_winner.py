@@ -46,7 +46,7 @@ def test_compare_keeps_the_winner_and_the_page_says_how(data, tmp_path, monkeypa
     assert ranker.fingerprint_["queries"] == 24 and read_header("model/")["metadata"]["method"] == "rank-svm"
     assert main(["report", "run"]) == 0
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
-    assert "--keep model/" in page and "To use the winner" in page
+    assert "--keep model/" in page and "Use the winner" in page
     assert main([*command, "--keep", "rows.txt"]) == 1
     assert "is the data itself" in capsys.readouterr().err
 

@@ -321,11 +321,11 @@ def names_of_features(ranker: Ranker, count: int, given: Sequence[str] | None = 
     """
     missing, context = (getattr(ranker, name, None) for name in ("missing_", "context"))
     columns = ranker.n_features_in_ if missing is None else missing.width
-    shorter = given is None or len(given) != count
-    if context is not None and shorter and count == 2 * columns:
+    whole = given is not None and len(given) == count
+    if context is not None and not whole and count == 2 * columns:
         names = names_of_features(ranker, columns, given)
         return [*names, *(f"{name}, {context} in its query" for name in names)]
-    if missing is not None and shorter and count == missing.width > len(missing.values):
+    if missing is not None and not whole and count == missing.width > len(missing.values):
         return missing.names(names_of_features(ranker, len(missing.values), given))
     found = getattr(ranker, "feature_names_in_", default_names(count)) if given is None else given
     if len(found) != count:

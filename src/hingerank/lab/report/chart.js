@@ -16,7 +16,7 @@ function fill(node, attributes, children) {
 
 const byId = id => document.getElementById(id);
 const isNumber = value => typeof value === "number" && Number.isFinite(value);
-const fixed = (value, digits = 4) => isNumber(value) ? value.toFixed(digits) : "–";
+const fixed = (value, digits = 4) => isNumber(value) ? value.toFixed(digits).replace("-", "−") : "–";
 const short = value => !isNumber(value) ? String(value ?? "–") : value === 0 ? "0"
   : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(1).replace("e+", "e").replace(".0e", "e")
   : String(Number(value.toPrecision(4)));

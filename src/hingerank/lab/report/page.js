@@ -85,7 +85,7 @@ function drawSearches(run) {
     const box = make("div", { "data-search": `${method} ${name}` }), body = make("div");
     box.append(make("h3", {}, `${method}: ${name}`), body);
     holder.append(box);
-    redraw(body, width => chart({ width, height: 220, series, xLog: log, xLabel: name, yLabel: `validation ${run.label(run.data.measure)}`, categories: numeric ? null : curve.values, pad: !numeric, xTicks: numeric && xs.length < 8 && (log || xs.length < 6) ? xs : null }));
+    redraw(body, width => chart({ width, height: 220, series, xLog: log, xLabel: name, yLabel: `validation ${run.label(run.data.measure)}`, categories: numeric ? null : curve.values.map(value => value ?? "none"), pad: !numeric, xTicks: numeric && xs.length < 8 && (log || xs.length < 6) ? xs : null }));
   }
   byId("search").hidden = !holder.childNodes.length;
 }
@@ -111,7 +111,7 @@ function startTraces(run) {
   const rows = run.data.lines.flatMap(line => Object.entries(line.certificates).filter(([, c]) => c).map(([fold, c]) => ({ method: line.method, fold, ...c })));
   if (rows.length) byId("certificates").append(make("details", {}, make("summary", {}, `Certificates of ${rows.length} fits`), scrolling(sortable({ rows, className: "stick", columns: [
     { name: "method", text: true, value: r => r.method }, { name: "fold", text: true, value: r => r.fold }, { name: "status", text: true, value: r => r.status, kind: r => ({ converged: "good", trained: "" })[r.status] ?? "bad" },
-    { name: "quantity", text: true, value: r => r.kind }, { name: "reached", value: r => r.value, show: r => short(r.value) }, { name: "asked for", value: r => r.tolerance, show: r => short(r.tolerance) },
+    { name: "quantity", text: true, value: r => r.kind }, { name: "value", value: r => r.value, show: r => short(r.value) }, { name: "tolerance", value: r => r.tolerance, show: r => short(r.tolerance) },
     { name: "iterations", value: r => r.n_iter }, { name: "seconds", value: r => r.seconds, show: r => short(r.seconds && Number(r.seconds.toPrecision(3))) }] }))));
   byId("convergence").hidden = !methods.length && !rows.length;
 }
@@ -130,7 +130,7 @@ function startWeights(run) {
   startChoice("weights", "weight-method", run.data.weights, table => {
     const folds = run.data.folds.length, most = Math.max(...table.features.map(f => Math.abs(f.mean) + f.spread));
     const [few, many] = extent(table.used);
-    byId("weights-note").textContent = `${few === many ? few : `${few} to ${many}`} of ${table.total} features have a weight in a fold. Weights belong to the features as the ranker scales them.`;
+    byId("weights-note").textContent = `Each fold gives ${few === many ? few : `${few} to ${many}`} of ${table.total} features a weight. Weights are of features as the ranker scales them.`;
     const columns = [
       { name: "feature", text: true, value: f => f.name }, { name: "mean weight", value: f => f.mean, show: f => fixed(f.mean) },
       { name: "size", value: f => Math.abs(f.mean), show: f => weightBar(f, most) }, { name: "± folds", value: f => f.spread, show: f => fixed(f.spread) },
@@ -156,9 +156,9 @@ function startBasis(run) {
 
 function startShapes(run) {
   startChoice("shapes", "shapes-method", run.data.shapes, ({ total, features }) => {
-    byId("shapes-note").textContent = `What a feature's value adds to the score, one line for each fold; ${features.length} of ${total} features, those that move scores within queries most first (the number is that standard deviation). Lines that agree are sure.`;
+    byId("shapes-note").textContent = `What the value of a feature adds to the score. There is one line for each fold; trust a curve where they agree. Shown are ${features.length} of ${total} features, by the standard deviation of what they add within queries (the number beside the name).`;
     const panel = f => make("figure", { class: "shape" }, make("figcaption", {}, `${f.name}  ${short(f.weight)}`), chart({ width: 250, height: 170, xLabel: "value", yLabel: "score",
-      series: f.folds.map(([fold, x, y], i) => ({ name: fold, x, y, colour: colour(i), thin: true, dots: false })) }));
+      series: f.folds.map(([fold, x, y]) => ({ name: fold, x, y, colour: colour(run.data.folds.findIndex(given => given.name === fold)), thin: true, dots: false })) }));
     document.querySelector("#shapes .body").replaceChildren(make("div", { class: "shapes" }, features.map(panel)));
   });
 }
@@ -197,7 +197,7 @@ function drawRebuild(run) {
   if (rebuild.command) holder.append(make("pre", { id: "command" }, rebuild.command), make("div", { class: "controls" }, copy));
   holder.append(facts([["Versions", Object.entries(rebuild.versions).map(([k, v]) => `${k} ${v}`).join(", ")], ["Machine", Object.values(rebuild.machine).join(", ").replace(/(\d+)$/, "$1 cores")],
     ["Seed", rebuild.seed], ["Data fingerprint", rebuild.fingerprint]]), make("details", {}, make("summary", {}, "Methods and what was searched"), make("pre", {}, JSON.stringify(rebuild.methods, null, 1))));
-  byId("made").textContent = `Made by hingerank ${rebuild.versions.hingerank} on ${made}. This page is complete in itself and loads nothing.`;
+  byId("made").textContent = `Made by hingerank ${rebuild.versions.hingerank} on ${made}. This page is one file and loads nothing.`;
 }
 
 function drawKeep(run) {
@@ -205,9 +205,9 @@ function drawKeep(run) {
   byId("keep").hidden = !winner;
   if (!winner) return;
   const setting = Object.entries(winner.setting).map(([k, v]) => `${k} = ${v === null ? "none" : v}`).join(", ");
-  holder.append(make("p", {}, `${winner.method} won. Its setting with the best mean over the folds' validation queries is ${setting || "the default"}.`));
-  if (winner.command) holder.append(make("p", {}, "This fits it on all data with that setting and saves it; what is already computed is not computed again:"), make("pre", {}, winner.command), make("p", {}, "Then score new rows, and see what made a score:"), make("pre", {}, winner.use));
-  else holder.append(make("p", {}, "From Python, fit this ranker with that setting on all data; its save(\"model/\") keeps it."));
+  holder.append(make("p", {}, `${winner.method} has the best mean. Its best setting on the validation queries of all folds is ${setting || "the default"}.`));
+  if (winner.command) holder.append(make("p", {}, "This command fits it with that setting on all data and saves it. Results of this run are not computed again:"), make("pre", {}, winner.command), make("p", {}, "These score new rows and explain scores:"), make("pre", {}, winner.use));
+  else holder.append(make("p", {}, "From Python, fit this ranker with that setting on all data, and save it with save(\"model/\")."));
 }
 
 function start() {
@@ -215,10 +215,10 @@ function start() {
   startTheme();
   startTips();
   byId("lead").textContent = `${data.lines.length} method${data.lines.length === 1 ? "" : "s"} over ${data.folds.length} fold${data.folds.length === 1 ? "" : "s"} of ${count(data.data.queries)} queries, ${count(data.data.rows)} rows and ${count(data.data.features)} features. `
-    + `Settings were chosen on validation queries by ${run.label(data.measure)}; figures are of test queries.` + (run.preset ? ` Measures follow the ${run.preset} conventions.` : "");
-  byId("leaderboard-note").textContent = `▲ and ▼ mark methods significantly better or worse than ${data.baseline} at 5 % (${data.test} test over all test queries, Holm-corrected).`
-    + (data.lines.some(line => line.missing.length) ? " Methods without a result on some fold stand below the others and are compared with nothing." : "") + " Click a heading to sort.";
-  byId("pairs-note").textContent = `Mean difference in ${run.label(data.measure)} per query, row minus column; coloured where it is significant at 5 % (corrected over all pairs).`;
+    + `Settings were chosen on validation queries by ${run.label(data.measure)}; all other figures are of test queries.` + (run.preset ? ` Measures follow the ${run.preset} conventions.` : "");
+  byId("leaderboard-note").textContent = `▲ and ▼ mark methods that are significantly better or worse than ${data.baseline} at 5 % (${data.test} test over all test queries, Holm-corrected).`
+    + (data.lines.some(line => line.missing.length) ? " Methods without a result on some fold are listed last and not compared." : "") + " Click a heading to sort.";
+  byId("pairs-note").textContent = `Mean difference in ${run.label(data.measure)} per query, row minus column. Coloured differences are significant at 5 % (corrected over all pairs).`;
   drawChips(run);
   drawComparisons(run);
   startQueries(run);

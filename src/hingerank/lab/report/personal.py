@@ -19,14 +19,14 @@ from hingerank.personal.rankers import PersonalRanker
 MOST_FUNCTIONS, MOST_WORDS, MOST_POINTS, EXAMPLES, REASONS = 12, 12, 2000, 6, 4
 WIDTH, HEIGHT, EDGE = 720, 420, 24
 OF_FEATURES = (
-    "what its features give it above the mean item",
+    "what its features add, relative to the mean item",
     "A score is the sum over features of value times the user's weight. "
     f"Shown are the {REASONS} features in which an item differs most, in that sum, from the mean item.",
 )
 OF_ITEMS = (
-    "the items taken that raise or lower it most",
-    "A score is the sum over the items that the user took of their weights for this one, and where ratings count of "
-    f"what the user likes. Shown are the {REASONS} items with the largest weights.",
+    "the user's items that raise or lower it most",
+    "A score is the sum of the weights that the items of the user have for this item; a ListRanker also adds how well "
+    f"its features suit the user. Shown are the {REASONS} items with the largest weights.",
 )
 
 
@@ -177,7 +177,7 @@ def _map(points: np.ndarray, shares: np.ndarray, ends: list[tuple[str, str]], nu
     across, up = ends
     words = (
         f"Users near each other rank similarly.{few} The features that users like more there, across ({shares[0]:.0%} "
-        f"of what tells users apart): “{across[0]}” on the left, “{across[1]}” on the right; "
+        f"of the differences between users): “{across[0]}” on the left, “{across[1]}” on the right; "
         f"upwards ({shares[1]:.0%}): “{up[0]}” at the bottom, “{up[1]}” at the top. The named users' lists are below."
     )
     return part("Its users", words, drawing("map of users", WIDTH, HEIGHT, marks))

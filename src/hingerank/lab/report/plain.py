@@ -139,7 +139,7 @@ def explained_page(
     parts = [f'<p class="note">What each feature contributed to the score; {escape(explanation.how)}.</p>']
     if pair is not None:
         names = f"{escape(str(pair[0]))} and {escape(str(pair[1]))}"
-        parts.append(f"<h2>Why {names} stand apart</h2>" + bars(*explanation.pair(pair[0], pair[1], top)))
+        parts.append(f"<h2>Why {names} have different scores</h2>" + bars(*explanation.pair(pair[0], pair[1], top)))
     for place in range(min(len(explanation), MOST_DOCUMENTS)):
         name = escape(str(explanation.documents[place]))
         parts.append(f"<h2>{place + 1}. document {name}</h2>" + bars(*explanation.table(place, top)))

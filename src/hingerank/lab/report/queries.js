@@ -14,7 +14,7 @@ function startQueries(run) {
   byId("first").onchange = byId("second").onchange = update;
   byId("find-query").oninput = event => state.table && state.table.search(event.target.value);
   byId("queries-note").textContent = `Difference in ${run.label(data.measure)} per test query, sorted. Click a bar or a line of the list to see both rankings`
-    + (data.queries.total > data.queries.ids.length ? `; of ${count(data.queries.total)} queries, ${count(data.queries.ids.length)} are drawn, the most different half among them.` : ".");
+    + (data.queries.total > data.queries.ids.length ? `. Of ${count(data.queries.total)} queries, ${count(data.queries.ids.length)} are drawn: half of them are those with the largest differences.` : ".");
   update();
 }
 
@@ -90,7 +90,7 @@ function drawDetail(run, state) {
     if (!example.places[name]) return make("div", {}, make("h3", {}, name), make("p", { class: "note" }, "No scores were kept."));
     const docs = example.docs.map((_, i) => i).sort((i, j) => places(name, i) - places(name, j));
     const columns = [
-      { name: "place", value: i => places(name, i) },
+      { name: "rank", value: i => places(name, i) },
       { name: "grade", value: i => example.grades[i], show: i => grade(example.grades[i]) },
       { name: "document", text: true, value: i => example.docs[i] },
       { name: "score", value: i => example.scores[name][i], show: i => short(example.scores[name][i]) },
@@ -101,13 +101,13 @@ function drawDetail(run, state) {
   const columns = [
     { name: "document", text: true, value: i => example.docs[i] },
     { name: "grade", value: i => example.grades[i], show: i => grade(example.grades[i]) },
-    ...names.map(name => ({ name: `place, ${name}`, value: i => places(name, i) })),
+    ...names.map(name => ({ name: `rank, ${name}`, value: i => places(name, i) })),
     ...run.data.examples.features.map((feature, j) => ({ name: feature, value: i => example.values[i][j], show: i => short(example.values[i][j]) })),
   ];
   const hidden = example.rows - example.docs.length, own = differences(run).find(q => q.key === state.chosen);
   byId("query-detail").replaceChildren(
     make("h3", {}, `Query ${example.query}, ${example.fold}`),
-    make("p", { class: "note" }, (own ? `${names[0]} ${fixed(own.a)}, ${names[1]} ${fixed(own.b)}: ${signed(own.d)} in ${run.label(run.data.measure)}. ` : "") + `${example.rows} documents` + (hidden > 0 ? `; ${hidden} that no method ranks high are left out.` : ".")),
+    make("p", { class: "note" }, (own ? `${names[0]} ${fixed(own.a)}, ${names[1]} ${fixed(own.b)}: ${signed(own.d)} in ${run.label(run.data.measure)}. ` : "") + `${example.rows} documents` + (hidden > 0 ? `. ${hidden} that no method ranks high are left out.` : ".")),
     make("div", { class: "two lists" }, names.map(list)),
     make("h3", {}, "Features of these documents"), scrolling(sortable({ columns, rows, sort: [2, false], className: "stick", rowAttributes: attributes }), "scroll list"));
 }

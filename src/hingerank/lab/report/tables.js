@@ -49,7 +49,7 @@ function options(select, values, chosen, names) {
   select.replaceChildren(...values.map((value, i) => make("option", { value, selected: value === chosen }, names ? names[i] : value)));
 }
 
-const settingText = setting => Object.entries(setting || {}).map(([name, value]) => `${name} = ${short(value)}`).join(", ") || "as it is";
+const settingText = setting => Object.entries(setting || {}).map(([name, value]) => `${name} = ${short(value ?? "none")}`).join(", ") || "as it is";
 
 function nameCell(method, run) {
   return make("span", {}, make("span", { class: "dot", style: `background:${colour(run.place(method))}` }), " ", method);
@@ -70,16 +70,16 @@ function drawLeaderboard(run) {
       show: line => make("span", { class: bold(line, data.measure) }, fixed(line.mean), " ", line.mark || "\u2007") },
     { name: "95 %", plain: true, value: line => line.low, show: line => interval(line, low, high), tip: "bootstrap interval of the mean over all test queries" },
     ...some(lines.length > whole.length, { name: "folds missing", text: true, plain: true, value: line => line.missing.length, show: line => line.missing.join(", "), kind: line => line.missing.length ? "bad" : null,
-      tip: "folds without a result: such a method is neither ranked nor compared" }),
+      tip: "folds without a result; such a method is not compared" }),
     { name: "difference", value: line => compared(line) ? line.difference : null, show: line => line.baseline ? "baseline" : compared(line) ? signed(line.difference) : "–", kind: mark,
       tip: `mean difference from ${data.baseline} per query` },
     { name: "difference, 95 %", plain: true, value: line => line.difference_low, show: line => compared(line) ? `${signed(line.difference_low)} … ${signed(line.difference_high)}` : "", tip: "bootstrap interval of the difference, not corrected for the number of methods" },
     { name: "p", value: line => line.p, show: line => line.p === null ? "" : line.p < 1e-4 ? "< .0001" : line.p.toFixed(4), tip: `${data.test} test against ${data.baseline}, corrected by Holm's method`,
-      cellTip: line => compared(line) ? `${short(line.p)}${line.p_error ? ` ± ${short(Number(line.p_error.toPrecision(2)))}, the error left from random rounds` : ""}` : null },
+      cellTip: line => compared(line) ? `${short(line.p)}${line.p_error ? ` ± ${short(Number(line.p_error.toPrecision(2)))}, the standard error from its random rounds` : ""}` : null },
     { name: "effect", value: line => compared(line) ? line.effect : null, show: line => compared(line) ? signed(line.effect, 2) : "", tip: "standardised mean difference (Hedges' g): the difference over its standard deviation over queries",
       cellTip: line => compared(line) ? `95 % interval ${signed(line.effect_low, 2)} … ${signed(line.effect_high, 2)}` : null },
     { name: "queries needed", value: line => compared(line) ? line.needed : null, show: line => compared(line) ? count(line.needed) : "", tip: "queries with which a paired t test at 5 % would find an effect of this size four times in five" },
-    { name: "win/tie/loss", value: line => compared(line) ? line.wins - line.losses : null, show: line => compared(line) ? `${line.wins}/${line.ties}/${line.losses}` : "", tip: `queries on which it beats, equals, loses to ${data.baseline}` },
+    { name: "win/tie/loss", value: line => compared(line) ? line.wins - line.losses : null, show: line => compared(line) ? `${line.wins}/${line.ties}/${line.losses}` : "", tip: `queries on which it is better than, equal to, worse than ${data.baseline}` },
     { name: "mean over folds", value: line => line.fold_mean, show: line => fixed(line.fold_mean), tip: "mean of the folds' means, as LETOR's tables have it" },
     { name: "± folds", value: line => line.spread, show: line => fixed(line.spread), tip: "standard deviation over folds" },
     ...some(lines.some(line => isNumber(line.seed_spread)), { name: "± seeds", value: line => line.seed_spread, show: line => isNumber(line.seed_spread) ? fixed(line.seed_spread) : "", tip: "standard deviation over seeds" }),
