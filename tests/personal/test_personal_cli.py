@@ -178,7 +178,10 @@ def test_baselines_and_rankers_are_compared_unless_told(call):
         (["add-users", "model/", "odd.csv"], "odd.csv: item 'i99' is not in the catalogue of the model; leave it out"),
         (["evaluate", "new.csv", "model/"], "new.csv has no user of the model"),
         (["evaluate", "train.csv", "model/", "--relevant", "4"], "--relevant is for the lists of a personal model"),
-        (["tune", "train.csv", "--items", "items.csv", "--measure", "list_map", "-o", "m/"], "no measure 'list_map'"),
+        (
+            ["tune", "train.csv", "--items", "items.csv", "--measure", "list_map", "-o", "m/"],
+            "'list_map' is no measure",
+        ),
         (["fit", "train.csv", "--user-column", "customer", "-o", "m/"], "there is no column 'customer'"),
         (["fit", "train.csv", "--user-column", "0", "-o", "m/"], "columns are counted from 1"),
         (["fit", "train.csv", "--items", "items.csv", "--model", "joint", "--clicks", "-o", "m/"], "--clicks is for"),

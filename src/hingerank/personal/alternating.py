@@ -333,8 +333,8 @@ def alternating(
         else:
             promise = 0.5 * float((g**2 / D).sum())
         promise = max(promise, before - value)
-        norm, gain = float(np.hypot(size, own)), gained(reached, run.origin, tol)
-        left = fraction_left(promise + kink, gain, norm)
+        norm = float(np.hypot(size, own))
+        left, gain = left_to_gain(promise + kink, reached, norm, run)
         scale = norm if scale is None else scale
         gradient, figures = norm / scale if scale > 0 else 0.0, watch(U) if watch is not None else {}
         figures |= {"gradient": gradient, "products": products, "stretch": stretched}
@@ -360,16 +360,16 @@ def alternating(
     return run.solution(STATIONARY, U[:, order], reached, len(run.trace) - 1, V=V, width=users.width)
 
 
-def gained(value: float, origin: float, tol: float) -> float:
-    """Return the decrease since weights of 0, at least tol · f(0, 0), or the value if that is smaller."""
-    return min(value, max(origin - value, tol * origin))
+def left_to_gain(promise: float, value: float, norm: float, run: Run) -> tuple[float, float]:
+    """Return (promise / gain, gain), with gain the decrease since weights of 0, or the value if that is smaller.
 
-
-def fraction_left(promise: float, gain: float, norm: float) -> float:
-    """Return promise / gain: negative if rounding makes f negative, NaN if f or the norm of its gradient overflows."""
+    The gain is at least tol · f(0, 0). The quotient is negative if rounding makes the value negative, and NaN if the
+    value or the norm of the gradient overflows.
+    """
+    gain = min(value, max(run.origin - value, run.tol * run.origin))
     if not np.isfinite(gain + norm):
-        return np.nan
-    return promise / gain if gain != 0 else 0.0
+        return np.nan, gain
+    return promise / gain if gain != 0 else 0.0, gain
 
 
 def _users(

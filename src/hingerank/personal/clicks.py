@@ -31,11 +31,10 @@ from hingerank.personal.alternating import (
     back_to_features,
     balance,
     first_gradient_norm,
-    fraction_left,
-    gained,
     gram,
     half_square,
     item_vectors,
+    left_to_gain,
     solve_equations,
     squares_to_features,
 )
@@ -281,7 +280,7 @@ def fit_all_pairs(problem: AllPairs, U: np.ndarray, C: float, **limits: Unpack[L
         size = float(np.linalg.norm(g))
         scale = size if scale is None else scale
         promise = max(0.5 * float((g**2 / D).sum()), before - value)
-        left = fraction_left(promise, gained(value, run.origin, run.tol), size)
+        left, _ = left_to_gain(promise, value, size, run)
         if run.stops(value=value, stationarity=left, gradient=size / scale if scale > 0 else 0.0):
             break
         curvature = partial(problem.moved, V=V, C=C, constant=0.0)
