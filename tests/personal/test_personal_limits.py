@@ -69,3 +69,9 @@ def test_a_huge_C_is_not_certified(C, data):
     with pytest.warns(ConvergenceWarning), np.errstate(all="ignore"):
         ranker = hr.PersonalRankSVM(rank=3, C=C, prior=0.0).fit(*data)
     assert not ranker.certificate_.converged
+
+
+def test_what_is_no_callback_is_named(data):
+    for make in (*FACTORISED, hr.JointRanker):
+        with pytest.raises(ValueError, match="callback must be a function of an entry of the trace, not 3"):
+            make(callback=3).fit(*data)

@@ -34,15 +34,15 @@ from hingerank.personal.preferences import (
 )
 from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, top_lists
 from hingerank.rankers.base import Absent, forget_fit, keep_account
-from hingerank.rankers.inputs import check_features, names_of_features, warn_weak
+from hingerank.rankers.inputs import HasLimits, check_features, names_of_features, warn_weak
 from hingerank.renaming import renamed
-from hingerank.solvers.run import Callback, Certificate, Limits, Solution
+from hingerank.solvers.run import Certificate, Solution
 
 SCALES = ("standard", None)
 SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # smallest scale, since columns are divided by it
 
 
-class PersonalRanker(SavedModel, BaseEstimator):
+class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
     """score(u, x) = shared(x) + <place(x), own(u)>: user u prefers items with a higher score.
 
     A subclass defines `_learn` and, if they apply, `_shared`, `_place` and `_own`.
@@ -74,10 +74,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
     _cure: str | None = "unknown='mean' ranks for the mean user; fit again with the user's ratings"  # None: not needed
     _cold = "the list of the mean user"  # what users without a pair get
     C: Any
-    tol: float
-    max_iter: int
-    max_seconds: float | None
-    callback: Callback
 
     def fit(
         self, item_features: RowsLike, users: Column, items: Column, ratings: Column, *, sample_weight: PerRow = None,
@@ -184,16 +180,6 @@ class PersonalRanker(SavedModel, BaseEstimator):
         if solution.weak:
             warn_weak(self, "C", solution)
         return self
-
-    def _limits(self) -> Limits:
-        """Return when a solver stops."""
-        endless = self.max_seconds is None or self.max_seconds == np.inf
-        return {
-            "tol": positive("tol", self.tol),
-            "max_iter": whole("max_iter", self.max_iter, least=0),
-            "max_seconds": np.inf if endless else positive("max_seconds", self.max_seconds, least=0),
-            "callback": self.callback,
-        }
 
     def _learn(self, X: Matrix, preferences: UserPreferences, watched: UserPreferences | None) -> Solution:
         """Find and store the weights; accuracies go into the trace."""

@@ -1,7 +1,7 @@
 """What goes into a ranker: checks that bring it to one form (plain dtypes, sorted CSR), and how rows are prepared."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from hingerank.arrays import Facts, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data import blocks as checks
 from hingerank.data.blocks import QueryBlocks, blocks_from_group, blocks_from_qid, check_unmasked, evenly
-from hingerank.data.checks import ScaleWarning, WeakFitWarning, refuse_negative, warn
+from hingerank.data.checks import ScaleWarning, WeakFitWarning, positive, refuse_negative, warn, whole
 from hingerank.data.describe import Figures
 from hingerank.data.files import DataError
 from hingerank.data.missing import MissingValues
@@ -22,7 +22,7 @@ from hingerank.data.sparse import plain_csr
 from hingerank.features.maps import beside_context
 from hingerank.kernels.threads import run_shards
 from hingerank.rankers.sources import RowsInParts
-from hingerank.solvers.run import Solution
+from hingerank.solvers.run import Callback, Solution
 
 LARGEST_WEIGHT = 1e100
 NUMBERS_PER_SHARD = 1 << 20
@@ -360,6 +360,27 @@ def finite_scores(scores: np.ndarray) -> np.ndarray:
             "rescale the features (scale=...) and fit again"
         )
     return scores
+
+
+class HasLimits:
+    """The parameters that say when a solver stops."""
+
+    tol: Any
+    max_iter: Any
+    max_seconds: float | None
+    callback: Callback
+
+    def _limits(self, max_iter: int | None = None) -> Facts:
+        """tol, max_iter, max_seconds and callback as solvers take them; max_iter: if the ranker's parameter is None."""
+        endless = self.max_seconds is None or self.max_seconds == np.inf
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function of an entry of the trace, not {self.callback!r}")
+        return {
+            "tol": positive("tol", self.tol),
+            "max_iter": whole("max_iter", max_iter if self.max_iter is None else self.max_iter, least=0),
+            "max_seconds": np.inf if endless else positive("max_seconds", self.max_seconds, least=0),
+            "callback": self.callback,
+        }
 
 
 class PreparedRows:

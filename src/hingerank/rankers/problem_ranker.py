@@ -20,7 +20,7 @@ from hingerank.problem import Problem
 from hingerank.problem.least_squares import Sums
 from hingerank.problem.mapped import AroundProblem
 from hingerank.rankers.base import BaseRanker, forget_fit, take_over
-from hingerank.rankers.inputs import check_weight, warn_weak
+from hingerank.rankers.inputs import HasLimits, check_weight, warn_weak
 from hingerank.rankers.shapes import ShapeSample
 from hingerank.rankers.sources import (
     MAPPED,
@@ -111,7 +111,7 @@ class RowsSource(Source):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ProblemRanker(BaseRanker):
+class ProblemRanker(HasLimits, BaseRanker):
     """A ranker that is the optimum of a problem, and paths of such rankers over one parameter of it.
 
     A subclass defines its problem (``_problem``), how that is solved (``_minimise``) and what to keep of the solution
@@ -150,18 +150,6 @@ class ProblemRanker(BaseRanker):
         Otherwise the solution depends on the start, and a path would not be the fits that `tune` chooses between.
         """
         raise NotImplementedError
-
-    def _limits(self, max_iter: int | None = None) -> Facts:
-        """tol, max_iter, max_seconds and callback as solvers take them; max_iter: if the ranker's parameter is None."""
-        endless = self.max_seconds is None or self.max_seconds == np.inf
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be a function of an entry of the trace, not {self.callback!r}")
-        return {
-            "tol": positive("tol", self.tol),
-            "max_iter": whole("max_iter", max_iter if self.max_iter is None else self.max_iter, least=0),
-            "max_seconds": np.inf if endless else positive("max_seconds", self.max_seconds, least=0),
-            "callback": self.callback,
-        }
 
     def _take(self, solution: Solution, source: Source) -> None:
         """Keep what the ranker needs of a solution."""
