@@ -75,15 +75,17 @@ def test_split_by_user(kind):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"n_items": 1}, "n_items is 1, expected at least 2"),
-        ({"rank": 0}, "rank is 0"),
-        ({"noise": -1}, "noise is -1"),
+        ({"n_items": 1}, "n_items must be a whole number of at least 2, not 1"),
+        ({"rank": 0}, "rank must be a positive whole number, not 0"),
+        ({"noise": -1}, "noise must be a number of at least 0, not -1"),
         ({"kind": "clicks"}, "'pairs' or 'ratings'"),
+        ({"seed": "x"}, "seed must be a whole number of at least 0, or None, not 'x'"),
+        ({"rank": "x"}, "rank must be a positive whole number"),
         ({"per_user": (5, 2)}, "per_user is"),
         ({"per_user": 501, "kind": "ratings"}, "only 500 items to rate"),
         ({"sparse_density": 2}, "sparse_density is 2"),
     ],
 )
 def test_wrong_arguments_are_named(wrong, words):
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(ValueError, match=words):
         make_personal(**wrong)

@@ -229,7 +229,7 @@ class TestInput:
             ({"items": ["x", "y", "z"]}, "must be row numbers"),
             ({"items": [0, 1, 1.5]}, r"must be row numbers of the item features, but items\[2\] is 1.5"),
             ({"items": [np.nan, 1, 2]}, r"must be row numbers of the item features, but items\[0\] is nan"),
-            ({"eval_set": (["a"], [3])}, r"eval_set is .*of the same length: \(users, items, ratings\)"),
+            ({"eval_set": (["a"], [3])}, r"eval_set has 2 columns, .*of the same length: \(users, items, ratings\)"),
             ({"users": ["a", float("nan"), "b"]}, r"users is missing \(nan\) at row 1"),
             ({"ratings": [1, np.nan, 2]}, r"ratings\[1\] is nan"),
             ({"ratings": [1, 2]}, "expected one rating for each of the 3 rows"),
@@ -303,11 +303,11 @@ class TestInput:
     def test_columns_of_lists_are_counted(self, given):
         X, users, items, y = ratings()
         ranker = PersonalRankSVM(rank=2, C=1.0, prior="zero").fit(X, users, items, y)
-        with pytest.raises(DataError, match=r"exclude is .*expected columns of the same length: \(users, rows\)"):
+        with pytest.raises(DataError, match=r"exclude (is|has) .*expected columns of the same length: \(users, rows\)"):
             ranker.top_k(users[:1], X, 2, exclude=given)
-        with pytest.raises(DataError, match=r"test is .*: \(users, items\)"):
+        with pytest.raises(DataError, match=r"test (is|has) .*: \(users, items\)"):
             evaluate_top(ranker, X, given)
-        with pytest.raises(DataError, match=r"test is .*: \(users, items, ratings\)"):
+        with pytest.raises(DataError, match=r"test has 2 columns, .*: \(users, items, ratings\)"):
             evaluate_top(ranker, X, (users, items), relevant=4)
 
     def test_unknown_users_and_features(self, fitted):

@@ -1,5 +1,7 @@
 """Ratings with times: splits, weights by age; repeats."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -34,6 +36,11 @@ def test_the_latest_are_tested(told):
     assert hr.split_last(told, 2)[1].users.tolist() == ["b", "b"]
     with pytest.raises(DataError, match="no times"):
         hr.split_last(hr.ratings_from([1], [1], [1]))
+    with pytest.raises(ValueError, match="n must be a positive whole number, not -1"):
+        hr.split_last(told, -1)
+    for split in (partial(hr.split_by_user, told), partial(hr.split_by_item, told), hr.make_personal().split):
+        with pytest.raises(ValueError, match="seed must be a whole number of at least 0, or None, not 'x'"):
+            split(seed="x")
 
 
 def test_weights_by_age():

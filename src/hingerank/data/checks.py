@@ -70,13 +70,12 @@ def fraction(name: str, value: object, inside: bool = False) -> float:
     return number
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(seed: Any, name: str = "random_state") -> np.random.Generator:
     """NumPy's generator of random numbers for a seed, or with None for any. What is no seed is a ValueError."""
     try:
-        return np.random.default_rng(random_state)
+        return np.random.default_rng(seed)
     except (TypeError, ValueError):
-        message = f"random_state must be a whole number of at least 0, or None, not {random_state!r}"
-        raise ValueError(message) from None
+        raise ValueError(f"{name} must be a whole number of at least 0, or None, not {seed!r}") from None
 
 
 def one_of(name: str, value: object, *known: str) -> str:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from hingerank.arrays import ArrayLike, Matrix
 from hingerank.data.blocks import number_values
-from hingerank.data.checks import fraction, one_of, positive, whole
+from hingerank.data.checks import fraction, generator, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.sparse import plain_csr
 
@@ -289,7 +289,7 @@ def aspects_from_subtopics(judgments: ArrayLike, noise: float = 0.0, seed: int =
     seed : of the noise
     """
     J, noise = (np.asarray(judgments) > 0).astype(np.float64), fraction("noise", noise)
-    return (1 - noise) * J + noise * np.random.default_rng(seed).random(J.shape)
+    return (1 - noise) * J + noise * generator(seed, "seed").random(J.shape)
 
 
 def aspects_from_scores(scores: ArrayLike, how: str = "minmax", temperature: float = 1.0) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Column, Matrix, RowsLike
+from hingerank.data.checks import generator, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_fractions
 from hingerank.personal.preferences import places_within
@@ -77,7 +78,7 @@ class PersonalData:
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
         """Return (train, test): test has a random fraction `test_size` of every user's ratings or comparisons."""
         check_test_size(test_size)
-        order = np.argsort(np.random.default_rng(seed).permutation(len(self)))
+        order = np.argsort(generator(seed, "seed").permutation(len(self)))
         test = places_within(self.users, order) < np.round(test_size * np.bincount(self.users))[self.users]
         return self.take(~test), self.take(test)
 
@@ -122,15 +123,10 @@ def make_personal(
     >>> bool((truth.scores(data.users, features[data.winners]) > truth.scores(data.users, features[data.losers])).all())
     True
     """
-    least = {"n_users": (n_users, 1), "n_items": (n_items, 2), "n_features": (n_features, 1), "rank": (rank, 1)}
-    for name, (value, bound) in least.items():
-        if value < bound:
-            raise DataError(f"{name} is {value}, expected at least {bound}")
-    if noise < 0:
-        raise DataError(f"noise is {noise}, expected a standard deviation of at least 0")
-    if kind not in ("pairs", "ratings"):
-        raise DataError(f"kind is {kind!r}, expected 'pairs' or 'ratings'")
-    model, choices, errors = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    n_users, n_features, rank = whole("n_users", n_users), whole("n_features", n_features), whole("rank", rank)
+    n_items, noise = whole("n_items", n_items, 2), positive("noise", noise, least=0)
+    one_of("kind", kind, "pairs", "ratings")
+    model, choices, errors = generator(seed, "seed").spawn(3)
     truth = PersonalTruth(model.standard_normal((n_features, rank)), model.standard_normal((n_users, rank)))
     features = _item_features(n_items, n_features, sparse_density, np.dtype(dtype), model)
     counts = _counts(per_user, n_users, n_items if kind == "ratings" else None, choices)

@@ -251,8 +251,12 @@ def check_items(items: Column, n_items: int, name: str) -> np.ndarray:
 
 def check_columns(given: object, name: str, *parts: str) -> None:
     """Raise a DataError unless there are as many columns as parts, such as users, items and ratings."""
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) < len(parts):
-        raise DataError(f"{name} is {str(given)[:40]!r}, expected columns of the same length: ({', '.join(parts)})")
+    found = f"is {str(given)[:40]!r}"
+    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
+        if len(given) >= len(parts):
+            return
+        found = f"has {len(given)} columns"
+    raise DataError(f"{name} {found}, expected columns of the same length: ({', '.join(parts)})")
 
 
 def check_ratings(ratings: Column, n_rows: int) -> np.ndarray:

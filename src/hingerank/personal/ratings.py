@@ -11,7 +11,7 @@ import numpy as np
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import check_ids, check_unmasked, number_ids, places_of
-from hingerank.data.checks import one_of, positive
+from hingerank.data.checks import generator, one_of, positive, whole
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.preferences import check_ratings, places_within
 from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns, whole_if_exact
@@ -230,7 +230,7 @@ def part_of_each(
     seed : of the parts
     in_runs : cut the shuffled items into runs, as stored comparisons have them, instead of dealing them in turn
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "seed")
     if hold_out == "ratings":
         _, code = number_ids(users, len(users), "users")
         places = places_within(code, np.argsort(rng.permutation(len(code))))
@@ -256,7 +256,7 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
     """
     check_test_size(test_size)
     _, codes = number_ids(ratings.users, len(ratings), "users")
-    size, place = np.bincount(codes), places_within(codes, np.random.default_rng(seed).random(len(ratings)))
+    size, place = np.bincount(codes), places_within(codes, generator(seed, "seed").random(len(ratings)))
     test = place < np.minimum(np.round(test_size * size), size - 1)[codes]
     return ratings.take(~test), ratings.take(test)
 
@@ -275,7 +275,7 @@ def split_by_item(
     """
     check_test_size(test_size)
     rated = np.unique(ratings.items)
-    chosen = np.random.default_rng(seed).permutation(len(rated))[: round(test_size * len(rated))]
+    chosen = generator(seed, "seed").permutation(len(rated))[: round(test_size * len(rated))]
     test = np.isin(ratings.items, rated[chosen])
     train = ratings.take(~test)
     if known_users:
@@ -306,7 +306,7 @@ def are_known(users: Column, known: Column) -> np.ndarray:
 
 def split_last(ratings: Ratings, n: int = 1) -> tuple[Ratings, Ratings]:
     """Return (train, test): test has the last `n` ratings of every user with more than n (leave-last-out)."""
-    when = _times(ratings)
+    when, n = _times(ratings), whole("n", n)
     _, codes = number_ids(ratings.users, len(ratings), "users")
     size = np.bincount(codes)[codes]
     test = (places_within(codes, when) >= size - n) & (size > n)

@@ -247,7 +247,7 @@ def evaluate_top(
         if count:
             warnings.warn(
                 f"{count} of {len(items)} test ratings are of items that lists leave out, because the user has rated "
-                "them before: give other test ratings (or --include-rated)",
+                "them before: give other test ratings, or leave train out (--include-rated)",
                 stacklevel=1,  # once, however many rankers are evaluated
             )
     if relevant is not None:
