@@ -36,7 +36,7 @@ class Seen(TangentGap):
     def may_suffice(self, point, gap):
         return True
 
-    def see(self, point, here, there, r, curved):
+    def judge(self, point, here, there, r, curved):
         self.gaps.append(0.5 * r @ r + curved)
         return self.gaps[-1], 1e-9
 
@@ -106,7 +106,7 @@ def test_the_bounds_of_a_hinge_hold(data):
             here, lowest = sample.at(w), []
 
             class Kept(Seen):
-                def see(self, point, here, there, r, curved, rounded=rounded, lowest=lowest):
+                def judge(self, point, here, there, r, curved, rounded=rounded, lowest=lowest):
                     lowest.append(rounded.bounds_by_tangents(point, here, there, r))
                     return np.inf, 1e-9
 

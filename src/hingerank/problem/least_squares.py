@@ -23,7 +23,7 @@ from hingerank.problem.problem import Design, Point, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
 
 BLOCK = 1 << 18  # numbers of a block of rows in double precision
-MOST_ROWS = 1 << 14  # of a block of rows that are read anew: half a dozen arrays of theirs are made beside it
+MOST_ROWS = 1 << 14  # of a block of rows that are read again: half a dozen arrays of theirs are made beside it
 REGRESSION = (WithRegression, RegressionAround)
 
 

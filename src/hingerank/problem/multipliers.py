@@ -219,7 +219,7 @@ class RegularizedDual:
         """The solver's state, to return to; arrays are replaced, never changed in place."""
         return {name: getattr(self, name) for name in ("a", "A", "w", "total", "nuclear", "ranks")}
 
-    def come_back(self, state: Facts) -> None:
+    def restore(self, state: Facts) -> None:
         """Return to an earlier state."""
         for name, value in state.items():
             setattr(self, name, value)
@@ -331,9 +331,9 @@ class FactorModel:
         objective is steep.
         """
         V, r, moved = self.V, self.w, self.combine(self.V)
-        pull = self.T - self.along(r)
+        descent = self.T - self.along(r)
         for _ in range(MOST_ROUNDS):
-            free = V + pull / rho
+            free = V + descent / rho
             v = np.clip(free, 0.0, self.limit)
             change = self.combine(v) - moved
             gradient, ahead = r - self.w - change, self.w + change
@@ -356,7 +356,7 @@ class FactorModel:
                 return float((r + t * step) @ step - (self.w - moved) @ step - (there * pushed).sum())
 
             t = root(slope)
-            r, pull = r + t * step, pull - t * pushed
+            r, descent = r + t * step, descent - t * pushed
         return v, lower
 
 

@@ -97,7 +97,7 @@ class MarginWindow:
         weighted = self.weights * torch.cat((s[-1:], s, s))
         sums, squares = self.between(weighted), self.between(weighted * torch.cat((s[-1:], s, s)))
         apart = margin - side * s
-        self.gap, self.side, self.pull = apart * self.count + side * sums, side, -2 * self.b * self.scaled
+        self.gap, self.side, self.factor = apart * self.count + side * sums, side, -2 * self.b * self.scaled
         left = self.scaled * wins
         self.moments = torch.stack(
             (left @ self.count, left @ self.gap, left @ (apart * apart * self.count + 2 * apart * sums + squares))
@@ -131,7 +131,7 @@ class MarginWindow:
 
         mine = v.index_select(0, self.rows_twice)
         others = self.between(self.weights * mine)
-        return self.rows(torch.addcmul(others, mine[self.slots], self.count, value=-1) * self.pull)
+        return self.rows(torch.addcmul(others, mine[self.slots], self.count, value=-1) * self.factor)
 
 
 added = partial(reduce, add)  # like sum, but without adding to 0 first
@@ -151,13 +151,13 @@ def sweep(loss: WindowLoss, slots: Slots, s: Tensor) -> Swept:
     """The loss at scores s, a tensor of doubles, one per row."""
     s = s - s[slots.first]  # pairs only depend on differences within queries
     windows = [slots.window(s, term) for term in loss.terms]
-    bent = [window for window in windows if window.b] or windows[:1]
+    curved = [window for window in windows if window.b] or windows[:1]
     moments = np.stack([window.moments.cpu().numpy() for window in windows])
     return Swept(
         loss.value(moments),
         added(window.gradient() for window in windows),
-        lambda v: added(window.curvature(v) for window in bent),
-        lambda: added(window.diagonal() for window in bent),
+        lambda v: added(window.curvature(v) for window in curved),
+        lambda: added(window.diagonal() for window in curved),
         moments,
     )
 

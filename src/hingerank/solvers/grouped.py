@@ -79,7 +79,7 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
     inverse = np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)[structure.group]
     free = (norms[structure.group] > 0) if structure.amount > 0 else np.ones(len(w), bool)
     free &= ~(structure.bounded & (w <= 0) & (structure.amount * (w * inverse) + point.gradient >= 0))
-    direction, bend = np.where(free, w, 0.0) * inverse, structure.amount * inverse
+    direction, across = np.where(free, w, 0.0) * inverse, structure.amount * inverse  # curvature across a direction
     gradient = np.where(free, point.gradient + structure.amount * direction, 0.0)
     size = float(np.linalg.norm(gradient))
     if size == 0.0:
@@ -89,7 +89,7 @@ def _newton_step(problem: GroupedProblem, point: Point, left: float, tol: float)
         found = point.curvature(v)
         if structure.amount > 0:
             along = np.bincount(structure.group, direction * v, len(norms))[structure.group]
-            found = found + bend * (v - along * direction)
+            found = found + across * (v - along * direction)
         return np.where(free, found, 0.0)
 
     target = 0.5 * size * min(1.0, float(np.sqrt(tol / max(left, 1e-300))))

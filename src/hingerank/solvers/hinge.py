@@ -172,7 +172,7 @@ class RoundedHinge(Objective, TangentGap):
     def may_suffice(self, point: Point, gap: float) -> bool:
         return gap <= max(self.kink, 0.5 * self.run.tol * self.size)
 
-    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+    def judge(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
         bounds = self.bounds_by_tangents(point, here, there, r)
         self.record(point, bounds)
         needed = max(2 * bounds.kink, self.run.tol * self.size)

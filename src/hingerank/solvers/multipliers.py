@@ -233,7 +233,7 @@ def shrinkage(problem: RegularizedDual, **limits: Unpack[Limits]) -> Solution:
         if reached <= value or age == 1.0:
             value, last, age = reached, state["A"], older
         else:  # undo the round, and start the next without momentum
-            problem.come_back(state)
+            problem.restore(state)
             age = 1.0
     return run.solution(GAP, problem.w, value, iteration)
 
@@ -250,4 +250,4 @@ def _respond(problem: RegularizedDual, tol: float) -> None:
         problem.w, problem.total = problem.combine(problem.a)
         if problem.value() <= value:
             return
-    problem.come_back(before)  # already as good as rounding allows
+    problem.restore(before)  # already as good as rounding allows

@@ -196,7 +196,7 @@ class TangentGap(Protocol):
         """Whether a gap of about this size would be small enough."""
         ...
 
-    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+    def judge(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
         """(Relative gap, by how much ½‖r‖² may exceed 0) for what `gap_by_tangents` found; 0 ends its search."""
         ...
 
@@ -210,7 +210,7 @@ class RelativeGap(TangentGap):
     def may_suffice(self, point: Point, gap: float) -> bool:
         return relative(gap, point.value, self.run.origin) <= self.run.tol
 
-    def see(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
+    def judge(self, point: Point, here: Point, there: Point, r: Vector, curved: float) -> tuple[float, float]:
         gap, v = 0.5 * float(r @ r) + curved, point.w - r
         ratio = relative(gap, point.value, self.run.origin, 0.5 * float(v @ v))
         return ratio, 0.0 if ratio <= self.run.tol else gap * self.run.tol / ratio - curved
@@ -240,7 +240,7 @@ def gap_by_tangents(
         r = (residual - apart) * (1 / k)
         curved = here.value - there.value + float(there.gradient @ apart) - 0.5 * float(apart @ apart)
         curved = max(curved, 0.0) / k + ROUNDING * abs(point.value)
-        gap, allowed = tangents.see(point, here, there, r, curved)
+        gap, allowed = tangents.judge(point, here, there, r, curved)
         best, before, left = min(best, gap), left, float(r @ r)
         if not allowed > 0 or left > LINEAR * before:
             break
