@@ -12,7 +12,7 @@ SMOOTH = {name: make for name, make in {**LOSSES, **LIST_LOSSES}.items() if name
 class SquareRoot(PairLoss):
     """l(t) = √(1 + (1 - t)²) - 1 for t < 1, else 0; factors are for mistakes in slope and curvature."""
 
-    name = "square_root"
+    name = "my_own"
 
     def __init__(self, slope=1.0, curvature=1.0):
         self.slope, self.curvature = slope, curvature
@@ -59,8 +59,8 @@ def test_registered_losses_pass(name):
 @pytest.mark.parametrize(
     "loss, problem",
     [
-        (SquareRoot(slope=-1.0), "square_root: gradient is .* where differences of the value give"),
-        (SquareRoot(curvature=2.0), r"square_root: curvature\(v\) is .* where differences of the gradient give"),
+        (SquareRoot(slope=-1.0), "my_own: gradient is .* where differences of the value give"),
+        (SquareRoot(curvature=2.0), r"my_own: curvature\(v\) is .* where differences of the gradient give"),
         (Squares(diagonal=np.full(14, 2.0)), "squares: diagonal is 2 where"),
         (Squares(gradient=np.zeros(3)), r"gradient has shape \(3,\), expected 14 finite numbers"),
         (Squares(value=float("nan")), "value is nan, expected a finite number"),
@@ -85,8 +85,8 @@ def test_rankers_take_a_loss_object(ranker, tmp_path):
     own = ranker(loss=SquareRoot()).fit(data)
     assert own.certificate_.status == "converged"
     loaded = hr.load(own.save(tmp_path / "model.safetensors"))
-    assert loaded.loss == "square_root" and np.array_equal(loaded.predict(data), own.predict(data))
-    with pytest.raises(ValueError, match="there is no loss 'square_root'"):
+    assert loaded.loss == "my_own" and np.array_equal(loaded.predict(data), own.predict(data))
+    with pytest.raises(ValueError, match="there is no loss 'my_own'"):
         loaded.fit(data)
 
 
