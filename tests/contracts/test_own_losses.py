@@ -44,6 +44,13 @@ class Mixed(Squares):
         return LossAt(0.5 * float(s.sum()) ** 2, total, lambda v: np.full(len(v), v.sum()), np.ones(len(s)))
 
 
+class Counted(Squares):
+    """1: the gradient does not see that it is no sum over queries."""
+
+    def at(self, s, preferences):
+        return LossAt(1.0, np.zeros(len(s)), np.zeros_like, np.zeros(len(s)))
+
+
 class Falling(Squares):
     """-½‖s‖²."""
 
@@ -65,7 +72,8 @@ def test_registered_losses_pass(name):
         (Squares(gradient=np.zeros(3)), r"gradient has shape \(3,\), expected 14 finite numbers"),
         (Squares(value=float("nan")), "value is nan, expected a finite number"),
         (Squares(value=None), "value is None"),
-        (Mixed(), "by_query=True, but scores of one query change another's gradient"),
+        (Mixed(), "by_query=True, but is no sum over queries"),
+        (Counted(), "by_query=True, but is no sum over queries: .* add up to 3 and not to 1,"),
         (Falling(), "has convex=True, but"),
         (SquareRoot, "loss is the class SquareRoot: pass an object, SquareRoot()"),
         (object(), r"object has no name, a string; no convex.*no at\(s, preferences\)"),

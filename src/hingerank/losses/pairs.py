@@ -5,6 +5,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,7 +81,8 @@ def loss_by(sweep: Callable[..., float], n: int, shards: Shards) -> LossAt:
 class Loss(Protocol):
     """A function of scores, given preferences; independent of features.
 
-    by_query: whether it is a sum over queries, each term depending only on the query's own scores.
+    by_query: whether it is a sum over queries, each term depending only on the query's own scores. Such a loss is also
+    evaluated on some of the queries alone: blocks of rows that are read one after the other, and samples.
     """
 
     name: str
@@ -318,13 +320,14 @@ def check_loss(loss: Loss, *, curvature: bool = True, seed: int = 0) -> None:
                 f"{loss.name} has convex=True, but v·curvature(v) is {float(v @ found):.3g}, below 0: set convex=False "
                 "or correct the curvature"
             )
-    moved = s.copy()
-    moved[:5] = 1.0 - 2.0 * moved[:5]
-    there = _at(loss, moved, preferences).gradient
-    if loss.by_query and not np.allclose(there[5:], here.gradient[5:]):
-        raise ValueError(
-            f"{loss.name} has by_query=True, but scores of one query change another's gradient: set by_query=False"
-        )
+    if loss.by_query:
+        parts = [_at(loss, s[a:b], preferences.between(q, q + 1)) for q, (a, b) in enumerate(pairwise(offsets))]
+        total, gradient = sum(part.value for part in parts), np.concatenate([part.gradient for part in parts])
+        if not np.isclose(total, here.value) or not np.allclose(gradient, here.gradient):
+            raise ValueError(
+                f"{loss.name} has by_query=True, but is no sum over queries: their values alone add up to {total:.6g} "
+                f"and not to {here.value:.6g}, or one of them changes another's gradient: set by_query=False"
+            )
 
 
 def _at(loss: Loss, s: np.ndarray, preferences: GradedPreferences) -> LossAt:
