@@ -32,6 +32,8 @@ EXACT, CHEAP = 0.1, 0.02  # smallest residual relative to the gradient, for the 
 ROUGH = 1e-2  # relative gradient to which samples are solved
 ROUNDS, LINEAR = 4, 0.1  # iterations for a gap by tangents, at most; each must cut its squared residual to this
 UNEVEN = 1e3  # ratio of largest to smallest diagonal entry from which the diagonal is used as a preconditioner
+PATIENCE = 30  # steps in a finite trust region, after which lines are searched instead
+LEVEL, TRIALS = 0.1, 40  # such a search ends at this fraction of the first slope, or after so many evaluations
 FULL_STEPS = 10  # before they get shorter, as they must if the ranking alternates
 
 
@@ -146,6 +148,7 @@ def newton_from(
         diagonal = diagonal if uneven else None
     inverse = Recycled(objective.recycled, diagonal, inverse)
     hard = False  # whether conjugate gradients needed more products than factorising the Hessian would cost
+    held = 0  # steps in a finite trust region
     while True:
         gradient = norm / scale if scale > 0 else 0.0
         figures: Facts = {"iteration": iteration, "value": point.value, "gradient": gradient}
@@ -170,16 +173,23 @@ def newton_from(
         if run.stops(w=point.w, **figures, products=products):
             return point, inverse
         iteration += 1
+        lines = held > PATIENCE and objective.convex
+        if lines:
+            radius = np.inf
         if model is None and hard and point.hessian is not None:
             step, forecast = exact_step(point.hessian(), point.gradient, radius)
         elif model is None:
             first = point.first() if point.first is not None and NEAR * left >= 1.0 else None
             step, forecast, used = conjugate_gradients(
-                point.curvature, point.gradient, radius, 0.5 * left * norm, first, inverse
+                point.curvature, point.gradient, radius, 0.5 * left * norm, first, inverse, CHEAP if lines else EXACT
             )
             products += used
             hard = used > HARD * len(step)
-        following, radius = try_step(objective, point, step, forecast, radius)
+        if lines:
+            following = search_line(objective, point, step)
+        else:
+            following, radius = try_step(objective, point, step, forecast, radius)
+            held += radius < np.inf
         before, norm = norm, float(np.linalg.norm(following.gradient))
         if following is point and model is None:
             run.status = "stalled"
@@ -337,6 +347,25 @@ def try_step(objective: Objective, point: Point, step: Vector, forecast: float, 
             break
         step, length, forecast, radius = 0.25 * step, 0.25 * length, 0.25 * forecast, 0.25 * length
     return point, radius
+
+
+def search_line(objective: Objective, point: Point, step: Vector) -> Point:
+    """A point along a step of a convex f where its slope is nearly 0; the same point if no other is lower.
+
+    A loss of few pairs and a large C has steep kinks. A trust region becomes as small as the distance between two of
+    them, and hundreds of steps get nowhere; along a line all of them are crossed at once.
+    """
+    slope, rounding = float(point.gradient @ step), ROUNDING * abs(point.value)
+    best, low, high, length = point, 0.0, np.inf, 1.0
+    for _ in range(TRIALS):
+        trial = objective.at(point.w + length * step)
+        here = float(trial.gradient @ step)
+        best = trial if trial.value < best.value else best
+        if abs(here) <= LEVEL * abs(slope) and trial.value <= point.value + rounding:
+            return trial if best is point else best
+        low, high = (length, high) if here < 0 else (low, length)  # shorter if sums overflow, too
+        length = 2 * length if np.isinf(high) else 0.5 * (low + high)
+    return best
 
 
 def closed_form(problem: LeastSquaresProblem, w: np.ndarray | None = None, **limits: Unpack[Limits]) -> Solution:
