@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from hingerank.arrays import Floats, Integers
-from hingerank.kernels.descent import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.l1_models import minimise_in_ball, minimise_under_norm
 from hingerank.kernels.rows import dot
 
 WORK = 200_000_000  # operations for a model: a round costs up to the cube of its columns, and there are 3 to 50 rounds

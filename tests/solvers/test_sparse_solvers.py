@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.kernels import hessian
-from hingerank.kernels.descent import minimise_in_ball, minimise_under_norm
+from hingerank.kernels.l1_models import minimise_in_ball, minimise_under_norm
 from hingerank.losses import modified_huber, squared_hinge
 from hingerank.preferences import GradedPreferences
 from hingerank.problem import RowsDesign

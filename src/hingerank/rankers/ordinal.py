@@ -12,7 +12,7 @@ from hingerank.arrays import ArrayLike, PerRow, RowsLike
 from hingerank.data.checks import generator, one_of, real, whole
 from hingerank.data.files import DataError
 from hingerank.export.attributes import Array, Attribute
-from hingerank.kernels.descent import prank_pass
+from hingerank.kernels.perceptron import prank_pass
 from hingerank.losses import make_loss
 from hingerank.losses.pairs import Ordinal, PairLoss
 from hingerank.preferences import GradedPreferences
