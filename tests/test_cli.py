@@ -106,6 +106,8 @@ def test_help_and_version(call):
         (["fit", "data.txt", "-o", "m/", "--model", "joint"], 1, "data.txt is read as ratings of users: --user-column"),
         (["compare", "data.txt", "-o", "run", "--methods", "pm2"], 1, "use hingerank rerank"),
         (["compare", "data.txt", "-o", "run", "--methods", ","], 1, "names no ranker"),
+        (["compare", "data.txt", "-o", "run", "--methods", "listnet,listnet"], 1, "another name, as in other=listnet"),
+        (["compare", "data.txt", "-o", "run", "--hold-out", "items"], 1, "with --items, or a ranker of ratings"),
         (["compare", "ratings.csv", "-o", "run"], 1, "name the items with --items"),
         (
             ["compare", "ratings.csv", "-o", "run", "--methods", "joint"],

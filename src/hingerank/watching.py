@@ -28,7 +28,7 @@ class Board:
     def tell(self, iteration: int, figures: Mapping[str, object], tolerance: float, measured: str) -> None:
         """Show the figures of a solver's iteration."""
         value = figures.get(measured)
-        goal = f", {measured} {value:.2g} (until {tolerance:.2g})" if isinstance(value, float) else ""
+        goal = f", {measured} {value:.2g} (stops at {tolerance:.2g})" if isinstance(value, float) else ""
         self(f"iteration {iteration}{goal}, {figures.get('seconds', 0.0):.1f} s")
 
     def _write(self, text: str) -> None:

@@ -243,6 +243,9 @@ def _check_before(methods: list["Method"], how: Experiment, kind: str) -> None:
     from hingerank.personal.top_n import Recommends
 
     names = [method.name for method in methods]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"--methods has {twice} twice: give one of them another name, as in other={twice}")
     if how.baseline is not None and how.baseline not in names:
         raise ValueError(f"the baseline {how.baseline!r} is not one of the methods {', '.join(names)}")
     for method in methods if kind != "topics" else []:

@@ -29,7 +29,7 @@ KINDS = {  # kind of data -> its name in messages, how to give such data, and it
     "propensities": ("clicks propensities", "", "propensities"),
     "judgments": ("clicks judgments", "", "judgments"),
     "clicks": ("a click log", "name the file of its documents' features with --features", "clicks"),
-    "ratings": ("ratings of users", "name their items with --items, or a personal ranker with --model", "ratings"),
+    "ratings": ("ratings of users", "name their items with --items, or a ranker of ratings", "ratings"),
     "rated": ("items that users rated", "", "ratings"),
     "lists": ("the lists of a personal model", "add --top N", "ratings"),
     "pairs": ("pairs of a user and an item", "", "ratings"),
