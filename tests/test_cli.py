@@ -548,6 +548,8 @@ def test_demo_writes_a_page_and_replaces_only_its_own(call):
     assert status == 0 and found["certificate"]["status"] == "converged"
     ndcg = {row[0]: row[1] for row in found["rows"]}
     assert list(ndcg) == sorted(ndcg, key=ndcg.get), "each step of the story is better than the one before"
+    status, _, err = call("demo", "--queries", "500", "--output", "show")
+    assert status == 1 and one_line(err) and Path("show/report.html").exists(), "nothing goes before it can be replaced"
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("x")
     status, _, err = call("demo", "--queries", "30", "--output", "mine")

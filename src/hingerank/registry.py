@@ -77,7 +77,7 @@ ALIASES = {
 
 
 def registered_name(text: str) -> str:
-    """The registered name meant by `text`: itself, the class's name in any spelling, or as much of it as is clear.
+    """The registered name meant by `text`: the name or the class's name in any spelling, or a part of it that is clear.
 
     >>> [registered_name(text) for text in ("Rank_SVM", "FenchelRank", "factorized-rank-svm", "nystroem")]
     ['rank-svm', 'fenchel-rank', 'factorized', 'nystroem-rank-svm']
@@ -96,7 +96,7 @@ def registered_name(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], canonical: Mapping[str, str] | None = None) -> str:
-    """The end of a message about an unknown name: the known ones that are like it, or nothing.
+    """The end of a message about an unknown name: known names that are similar, or nothing.
 
     canonical: what to suggest instead of some of the known names.
 
@@ -140,7 +140,7 @@ def learns_from(name: str) -> str:
 
 
 def names_of_rankers(rankers: Iterable[object]) -> list[str]:
-    """What some rankers are called in results: their registered names, else their classes', numbered where equal."""
+    """The names of rankers in results: registered names, or else those of classes; equal names are numbered."""
     names = [registered_as(type(ranker)) or type(ranker).__name__ for ranker in rankers]
     return [name if names.count(name) == 1 else f"{name} {i + 1}" for i, name in enumerate(names)]
 

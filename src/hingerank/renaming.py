@@ -55,10 +55,10 @@ def renamed(target: T) -> T:
 def present_names(
     owner: object, values: Mapping[str, Value], warn: bool = False, stacklevel: int = 2
 ) -> dict[str, Value]:
-    """Values by the names that parameters have now; what has always been called so stays.
+    """The values under the present names of their parameters.
 
-    owner: an estimator or its class, or the name of one in `RENAMED`; warn: whether an old name is worth a
-    FutureWarning, whose stacklevel counts from the caller.
+    owner: an estimator or its class, or the name of one in `RENAMED`; warn: give a FutureWarning for an old name, whose
+    stacklevel counts from the caller.
 
     >>> present_names("RankBoost", {"n_rounds": 5, "scale": None})
     {'max_iter': 5, 'scale': None}
@@ -82,7 +82,7 @@ def present_names(
 
 
 def present_keys(owner: str, value: Any) -> Any:
-    """The same of a description, whatever lists and dicts it consists of.
+    """A description, of lists and dicts of any depth, with the present names of parameters.
 
     >>> present_keys("RankBoost", {"kind": "Grid", "space": {"n_rounds": [1, 2]}})
     {'kind': 'Grid', 'space': {'max_iter': [1, 2]}}

@@ -69,7 +69,7 @@ class Experiment(Group, panel="Experiment"):
     measure: str | None = option(
         "NAME",
         "Measure that chooses settings and sorts, such as list_ndcg@10 for lists over all items. "
-        "Default: ndcg@10, for topics alpha-ndcg@20.",
+        "Default: ndcg@10; for topics, alpha-ndcg@20.",
     )
     folds: int | None = option("N", "Folds over queries. Default: those of the folder, else 5.", min=3)
     baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
@@ -96,7 +96,7 @@ class ComparedRatings(RatingOptions):
 
     hold_out: str | None = choice(
         "items|ratings|time",
-        "Test on new items, on some ratings of each user, or on the latest ratings. Default: items, for lists ratings.",
+        "Test on new items, some ratings of each user, or the latest ratings. Default: items; for lists, ratings.",
         None,
     )
     relevant: float | None = option(

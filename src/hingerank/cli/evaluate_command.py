@@ -80,9 +80,10 @@ def evaluate(
 
     DATA may be TREC judgments (topic, iteration, document, grade). SCORES is then a TREC run (topic Q0 document rank
     score tag). A run can also be measured on data with document ids. DATA and a model may be given in either order.
-    With a file as --features, DATA is a click log, and the value of a model is estimated from its clicks. For a
-    personal model DATA holds test ratings. The order of the items that each user rated is measured, or with --top the
-    lists over all items that the user had not rated.
+
+    If --features names a file, DATA is a click log, and the value of a model is estimated from its clicks. For a
+    personal model DATA holds test ratings: the command measures the order of the items that each user rated, or with
+    --top lists over all items that the user had not rated.
 
     Example: hingerank evaluate test.txt model/
 

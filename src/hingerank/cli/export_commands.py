@@ -21,7 +21,10 @@ def known_formats() -> list[str]:
 def export(
     model: Model,
     to: str = option(
-        "FORMAT", "Such as onnx or sql; an unknown name lists all.", REQUIRED, autocompletion=completing(known_formats)
+        "FORMAT",
+        "solr, elasticsearch, opensearch, vespa, onnx, pmml, sql, c, javascript, python; of a personal model, vectors.",
+        REQUIRED,
+        autocompletion=completing(known_formats),
     ),
     output: str = target("PATH", "File or folder/ to write.", REQUIRED, short="-o", writes="folder"),
     check: Path | None = option("DATA", "Score these rows with the export and compare with the model."),

@@ -78,7 +78,7 @@ class RatingColumns(Group, panel="Ratings of users", kinds=("ratings", "lists", 
         }
 
 
-class ExcludedColumns(RatingColumns, needs="--exclude"):
+class ExcludedColumns(RatingColumns, panel="File of --exclude", needs="--exclude"):
     """How to read the file of --exclude."""
 
 

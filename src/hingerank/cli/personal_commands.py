@@ -91,7 +91,7 @@ def similar(
 ) -> None:
     """List items that are liked by the same users as an item.
 
-    Each line holds rank, item and the cosine of the two items' vectors. Items are similar if the same users like them.
+    Each line holds rank, item and the cosine of the two items' vectors.
 
     Example: hingerank similar model/ --item 17 --top 5
     """

@@ -24,7 +24,7 @@ class Training(Group, panel="Train"):
         autocompletion=RANKER_NAMES,
     )
     rank: int | None = option("N", "Rank of rankers that have one, such as personal-rank-svm.", min=1)
-    C: float | None = option("X", "Weight of the loss relative to the penalty; --set C=none follows the data.")
+    C: float | None = option("X", "Weight of the loss relative to the penalty; with --set C=none it follows the data.")
     loss: str | None = option("NAME", "Loss of a pair, such as squared_hinge.")
     tol: float | None = option("X", "Stop at this certified accuracy.")
     seed: int | None = option("N", "Seed of random rankers.")
@@ -83,9 +83,9 @@ def fit(
 ) -> Answer:
     """Fit a ranker to graded rows, clicks or ratings, and save it.
 
-    With --items, --user-column and the like, a personal ranker as --model, or a MovieLens folder as DATA, it learns
-    from ratings of users. With --dask, DATA is a file, a binary folder, or a folder in which each file is a part. With
-    a file as --features, DATA is a click log.
+    DATA holds ratings of users if it is a MovieLens folder, if --model is a personal ranker, or if options such as
+    --items or --user-column are given. DATA is a click log if --features names a file. With --dask, DATA is a file, a
+    binary folder, or a folder in which each file is a part.
 
     Example: hingerank fit train.txt --model rank-svm --C 0.01 -o model/
 
@@ -210,7 +210,9 @@ class TuneOptions(Group, panel="Train", fits={"serve": OF_ROWS, "serve_only": OF
         "Rankers to try; the best is kept. Default: rank-svm; for ratings, list-ranker.",
         autocompletion=RANKER_NAMES,
     )
-    measure: str | None = option("NAME", "Measure to maximise. Default: ndcg@10; clicks dcg@10, lists list_ndcg@10.")
+    measure: str | None = option(
+        "NAME", "Measure to maximise. Default: ndcg@10; for clicks, dcg@10; for list-ranker, list_ndcg@10."
+    )
     folds: int = option("N", "Folds over queries, each held out once.", 5, min=2, excludes="--validation")
     settings: list[str] | None = option(
         "NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
@@ -274,8 +276,8 @@ def tune(
 ) -> Answer:
     """Choose the settings of rankers over folds, fit the best, save it.
 
-    Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended. With a
-    file as --features, DATA is a click log, and settings are chosen by the clicks of held-out queries.
+    Every ranker has a default grid; --set replaces values. A grid whose best value is at an edge is extended. If
+    --features names a file, DATA is a click log, and settings are chosen by the clicks of held-out queries.
 
     Example: hingerank tune train.txt --model rank-svm,lightgbm -o model/
 

@@ -101,9 +101,9 @@ def run_demo(folder: Path, n_queries: int = 120, seed: int = 0, step: Callable[[
         if step is not None:
             step(text)
 
-    run = _emptied(Path(folder))
     say("making a shop and its click log")
     shop = make_shop(n_queries, seed=seed)
+    run = _emptied(Path(folder))
     write_whole(run / LOG, session_lines(shop.log).encode())
     write(shop.rows, f"{run / PRODUCTS}/")
     say("estimating how often each position is seen")
@@ -185,7 +185,6 @@ def _emptied(folder: Path) -> Path:
             raise ValueError(f"{folder} holds other files ({min(others)}): name a new folder with --output")
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
