@@ -35,5 +35,5 @@ class Ridges(Peer):
             own, y = X[first[item[rows]]], rating[rows] - rating[rows].mean()
             self.user_factors_[u] = own.T @ np.linalg.solve((own @ own.T).toarray() + np.eye(len(rows)), y)
 
-    def _place(self, features: Any) -> Any:
+    def _item_vectors(self, features: Any) -> Any:
         return features

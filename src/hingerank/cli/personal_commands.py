@@ -65,7 +65,7 @@ def recommend(
     ranker, catalogue = open_model(model, listed.items)
     users = ranker.users_ if everybody else [_wanted(ranker, str(user))]
     hidden = seen_pairs(ranker, catalogue, users, listed, columns)
-    silent = int(ranker._silent().sum())
+    silent = int(ranker._without_pairs().sum())
     if everybody and silent:
         warnings.warn(f"{silent} users rated no two items differently: they get {ranker._cold}", stacklevel=2)
     warn_ratings_alone(ranker)
@@ -120,7 +120,7 @@ def _wanted(ranker: Any, text: str) -> Any:
     if not known:
         why = f"there is no user {text!r} in the model (add-users adds new ones): this is the list of the mean user"
         warnings.warn(why, stacklevel=2)
-    elif ranker._silent()[ranker._index.numbers([user])[0]]:
+    elif ranker._without_pairs()[ranker._index.numbers([user])[0]]:
         warnings.warn(f"user {text!r} rated no two items differently: this is {ranker._cold}", stacklevel=2)
     return user
 

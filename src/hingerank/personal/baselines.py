@@ -24,7 +24,7 @@ from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products,
 
 
 class Baseline(BaseEstimator):
-    """score(u, i) = <own(u), place(i)>, for items identified by their features: equal features count as one item.
+    """score(u, i) = <vector of u, vector of i>, for items identified by their features: equal ones count as one item.
 
     A subclass defines `_learn`. The last row of `item_factors_` is 0, for unknown items.
     """
@@ -47,11 +47,11 @@ class Baseline(BaseEstimator):
         """Learn from numbers of users and distinct items; first[i] is the first row of X that is item i."""
         raise NotImplementedError
 
-    def _place(self, features: RowsLike) -> Matrix:
+    def _item_vectors(self, features: RowsLike) -> Matrix:
         """Return a vector for each item, dense or CSR, to be multiplied with a user's vector."""
         return self.item_factors_[row_numbers(self._number, features)]
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         """Return the vectors of users as rows, dense or CSR; those of unknown users are 0."""
         return rows_or_mean(self.user_factors_, numbers, np.zeros(self.user_factors_.shape[1]))
 
@@ -59,17 +59,19 @@ class Baseline(BaseEstimator):
         """Return one score per row of features; unknown users have scores of 0."""
         check_is_fitted(self)
         number = UserIndex(self.users_).numbers(users, np.shape(features)[0])
-        return row_products(self._place(features), self._own(number))
+        return row_products(self._item_vectors(features), self._user_vectors(number))
 
     def top_k(
         self, users: Column, candidates: RowsLike, top: int = 10, *, exclude: tuple[Any, Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return lists as PersonalRankSVM.top_k does; unknown users have scores of 0."""
         check_is_fitted(self)
-        number, place = UserIndex(self.users_).numbers(users), self._place(candidates)
-        return top_lists(
-            lambda block: all_products(self._own(number[block]), place), users, place.shape[0], top, exclude
-        )
+        number, vectors = UserIndex(self.users_).numbers(users), self._item_vectors(candidates)
+
+        def scores(block: slice) -> np.ndarray:
+            return all_products(self._user_vectors(number[block]), vectors)
+
+        return top_lists(scores, users, vectors.shape[0], top, exclude)
 
 
 class ItemBaseline(Baseline):
@@ -81,13 +83,13 @@ class ItemBaseline(Baseline):
     def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
         raise NotImplementedError
 
-    def _own(self, numbers: np.ndarray) -> np.ndarray:
+    def _user_vectors(self, numbers: np.ndarray) -> np.ndarray:
         return np.ones((len(numbers), 1))
 
     def predict(self, users: Column, features: RowsLike) -> np.ndarray:
         """Return one score per row of features; it does not depend on the user."""
         check_is_fitted(self)
-        return self._place(features)[:, 0]
+        return self._item_vectors(features)[:, 0]
 
 
 class Popularity(ItemBaseline):
@@ -308,7 +310,7 @@ class LightFM(Peer):
         self.embeddings_ = np.hstack([model.item_embeddings, model.item_biases[:, None]]).astype(np.float64)
         self.user_factors_ = np.hstack([model.user_embeddings, np.ones((len(self.users_), 1))])
 
-    def _place(self, features: RowsLike) -> np.ndarray:
+    def _item_vectors(self, features: RowsLike) -> np.ndarray:
         return np.asarray(_single(features) @ self.embeddings_)
 
 

@@ -250,7 +250,7 @@ class SeparateRanker(ConvexPersonalRanker):
     user_weights_: Matrix
     _cold = "a list in which all items tie"
 
-    def _silent(self) -> np.ndarray:
+    def _without_pairs(self) -> np.ndarray:
         W = self.user_weights_
         return np.diff(W.indptr) == 0 if sp.issparse(W) else ~W.any(axis=1)
 
@@ -260,10 +260,10 @@ class SeparateRanker(ConvexPersonalRanker):
         self.user_weights_ = design.vectors(solution.w)
         return solution
 
-    def _place(self, X: Matrix) -> Matrix:
+    def _item_vectors(self, X: Matrix) -> Matrix:
         return X
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.user_weights_, numbers)
 
 
@@ -314,5 +314,5 @@ class MeanVarianceRanker(SeparateRanker):
     def _shared(self, X: Matrix) -> np.ndarray:
         return X @ self.coef_
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.user_weights_, numbers, np.zeros(self.user_weights_.shape[1]))

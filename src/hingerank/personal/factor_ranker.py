@@ -59,7 +59,7 @@ class FactorRanker(PersonalRanker):
             return self.prior_mean_
         return self.user_weights_[self.has_pairs_ if self.has_pairs_.any() else slice(None)].mean(axis=0)
 
-    def _silent(self) -> np.ndarray:
+    def _without_pairs(self) -> np.ndarray:
         return ~self.has_pairs_
 
     @property
@@ -71,10 +71,10 @@ class FactorRanker(PersonalRanker):
     def _shared(self, X: Matrix) -> np.ndarray | None:
         return X @ self.coef_ if self.shared else None
 
-    def _place(self, X: Matrix) -> np.ndarray:
+    def _item_vectors(self, X: Matrix) -> np.ndarray:
         return item_vectors(X, self.basis_)
 
-    def _own(self, numbers: np.ndarray) -> np.ndarray:
+    def _user_vectors(self, numbers: np.ndarray) -> np.ndarray:
         own = self.user_weights_[numbers]
         if (numbers < 0).any():
             own[numbers < 0] = self._mean_user()
@@ -166,7 +166,7 @@ class FactorRanker(PersonalRanker):
             prior = Prior(centre, np.eye(k), float(self.C_), by_rating=False, widths=widths)
         else:
             prior = Prior(self.prior_mean_ if known is None else known, self.prior_root_, self.prior_strength_)
-        return fold_in(self._place(X), self._shared(X), p, prior)
+        return fold_in(self._item_vectors(X), self._shared(X), p, prior)
 
     def _add(self, users: Column, X: Matrix, preferences: UserPreferences, replace: bool) -> Self:
         users = check_ids(users, len(users), "users")

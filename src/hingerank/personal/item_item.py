@@ -141,12 +141,12 @@ class EASE(PersonalRanker):
         G = (T.T @ T).toarray()
         if self.feature_weight > 0:
             G += self.feature_weight * (F @ F.T).toarray() if sp.issparse(F) else self.feature_weight * (F @ F.T)
-        fits = np.trace(G)  # the loss at B = 0
+        origin = np.trace(G)  # the loss at B = 0
         G[np.diag_indices_from(G)] += self.ridge
         try:
             P = linalg.cho_solve(linalg.cho_factor(G, lower=True), np.eye(len(G)), overwrite_b=True)
         except ValueError:  # a LinAlgError, or sums overflow
-            why = f"ridge={self.ridge:g} is lost in sums of {fits:.3g}: raise it, or divide the weights or features"
+            why = f"ridge={self.ridge:g} is lost in sums of {origin:.3g}: raise it, or divide the weights or features"
             raise DataError(why) from None
         scale = 1.0 / np.diag(P)
         self.weights_ = -P * scale
@@ -158,7 +158,7 @@ class EASE(PersonalRanker):
         left = float(np.abs(G @ self.weights_[:, :1] - G[:, :1])[1:].max(initial=0.0)) / float(np.abs(G).max())
         value = float(scale.sum()) - len(G) * float(self.ridge)  # the sum over columns of 1 / P_jj - ridge
         certificate = Certificate("stationarity", left, 1e-6, "converged", 1, time.perf_counter() - began)
-        return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(fits))
+        return Solution(self.weights_, value, certificate, [{"value": value}], origin=float(origin))
 
     def _checked(self, features: RowsLike, reset: bool) -> Matrix:
         """Return features in the form of the fit, dense or CSR, because items are found by the bits of their rows."""
@@ -184,7 +184,7 @@ class EASE(PersonalRanker):
         """Return the place in weights_ of each row, -1 for items that were not in the fit."""
         return row_numbers(self._numbers_of_rows, X)
 
-    def _place(self, X: Matrix) -> np.ndarray:
+    def _item_vectors(self, X: Matrix) -> np.ndarray:
         """Return for each row the weights of the items that a user may have taken."""
         number = self._item_numbers(X)
         weights, new = self.weights_.T[number], number < 0
@@ -204,7 +204,7 @@ class EASE(PersonalRanker):
     def _usual_measure(self) -> str:
         return "list_ndcg@10"
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         return rows_or_mean(self.history_, numbers)
 
     def _scores(self, X: Matrix, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
@@ -212,7 +212,9 @@ class EASE(PersonalRanker):
         step = max(1, SCORES_AT_ONCE // max(1, len(self.weights_)))
         for a in range(0, len(out), step):
             part = slice(a, a + step)
-            out[part] = row_products(self._place(X[part if rows is None else rows[part]]), self._own(numbers[part]))
+            out[part] = row_products(
+                self._item_vectors(X[part if rows is None else rows[part]]), self._user_vectors(numbers[part])
+            )
         return out
 
 

@@ -153,9 +153,9 @@ class ListRanker(EASE):
             )
         return MIXES[int(np.argmax(found))]
 
-    def _place(self, X: Matrix) -> np.ndarray:
-        return np.hstack([super()._place(X), item_vectors(X, self.liked_basis_)])
+    def _item_vectors(self, X: Matrix) -> np.ndarray:
+        return np.hstack([super()._item_vectors(X), item_vectors(X, self.liked_basis_)])
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         own = sp.csr_matrix(rows_or_mean(self.liked_weights_, numbers))
-        return sp.csr_matrix(sp.hstack([super()._own(numbers), own]))
+        return sp.csr_matrix(sp.hstack([super()._user_vectors(numbers), own]))

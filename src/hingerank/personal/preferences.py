@@ -144,8 +144,10 @@ def from_ratings(
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
     ratings = check_ratings(ratings, len(items))
-    largest = max(float(ratings.max(initial=0)), -float(ratings.min(initial=0)))
-    if squared_error and largest > LARGEST_TARGET:
+    if (
+        squared_error
+        and (largest := max(float(ratings.max(initial=0)), -float(ratings.min(initial=0)))) > LARGEST_TARGET
+    ):
         raise DataError(f"a rating of {largest:g}: sums of squares would overflow; divide all ratings by it")
     begin, order = group(codes, len(ids))
     kept, pairs, count = np.empty(len(ids), np.int64), np.empty(len(ids)), np.empty(len(ids), np.int32)

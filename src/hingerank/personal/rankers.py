@@ -43,9 +43,9 @@ SMALLEST_SCALE = float(np.finfo(np.float64).tiny)  # smallest scale, since colum
 
 
 class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
-    """score(u, x) = shared(x) + <place(x), own(u)>: user u prefers items with a higher score.
+    """score(u, x) = shared(x) + <vector of x, vector of u>: user u prefers items with a higher score.
 
-    A subclass defines `_learn` and, if they apply, `_shared`, `_place` and `_own`.
+    A subclass defines `_learn` and, if they apply, `_shared`, `_item_vectors` and `_user_vectors`.
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {
@@ -208,11 +208,11 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         """Return the part of the score that all users share."""
         return None
 
-    def _place(self, X: Matrix) -> Matrix:
-        """Return a vector for each row of X, to be multiplied with a user's vector; None if users have no vectors."""
+    def _item_vectors(self, X: Matrix) -> Matrix:
+        """Return a vector for each row of X, to be multiplied with users' vectors; None if users have no vectors."""
         return None
 
-    def _own(self, numbers: np.ndarray) -> Matrix:
+    def _user_vectors(self, numbers: np.ndarray) -> Matrix:
         """Return the vectors of users as rows; -1 is the mean user."""
         raise NotImplementedError
 
@@ -237,7 +237,7 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
             )
         return self._scores(X, self._numbers(users, X.shape[0], unknown))
 
-    def _silent(self) -> np.ndarray:
+    def _without_pairs(self) -> np.ndarray:
         """Return which users have no pair to learn from, so that they get `_cold`."""
         return np.zeros(len(self.users_), bool)
 
@@ -282,11 +282,15 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         """
         check_is_fitted(self)
         X, numbers = self._rows(candidates), self._numbers(users, None, unknown)
-        place, shared = self._place(X), self._shared(X)
+        vectors, shared = self._item_vectors(X), self._shared(X)
 
         def scores(block: slice) -> np.ndarray:
             mine = numbers[block]
-            S = np.zeros((len(mine), X.shape[0])) if place is None else all_products(self._own(mine), place)
+            S = (
+                np.zeros((len(mine), X.shape[0]))
+                if vectors is None
+                else all_products(self._user_vectors(mine), vectors)
+            )
             return S if shared is None else S + shared
 
         return top_lists(scores, users, X.shape[0], top, exclude)
@@ -305,12 +309,12 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._rows(candidates)
-        wanted, place = check_items(items, X.shape[0], "items"), self._place(X)
-        if place is None:
+        wanted, vectors = check_items(items, X.shape[0], "items"), self._item_vectors(X)
+        if vectors is None:
             raise ValueError(
                 f"{type(self).__name__} has one list for all users, so no similar items: use PersonalRankSVM"
             )
-        Z = np.asarray(place.toarray() if sp.issparse(place) else place, np.float64)
+        Z = np.asarray(vectors.toarray() if sp.issparse(vectors) else vectors, np.float64)
         Z = Z / np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
         def cosines(block: slice) -> np.ndarray:
@@ -355,14 +359,15 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
 
     def _scores(self, X: Matrix, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the score for user numbers[r] of row rows[r] of X (row r if None); each row of X is used once."""
-        place, shared, out = self._place(X), self._shared(X), np.zeros(len(numbers))
+        vectors, shared, out = self._item_vectors(X), self._shared(X), np.zeros(len(numbers))
         if shared is not None:
             out += shared if rows is None else shared[rows]
-        if place is not None:
-            step = max(1, SCORES_AT_ONCE // max(1, place.shape[1]))
+        if vectors is not None:
+            step = max(1, SCORES_AT_ONCE // max(1, vectors.shape[1]))
             for a in range(0, len(out), step):
                 part = slice(a, a + step)
-                out[part] += row_products(place[part if rows is None else rows[part]], self._own(numbers[part]))
+                mine = vectors[part if rows is None else rows[part]]
+                out[part] += row_products(mine, self._user_vectors(numbers[part]))
         return out
 
     def _form(self) -> Any:
@@ -372,8 +377,8 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         if items is None:
             raise ExportError("vectors need the items' features: export(path, to='vectors', items=...)")
         X = self._rows(items)
-        place, shared, count = self._place(X), self._shared(X), len(self.users_)
-        parts = [] if place is None else [(self._own(np.arange(count)), place)]
+        vectors, shared, count = self._item_vectors(X), self._shared(X), len(self.users_)
+        parts = [] if vectors is None else [(self._user_vectors(np.arange(count)), vectors)]
         parts += [] if shared is None else [(np.ones((count, 1)), shared[:, None])]
         dense = [[m.toarray() if sp.issparse(m) else m for m in part] for part in parts]
         return self.users_, np.hstack([own for own, _ in dense]), np.hstack([item for _, item in dense])

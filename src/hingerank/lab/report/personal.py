@@ -228,7 +228,7 @@ def _by_items(ranker: EASE, catalogue: Catalogue) -> Callable[[object, list[int]
     X = ranker._rows(catalogue.X)
     first = same_rows(X)[2]
     called = {number: catalogue.called(row) for number, row in zip(ranker._item_numbers(X[first]).tolist(), first)}
-    weights = ranker._place(X)
+    weights = ranker._item_vectors(X)
 
     def explain(user: object, rows: list[int]) -> list[str]:
         took = sp.csr_matrix(ranker.history_[ranker._numbers([user])])
