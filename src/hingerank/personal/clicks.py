@@ -1,7 +1,7 @@
 """Clicks, listens, purchases: the items that a user took. All other items may be negatives.
 
 They are sampled: for a user with n clicks and m sampled items all n·m pairs count, without being listed. Items are
-sampled again in every epoch, so that in the end a user's clicks are compared with the whole catalogue. Or the squared
+sampled again every two epochs, so that a user's clicks are compared with more and more of the catalogue. Or the squared
 loss compares every click with every item, without sampling and without listing pairs:
 
     f(U, V) = C · sum over users u, clicks i of u, all items j of c_ui (1 - (s_ui - s_uj))² + ½(‖U‖² + ‖V‖²),

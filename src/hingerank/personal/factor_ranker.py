@@ -83,12 +83,14 @@ class FactorRanker(PersonalRanker):
     def add_user(
         self, user: object, features: RowsLike, ratings: PerRow = None, *, winners: PerRow = None, losers: PerRow = None
     ) -> np.ndarray:
-        """v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · min(1, n/20) n/pairs · loss_u(X_u U v_u):  a new user.
+        """Add a user from a few ratings or comparisons, and return the user's weights v_u.
 
-        v̄ is the mean of the fitted users' weights, and R Rᵀ their covariance up to a factor. So a user whose ratings
-        are all equal gets the mean weights, and a few ratings change them a little. The loss is the squared hinge,
-        whatever the loss of ``fit``. With ``prior="zero"`` the objective is ½‖v‖² + C · loss_u(X_u U v): the same data
-        then gives what ``fit`` would have given with this basis.
+        v_u = v̄ + R z,  z = argmin ½‖z‖² + strength · min(1, n/20) n/pairs · loss_u(X_u U v_u)
+
+        for n ratings. v̄ is the mean of the fitted users' weights, and R Rᵀ their covariance up to a factor. So a user
+        whose ratings are all equal gets the mean weights, and a few ratings change them a little. The loss is the
+        squared hinge, whatever the loss of ``fit``. With ``prior="zero"`` the objective is ½‖v‖² + C · loss_u(X_u U v),
+        and the weights are those that ``fit`` finds for this data and basis.
 
         Parameters
         ----------
@@ -119,10 +121,10 @@ class FactorRanker(PersonalRanker):
     def update_user(
         self, user: object, features: RowsLike, ratings: PerRow = None, *, winners: PerRow = None, losers: PerRow = None
     ) -> np.ndarray:
-        """Update a known user with more data, as ``add_user``, with the present weights instead of v̄.
+        """Update a known user with more data: as ``add_user``, with the present weights as the prior mean.
 
-        The present weights are the prior and represent the ratings that they came from. To learn a user again from all
-        ratings, use ``add_users(..., replace=True)``. Arguments and result are those of ``add_user``.
+        The present weights stand for the ratings that they came from, so give new ratings only. To learn a user again
+        from all ratings, use ``add_users(..., replace=True)``. Arguments and result are those of ``add_user``.
         """
         check_is_fitted(self)
         number = int(self._index.known([user])[0])
@@ -211,7 +213,7 @@ class FactorRanker(PersonalRanker):
         """Return the most positive and most negative features of each basic ranking function, with their weights.
 
         The strongest function is first. The sign of a function is arbitrary, since users may have negative weights for
-        it. Here it is chosen such that the mean of its users' weights is positive.
+        it. Here the mean of its users' weights is made positive.
 
         Parameters
         ----------

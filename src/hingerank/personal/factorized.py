@@ -67,9 +67,9 @@ class PersonalRankSVM(FactorRanker):
         k, the number of basic ranking functions (at most the number of features and of users).
     C : float, optional
         Weight of the loss; multiplies its sum over pairs. Default a multiple of 1/‖∇loss at 0‖₂ (spectral norm), the
-        smallest useful C: it follows the scale of the features and the number of pairs. The multiple is the smallest of
-        5, 25, 125, 625 and 3125 that is about as good as the best one, on a fifth of the data of half of the users held
-        out of a first fit. For clicks it is 25; with the squared loss it is 15, 50, 150 or 500, chosen by lists for
+        smallest useful C: it follows the scale of the features and the number of pairs. A fifth of the data of half of
+        the users is held out, and the multiple is the smallest of 5, 25, 125, 625 and 3125 that is about as good there
+        as the best one. For clicks it is 25; with the squared loss it is 15, 50, 150 or 500, chosen by lists for
         held-out clicks.
     tol : float, default 0.01
         The fit stops when an epoch can lower the objective by no more than tol times its value. If the decrease since
@@ -156,18 +156,18 @@ class PersonalRankSVM(FactorRanker):
     ) -> Self:  # fmt: skip
         """Learn from clicks, listens or purchases: users prefer items they took to items sampled from the rest.
 
-        With ``loss="squared"`` they prefer them to all other items, and ``negatives``, ``per_click`` and ``n_draws``
-        have no effect. Otherwise other items are sampled in every epoch. All pairs of a user's clicks and sampled items
-        count, without being listed. With the default ``pair_weight="uniform"`` users with many clicks have more weight;
-        "user" gives all users the same weight.
+        All pairs of a user's clicks and sampled items count, without being listed. Items are sampled again every two
+        epochs, ``n_draws`` times. With ``loss="squared"`` users prefer what they took to all other items, and
+        ``negatives``, ``per_click`` and ``n_draws`` have no effect. With the default ``pair_weight="uniform"`` users
+        with many clicks have more weight; "user" gives all users the same weight.
 
         Parameters
         ----------
         item_features : array, CSR matrix or data frame with a row per item
         users, items : who took what (ids of any type; row numbers of item_features); repeats count once
-        negatives : how other items are sampled: "uniform", or "popularity", in proportion to their clicks
+        negatives : how items are sampled: "uniform", or "popularity", in proportion to their clicks
         per_click : number of items sampled for each click of a user, and at least 20 per user
-        n_draws : how often other items are sampled; with the last sample the fit continues until it is stationary
+        n_draws : how often items are sampled; with the last sample the fit continues until it is stationary
         sample_weight : weight of each click, default 1, such as ``hr.age_weights(times, half_life)``
             It applies to all pairs of a click. Weights of repeated clicks add up, and a weight of 0 is no click.
         """

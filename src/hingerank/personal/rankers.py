@@ -296,10 +296,11 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         return top_lists(scores, users, X.shape[0], top, exclude)
 
     def similar_items(self, items: Column, candidates: RowsLike, top: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), with z_i the vector that users' vectors multiply: (rows, cosines).
+        """Return the items that are most similar to each item: (rows, cosines), a line per item, most similar first.
 
-        Items are similar if the same users like them, according to the model. For ``PersonalRankSVM`` z_i is Uᵀx_i, for
-        ``EASE`` it is the item's column of weights. One line per item, most similar first, without the item itself.
+        cosine(i, j) = <z_i, z_j> / (‖z_i‖ ‖z_j‖), with z_i the vector that users' vectors multiply: Uᵀx_i for
+        ``PersonalRankSVM``, the item's column of weights for ``EASE``. So items are similar if the same users like
+        them, according to the model. The item itself is left out.
 
         Parameters
         ----------
@@ -335,7 +336,7 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         ----------
         item_features, users, items, ratings : as in ``fit``
         against : (users, items, ratings), usually those of training
-            Pairs of one of these with one of the others count too, as in the test accuracy of the paper (test-test and
+            Pairs of one of ``ratings`` and one of these count too, as in the test accuracy of the paper (test-test and
             test-train pairs).
         """
         check_is_fitted(self)
