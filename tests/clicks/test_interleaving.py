@@ -183,7 +183,7 @@ def test_mistakes_are_named():
         (lambda: interleave(A, list("aa")), "ranking b has a document twice"),
         (lambda: interleave(range(20), range(20), "optimised"), "at most 12 places, not 20"),
         (lambda: interleaving_test(log, teams=("new", "x")), "between two teams, and the log has 'new', 'old'"),
-        (lambda: interleaving_test(interleaved_log(0, 0, 1, 1)), "no list was won by anyone"),
+        (lambda: interleaving_test(interleaved_log(0, 0, 1, 1)), "no list has a winner"),
     ]:
         with pytest.raises(hr.DataError, match=words):
             call()

@@ -275,5 +275,5 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match="prior must be"):
         hr.click_model(log, prior=-1)
     log.session = None
-    with pytest.raises(hr.DataError, match="need to know which showings stood in one list"):
+    with pytest.raises(hr.DataError, match="need to know which showings were in one list"):
         hr.click_model(log)

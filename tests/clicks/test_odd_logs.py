@@ -119,7 +119,7 @@ def test_a_document_at_very_many_places_is_no_matter_of_memory():
     places = np.arange(1, 200_001)
     log = hr.ClickLog(queries=places * 0, documents=places * 0, places=places, clicks=places % 2)
     for ask in (log.describe, lambda: hr.propensities(log)):
-        with pytest.raises(hr.DataError, match="19,999,900,000 pairs of places at which the same document stood take"):
+        with pytest.raises(hr.DataError, match="19,999,900,000 pairs of places that share a document take"):
             ask()
     assert log.take(log.place <= 50).describe().findings[0].count == 1
 

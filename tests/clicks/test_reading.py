@@ -167,7 +167,7 @@ def test_actions_weigh_and_the_largest_counts(tmp_path):
     assert counts(log)["shoes", "a", 2] == (1, 3)
     assert log.notes["rows of action 'view': shown, not clicked"] == 4
     for keep in ("showings", "cells"):
-        with pytest.warns(UserWarning, match=r"nothing is a click; the actions are 'no', 'yes': say what counts by"):
+        with pytest.warns(UserWarning, match=r"no action is a click; the actions are 'no', 'yes': name what"):
             assert not hr.read_clicks(table.assign(clicked=["no", "yes", *["no"] * 6]), keep=keep).clicks.any()
 
 
@@ -536,8 +536,8 @@ def test_a_broken_line_is_never_counted(tmp_path):
 def test_descriptions_answer_every_question(place_log):
     log = place_log([1, 0.6, 0.3], [0.5, 0.2, 0.1, 0.4], 200)
     found = {finding.question: finding.count for finding in log.describe().findings}
-    assert found["documents of a query seen at several places"] == 4
-    assert found["parts of the graph of places"] == 1
+    assert found["documents shown at several places for a query"] == 4
+    assert found["groups of places that share documents"] == 1
     drawn = hr.ClickLog(queries=["q"] * 2, documents=list("aa"), places=[1, 1], clicks=[0, 1], propensities=[0.5, 0.2])
     assert drawn.describe().findings[0].count == 0  # two propensities of one place are not two places
     table = pd.DataFrame({
@@ -547,12 +547,12 @@ def test_descriptions_answer_every_question(place_log):
     })  # fmt: skip
     description = hr.read_clicks(table).describe()
     assert [(f.question, f.count) for f in description.findings] == [
-        ("documents of a query seen at several places", 2),
-        ("parts of the graph of places", 2),
-        ("places that nothing joins with the first", 1),
+        ("documents shown at several places for a query", 2),
+        ("groups of places that share documents", 2),
+        ("places that cannot be compared with the first", 1),
         ("queries without clicks", 1),
-        ("lists of 3 documents or more with every one clicked (bots)", 1),
-        ("documents that stand twice in a list", 1),
+        ("lists of 3 or more documents that were all clicked (bots)", 1),
+        ("documents that are in a list twice", 1),
         ("places of a list that hold two documents", 1),
         ("lists that do not begin at place 1", 1),
         ("showings that are earlier than the one before them in their list", 1),

@@ -90,7 +90,7 @@ def test_users_of_other_models(rows):
 
 
 def test_what_cannot_be_simulated(rows):
-    with pytest.raises(ValueError, match="the model answered clicks of shape"):
+    with pytest.raises(ValueError, match="model returned clicks of shape"):
         hr.simulate_clicks(rows, rows.y, lambda rng, seen: seen.T > 0.5, sessions=20)
     with pytest.raises(ValueError, match="did you mean 'cascade'"):
         hr.simulate_clicks(rows, rows.y, "cascad")

@@ -112,7 +112,7 @@ def test_lists_that_are_cut_off_say_nothing_of_other_documents(rows):
     ranking = -rows.X[:, 0]
     true = (dcg(places_of(rows, ranking), 4) * relevance).sum() / rows.n_queries
     with pytest.warns(
-        UserWarning, match=r"ranking: \d\d % of its dcg@4 is on documents in lists that did not show them"
+        UserWarning, match=r"ranking: \d\d % of its dcg@4 is for documents in lists that did not show them"
     ):
         low = hr.evaluate_clicks(data, ranking, propensities=P, measure="dcg@4")
     robust = hr.evaluate_clicks(data, ranking, propensities=P, measure="dcg@4", estimator="dr")
@@ -150,7 +150,7 @@ def test_of_few_queries_clicks_are_resampled(rows, log):
 
 def test_what_is_refused(rows, log):
     data = log.join(rows)
-    with pytest.raises(hr.DataError, match=r"rest on 2\.\d clicks of equal weight"):
+    with pytest.raises(hr.DataError, match=r"effective sample size is 2\.\d clicks of equal weight"):
         few = log.take(np.flatnonzero(log.clicks)[:3]).join(rows)
         hr.evaluate_clicks(few, rows.y, propensities=P)
     with pytest.raises(ValueError, match="did you mean 'snips'"):

@@ -41,7 +41,7 @@ class DescribedLog(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A question, how many there are (None where it cannot be counted), and what was done or can be."""
+    """What was looked for, how often it was found (None if it cannot be counted), and what was done or can be done."""
 
     question: str
     count: int | None
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class LogDescription:
-    """Counts of a log, its clicks by place, and findings.
+    """Counts of a log, its clicks by place, and what was found.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def describe(log: DescribedLog) -> LogDescription:
                 "rate": (clicked / np.where(seen > 0, seen, 1.0)).tolist()},
         findings=[
             *_joins(place, columns, n, c),
-            Finding("queries without clicks", silent, "kept: they teach nothing about their order"),
+            Finding("queries without clicks", silent, "kept: they do not say which document is better"),
             *of_lists, *_times(log),
         ],
         notes=dict(log.notes),
@@ -138,7 +138,7 @@ def describe(log: DescribedLog) -> LogDescription:
 
 
 def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.ndarray) -> list[Finding]:
-    """What joins the places: documents of a query that were shown at several of them."""
+    """Which places can be compared: through documents that were shown at several of them for a query."""
     graph = SharedCells(columns[0], columns[1], columns[2], len(place)).graph(n, c)
     several, thinnest = int((group_by(columns[:2]).sums() > 1).sum()), graph.thinnest()
     apart = place[graph.part != graph.part[0]].tolist() if len(place) else []
@@ -146,21 +146,21 @@ def _joins(place: np.ndarray, columns: list[np.ndarray], n: np.ndarray, c: np.nd
     joined = "no two places share a document: propensities cannot be estimated from this log"
     if thinnest is not None:
         low, high = place[list(thinnest[:2])]
-        joined = f"the thinnest edge joins places {low} and {high}, by {thinnest[2]:,.12g} showings"
+        joined = f"the weakest link is between places {low} and {high}, by {thinnest[2]:,.12g} showings"
     unknown = f"their propensities are unknown: {some}" if apart else "all can be compared"
     return [
-        Finding("documents of a query seen at several places", several, "they show how places differ"),
-        Finding("parts of the graph of places", len(set(graph.part.tolist())), joined),
-        Finding("places that nothing joins with the first", len(apart), unknown),
+        Finding("documents shown at several places for a query", several, "they show how places differ"),
+        Finding("groups of places that share documents", len(set(graph.part.tolist())), joined),
+        Finding("places that cannot be compared with the first", len(apart), unknown),
     ]
 
 
 def _lists(log: DescribedLog) -> tuple[int | None, list[Hashable], list[Finding]]:
-    """The number of lists, sessions in which all was clicked, and findings; nothing where the log has no sessions."""
+    """The number of lists, the sessions in which everything was clicked, and findings; None and [] without sessions."""
     questions = [
-        (f"lists of {LEAST_SHOWN} documents or more with every one clicked (bots)",
+        (f"lists of {LEAST_SHOWN} or more documents that were all clicked (bots)",
          "kept: describe().suspects names them, log.without(suspects) leaves them out"),
-        ("documents that stand twice in a list", "kept: each is a showing of its place"),
+        ("documents that are in a list twice", "kept: each counts as a showing at its place"),
         ("places of a list that hold two documents", "kept: models of whole lists take the first"),
         ("lists that do not begin at place 1", "kept: models of whole lists take their places as they are"),
     ]  # fmt: skip
@@ -187,4 +187,4 @@ def _times(log: DescribedLog) -> list[Finding]:
     lines = np.argsort(log.session, kind="stable")
     times, session = log.times[lines], log.session[lines]
     back = int(((session[1:] == session[:-1]) & (times[1:] < times[:-1])).sum())
-    return [Finding(order, back, "kept: nothing here depends on the order of time"), missing]
+    return [Finding(order, back, "kept: nothing depends on the times"), missing]

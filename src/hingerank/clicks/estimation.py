@@ -1,4 +1,4 @@
-"""How places differ, from counts: the graph of places that documents join, and estimates of place bias."""
+"""Estimates of place bias from counts: the graph of places that share documents, and EM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class PlaceGraph:
         return sparse.csr_matrix((values[edges], (self.first[edges], self.second[edges])), (self.size, self.size))
 
     def thinnest(self) -> tuple[int, int, float] | None:
-        """Two slots and their weight: the weakest edge of the tree of strongest edges; None where there is no edge.
+        """Two slots and their weight: the weakest edge of the tree of strongest edges; None if there is no edge.
 
         All that compares the slots on its two sides goes through edges of at most this weight.
         """
@@ -91,7 +91,7 @@ class SharedCells:
     def __init__(self, query: np.ndarray, document: np.ndarray, slot: np.ndarray, size: int) -> None:
         places = group_by([query, document]).sums()
         pairs = int(places @ (places - 1)) // 2
-        check_room(72 * pairs, f"{pairs:,} pairs of places at which the same document stood", FAR)
+        check_room(72 * pairs, f"{pairs:,} pairs of places that share a document", FAR)
         none = np.zeros(0, np.int64)
         first, second, lag = [none], [none], 1
         while lag < len(query):  # cells of a document lie together
@@ -145,7 +145,7 @@ def _climb(
 
 
 def _leap(x: np.ndarray, first: np.ndarray, second: np.ndarray, chances: int) -> np.ndarray:
-    """Where the way from x over two steps seems to lead."""
+    """The extrapolation of two steps from x."""
     way = first - x
     bend = second - first - way
     length = np.sqrt((way @ way) / max(bend @ bend, 1e-300))

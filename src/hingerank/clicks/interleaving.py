@@ -24,9 +24,9 @@ class Interleaved(NamedTuple):
     ----------
     documents : list
     teams : list of str
-        "A", "B", or "" where both rankings agree and no one gets the credit.
+        "A", "B", or "" if both rankings agree and neither gets the credit.
     credits : list of float
-        What a click at each place counts for its team: 1, but for optimised lists.
+        What a click at each place counts for its team; 1 except in optimised lists.
     """
 
     documents: list[Hashable]
@@ -48,15 +48,15 @@ def interleave(
     ----------
     a, b : sequences of documents, best first
     method : {"team-draft", "balanced", "optimised"}
-        "team-draft": the rankings take turns in random order and each places its best document that is left (Radlinski
-        et al. 2008). "balanced": the list begins with a ranking chosen at random, and any beginning of it holds equally
-        many of both (Joachims 2003); clicks at random favour a ranking that has the other's documents one place
-        further up. "optimised": lists whose beginnings are made of beginnings of the two, shown with
-        probabilities for which clicks at random favour no one (Radlinski & Craswell 2013).
+        "team-draft": the rankings take turns in random order, and each adds its best document that is not in the list
+        yet (Radlinski et al. 2008). "balanced": a ranking chosen at random begins, and the first k documents have
+        equally many of both (Joachims 2003). Random clicks favour a ranking that has the other's documents one place
+        further up. "optimised": the first k documents are always top documents of the two rankings, and the lists have
+        probabilities for which random clicks favour neither (Radlinski & Craswell 2013).
     top : int, optional
-        Places of the list; default as many as the shorter ranking has. With more, the longer ranking is favoured.
+        Length of the list; by default that of the shorter ranking. A longer list favours the longer ranking.
     seed : int or numpy Generator, optional
-        For the draw; None draws again every time, as serving needs it.
+        Seed of the draw; None gives another list in every call, as is needed for serving.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def _fair(sums: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class InterleavingResult:
-    """Who won how many lists.
+    """The outcome of an interleaving test.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class InterleavingResult:
     ties : int
         Lists with equal credit above 0.
     without_clicks : int
-        Lists without a credited click; they say nothing.
+        Lists without a credited click.
     difference : float
         (wins of the first − wins of the second) / (wins of both).
     interval : tuple of two floats
@@ -186,10 +186,10 @@ class InterleavingResult:
     level : float
         Confidence of the interval.
     p_value : float
-        p of a two-sided sign test: how likely a score at least as uneven is between equals.
+        Of a two-sided sign test.
     sessions_needed : int or None
-        Lists, at this rate of wins, after which the test has the wanted power for this difference; None where the
-        difference is 0.
+        Number of lists after which the test has the wanted power for this difference, at this rate of wins; None if
+        the difference is 0.
     power : float
     """
 
@@ -219,23 +219,23 @@ def interleaving_test(
 ) -> InterleavingResult:  # fmt: skip
     """Which of two interleaved rankings users prefer.
 
-    A list is won by the team with more credit: the sum of clicks on its documents. Documents without a team count for
-    no one.
+    The team with more credit wins a list. Credit is the sum of clicks on a team's documents. Documents without a team
+    do not count.
 
     Parameters
     ----------
     log : ClickLog with sessions and teams
-        Of UBI the teams are read from ``event_attributes.object.search_config``.
+        In UBI, the teams are read from ``event_attributes.object.search_config``.
     teams : two names, optional
-        Who is first and second; default the log's two teams in order of their names.
+        The first and the second team; by default the log's two teams in the order of their names.
     credits : array, optional
-        What a click on each showing counts, as `interleave` says; default 1. Optimised lists need it.
+        What a click on each showing counts, as returned by `interleave`; default 1. Optimised lists need it.
     level : float
         Confidence of the interval.
     power : float
-        For `sessions_needed`: the probability that a test of 5 % finds the difference.
+        For `sessions_needed`: the probability that a test at 5 % finds the difference.
     rounds : int
-        Logs that are drawn for the interval.
+        Number of logs drawn for the interval.
     seed : int
 
     Examples
@@ -271,16 +271,14 @@ def result_of(
     names: tuple[str, str], wins: tuple[int, int], ties: int, silent: int, level: float = 0.95, power: float = 0.8,
     rounds: int = 2000, seed: int = 0,
 ) -> InterleavingResult:  # fmt: skip
-    """The result of so many wins, ties and lists that say nothing."""
+    """The result of a test with these wins, ties and lists without a credited click."""
     from scipy.stats import binomtest
 
     fraction("level", level, inside=True)
     fraction("power", power, inside=True)
     decided, lists = sum(wins), sum(wins) + ties + silent
     if not decided:
-        raise DataError(
-            f"no list was won by anyone: {ties:,} ties and {silent:,} without a click on a document of a team"
-        )
+        raise DataError(f"no list has a winner: {ties:,} ties, and {silent:,} without a click on a document of a team")
     difference = (wins[0] - wins[1]) / decided
     drawn = np.random.default_rng(seed).multinomial(
         lists, np.array([*wins, ties + silent]) / lists, whole("rounds", rounds, 2)
@@ -297,8 +295,8 @@ def result_of(
 def sessions_needed(difference: float, decided: float = 1.0, power: float = 0.8, size: float = 0.05) -> int | None:
     """Lists until a two-sided sign test of this size finds a difference with this power; None for a difference of 0.
 
-    decided: the fraction of lists that someone wins. Begins at the number that the normal distribution gives, and goes
-    up until the binomial one has the power.
+    decided: the fraction of lists that have a winner. The search begins at the number for the normal distribution and
+    goes up until the binomial distribution has the power.
 
     >>> sessions_needed(0.2), sessions_needed(0.2, decided=0.5), sessions_needed(0.0)
     (199, 398, None)

@@ -19,15 +19,15 @@ from hingerank.rankers.corrections import count_of
 
 @dataclass(frozen=True, eq=False)
 class Judgments:
-    """What clicks say of the documents of each query.
+    """Grades of the documents of each query, from clicks.
 
     Parameters
     ----------
     query, document : arrays of names
     relevance : float array
-        What the model says of the document, from 0 to 1.
+        The model's relevance of the document, from 0 to 1.
     grade : int array
-        Relevance over the largest one, rounded to 0, 1, … `n_grades` − 1.
+        Relevance divided by the largest one, as a grade 0, 1, … `n_grades` − 1.
     showings : float array
         How often the document was shown for the query.
     """
@@ -67,16 +67,16 @@ class Judgments:
         ----------
         path : path
         topics : path, optional
-            Names of queries with blanks do not fit into such lines. Queries then go by their numbers from 1, and this
-            file has a line (number, tab, query) for each.
+            A file for the queries, with a line (number, tab, query) for each. The numbers, from 1, then replace the
+            queries in `path`, whose lines cannot hold queries with blanks.
         """
         queries, documents = as_text(self.query).tolist(), as_text(self.document).tolist()
         odd = next((name for name in documents if len(name.split()) != 1), None)
         if odd is not None:
-            raise DataError(f"document {odd!r} has blanks, which lines of TREC separate columns by")
+            raise DataError(f"document {odd!r} has blanks, which separate columns of qrels: use to_frame")
         odd = next((name for name in queries if len(name.split()) != 1), None)
         if topics is None and odd is not None:
-            raise DataError(f"query {odd!r} has blanks, which lines of TREC separate columns by: give topics=FILE")
+            raise DataError(f"query {odd!r} has blanks, which separate columns of qrels: give topics=FILE")
         names = {name: name if topics is None else str(number) for number, name in enumerate(dict.fromkeys(queries), 1)}
         rows = zip(queries, documents, self.grade.tolist())
         files = {path: "".join(f"{names[q]} 0 {d} {grade}\n" for q, d, grade in rows).encode()}
@@ -102,14 +102,14 @@ class Judgments:
 
 
 def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0) -> Judgments:
-    """What a click model says of each document of each query: relevance free of place bias, and grades.
+    """The relevance of each document of each query by a click model, without place bias, and grades.
 
     Parameters
     ----------
     model : ClickModel
-        A fitted one. Its relevance is the attraction; of SDBN and DBN attraction times satisfaction.
+        A fitted model. Relevance is its attraction, or attraction times satisfaction for SDBN and DBN.
     n_grades : int
-        Grades are relevance over the largest one, rounded to 0, 1, … n_grades − 1.
+        Grades are relevance divided by the largest one, times n_grades − 1, and rounded.
     least_showings : float
         Documents that were shown less often are left out.
 

@@ -31,35 +31,35 @@ class Coded(NamedTuple):
 
 
 class ClickLog:
-    """What was shown, where, and whether it was clicked: an entry a showing.
+    """What was shown, at which place, and whether it was clicked: one entry per showing.
 
     Parameters
     ----------
     queries, documents : arrays of ids
         The query and the document of each showing, of any type.
     places : array of whole numbers
-        Where the document stood, from 1.
+        The position of the document in its list, from 1.
     clicks : array of numbers
         0 or 1, or the weight of what the user did, not negative.
     sessions : array of ids, optional
-        Which list a showing belongs to: one id for one answer to one search. Click models of whole lists, bootstrap
+        The list that a showing belongs to: one id for each list of results. Click models of whole lists, bootstrap
         intervals over lists and interleaving need it.
     propensities : array of numbers, optional
         The logged probability that a showing was examined (or that the document was put there), above 0.
     weights : array of numbers, optional
-        How many equal showings an entry stands for; 1 where it is not given.
+        How many equal showings an entry stands for; by default 1.
     times : array, optional
-        When it was shown: numbers, or dates of NumPy; NaN or NaT where it is not known.
+        When it was shown: numbers, or dates of NumPy; NaN or NaT if unknown.
     teams : array of ids, optional
-        Which ranker placed the document, in interleaved lists; "" or None for those of neither.
+        The ranker that placed the document, in interleaved lists; "" or None for documents of neither team.
     contexts : array of ids, optional
-        Where propensities may differ: the device, the length of the query, …
+        What propensities may depend on: the device, the length of the query, …
     notes : mapping, optional
-        What a reader found and did: text -> count.
+        What the reader repaired or left out: text -> count.
 
     Attributes
     ----------
-    query, document, place, clicks : arrays, an entry a showing
+    query, document, place, clicks : arrays, one entry per showing
         Codes into `query_names` and `document_names`, places from 1, clicks.
     session, team, context : int arrays or None
         Codes into `session_names`, `team_names` and `context_names`; team −1 is none.
@@ -120,7 +120,7 @@ class ClickLog:
         return int(self.place.max(initial=0))
 
     def cells(self, contexts: bool = True) -> Cells:
-        """Counts by query, document, place, context and propensity, as far as the log has them.
+        """The numbers of showings and clicks for each query, document, place, context and propensity.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class ClickLog:
     def _sessions(self) -> Coded:
         """The sessions; an error where the log has none."""
         if self.session is None or self.session_names is None:
-            problem = "the log has no sessions: models, tests and splits need to know which showings stood in one list"
+            problem = "the log has no sessions: models, tests and splits need to know which showings were in one list"
             raise DataError(problem, "give sessions=, or read the log with keep='showings'", "sessions")
         return Coded(self.session, self.session_names)
 
@@ -198,24 +198,25 @@ class ClickLog:
         return self.take(~test[session]), self.take(test[session])
 
     def describe(self) -> "LogDescription":
-        """What to know of a log before it is used: clicks by place, what joins the places, bots, gaps, and more.
+        """What to know about a log before it is used: clicks by place, which places can be compared, bots, and more.
 
-        Each question has a count and what was done. Nothing is left out here; what the reader left out is in `notes`.
+        Each finding has a count and says what was done. This method leaves nothing out; `notes` say what the reader
+        left out.
 
         Examples
         --------
         >>> log = ClickLog(queries=["q"] * 3, documents=["a", "b", "a"], places=[1, 2, 2], clicks=[1, 0, 1])
         >>> log.describe().findings[0]
-        Finding(question='documents of a query seen at several places', count=1, done='they show how places differ')
+        Finding(question='documents shown at several places for a query', count=1, done='they show how places differ')
         """
         from hingerank.clicks.describe import describe
 
         return describe(self)
 
     def join(self, data: RankingData | RowsInParts) -> "ClickData":
-        """The cells by row of `data`, which has the features of a row per candidate.
+        """The showings and clicks of each row of `data`, which has the features, at each place.
 
-        Showings of documents without a row are left out, counted in `dropped`, and named in a warning.
+        Showings of documents without a row are left out and counted in `dropped`, and a warning says so.
 
         Parameters
         ----------

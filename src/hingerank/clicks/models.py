@@ -1,4 +1,4 @@
-"""Click models with one face: what makes a list's clicks likely, by EM, or from counts (cascade)."""
+"""Click models, fitted by EM or, the cascade model, by counting."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -88,18 +88,18 @@ class ClickModel:
     Parameters
     ----------
     prior : float
-        Showings that every document begins with, as attractive as the mean document; they keep rare ones sensible. A
-        document that was never seen has this attraction, and so has one of a query that was never seen.
+        Number of showings of a mean document that are added to those of every document, so that rare documents get
+        sensible values. Documents and queries that were never shown have the mean attraction.
     max_iter, tol : int, float
-        Iterations of EM, and the change of its parameters at which it ends. With ``max_iter=0`` DCM and SDBN are the
-        counts of their papers, by which nothing below the last click was examined. The cascade model needs neither.
+        Largest number of EM steps, and the change of the parameters at which EM ends. With ``max_iter=0``, DCM and SDBN
+        are the counts of their papers, as if nothing below the last click was examined. The cascade model has no EM.
 
     Attributes
     ----------
     attraction_ : array
-        One per document of a query, in the order of `query_` and `document_`, which are codes into the log's names.
+        One entry per document of a query, in the order of `query_` and `document_`, the codes of the log's names.
     parameters_ : dict
-        What else the model has: examination by place, satisfaction by document, …
+        The other parameters: examination by place, satisfaction by document, …
     """
 
     name: ClassVar[str]
@@ -111,7 +111,7 @@ class ClickModel:
         self._number: dict[tuple[str, str], int] = {}
 
     def fit(self, log: ClickLog) -> "ClickModel":
-        """Learn from the lists of a log, which has sessions."""
+        """Learn from the lists of a log with sessions."""
         lists = lists_of(log)
         clicks = float(lists.weight @ lists.clicks.sum(axis=1))
         if not clicks:
@@ -142,24 +142,24 @@ class ClickModel:
     # What all models have.
 
     def log_likelihood(self, log: ClickLog) -> float:
-        """The mean over lists of log P(all its clicks), from the probabilities given the clicks above."""
+        """The mean over lists of the logarithm of P(all clicks of the list)."""
         lists, pair = self._known(log)
         terms = _log_probability(self._chance(pair, lists.clicks), lists.clicks)
         return float((lists.weight * np.where(lists.shown, terms, 0.0).sum(axis=1)).sum() / lists.weight.sum())
 
     def perplexity(self, log: ClickLog, conditional: bool = False) -> Facts:
-        """2 to the mean of −log₂ P(what happened) at each place, 1 at best and 2 for a coin.
+        """2 to the mean of −log₂ P(what happened) at each place: 1 at best, and 2 for a coin toss.
 
         Parameters
         ----------
         log : ClickLog
         conditional : bool
-            Whether the clicks above are known, as they are in `log_likelihood`.
+            Whether the clicks above a place are known, as they are in `log_likelihood`.
 
         Returns
         -------
         dict
-            "places", an entry a place (NaN where nothing was shown), and "mean" over places.
+            "places", one entry per place (NaN if nothing was shown there), and "mean" over places.
         """
         lists, pair = self._known(log)
         chance = self._chance(pair, lists.clicks if conditional else None)
@@ -174,7 +174,7 @@ class ClickModel:
         return self._chance(self._list(query, documents))[0]
 
     def simulate(self, query: Hashable, documents: Iterable[Hashable], sessions: int, seed: int = 0) -> np.ndarray:
-        """Clicks on this list in so many sessions (sessions × places), drawn place by place."""
+        """Clicks on this list (sessions × places), drawn place by place."""
         rng = np.random.default_rng(seed)
         pair = np.tile(self._list(query, documents), (whole("sessions", sessions), 1))
         clicks = np.zeros(pair.shape, bool)
@@ -183,7 +183,7 @@ class ClickModel:
         return clicks
 
     def relevance(self) -> np.ndarray:
-        """How much users like each document of a query, from 0 to 1, in the order of `query_` and `document_`."""
+        """The relevance of each document of a query, from 0 to 1, in the order of `query_` and `document_`."""
         return self.attraction_
 
     def _list(self, query: Hashable, documents: Iterable[Hashable]) -> np.ndarray:

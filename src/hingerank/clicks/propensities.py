@@ -1,4 +1,4 @@
-"""Propensities: how often a place is examined, relative to the first one, with intervals; NaN where nothing tells."""
+"""Propensities: how often a place is examined, relative to the first one, with intervals."""
 
 import json
 import os
@@ -42,18 +42,18 @@ class Propensities:
     method : str
     places : int array
         1, 2, … up to the last place.
-    alpha, beta : arrays, an entry a place, or contexts × places
-        P(click) = alpha · relevance + beta. Without trust bias alpha is `values` and beta 0.
+    alpha, beta : arrays, one entry per place, or contexts × places
+        P(click) = alpha · relevance + beta. Without trust bias, alpha is `values` and beta is 0.
     context_names : array, optional
     reasons : mapping
         Why a value is NaN: place (of a context) -> reason.
     about : mapping
-        The number of iterations, the thinnest edge of the graph of places, …
+        The number of iterations, whether they converged, the weakest link between places, …
 
     Attributes
     ----------
     values : array
-        alpha over its first place: 1 first, NaN where it is not identified.
+        alpha, divided by that of the first place; NaN if the log cannot tell.
     """
 
     method: str
@@ -85,18 +85,18 @@ class Propensities:
         return dict(self.about.get("few clicks", {}))
 
     def interval(self, level: float = 0.95, rounds: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """(lower, upper) bounds of `values`: bootstrap over lists, or over showings where the log has no sessions.
+        """(lower, upper) bounds of `values`: bootstrap over lists, or over showings if the log has no sessions.
 
-        If the drawn logs have other values on average, by more than these differ among each other, a warning says that
-        the method is biased on this log: with few showings of each document, EM's values are too large, and so are the
-        bounds. Another one says if some of the drawn logs do not compare a place with the first.
+        A warning says if the method is biased on this log: if the mean over the drawn logs differs from the value by
+        more than their standard deviation. With few showings of each document, EM's values and bounds are too large.
+        Another warning says if some of the drawn logs cannot compare a place with the first.
 
         Parameters
         ----------
         level : float
-            The probability that a bound of this kind covers the truth on both sides.
+            Confidence of the intervals.
         rounds : int
-            Logs that are drawn.
+            Number of logs to draw.
         seed : int
         """
         fraction("level", level, inside=True)
@@ -125,8 +125,8 @@ class Propensities:
     def resampled(self, rounds: int = 200, seed: int = 0) -> np.ndarray:
         """`values` of logs whose lists are drawn from this one; the first axis has length `rounds`.
 
-        The same seed draws the same lists, whatever the method: the interval of a difference between two methods is
-        that of the differences of these.
+        The same seed draws the same lists for every method, so the differences of these values give the interval of a
+        difference between two methods.
         """
         if self._resample is None:
             raise DataError(f"propensities that were {self.method} have no interval: nothing was estimated")
@@ -136,7 +136,7 @@ class Propensities:
         return self._drawn[key]
 
     def plot(self, axis: "Axes | None" = None, level: float = 0.95, rounds: int = 200) -> "Figure":
-        """A matplotlib Figure of values by place with their intervals; or draws on `axis`.
+        """A matplotlib Figure of the values with their intervals, drawn on `axis` if it is given.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Propensities:
         return cast("Figure", axis.figure)
 
     def to_dict(self, level: float = 0.95, rounds: int = 200) -> Facts:
-        """Plain values for JSON, with intervals where there are any."""
+        """Plain values for JSON, with intervals if there are any."""
         found: Facts = {"method": self.method, "places": self.places, "values": self.values}
         if self._resample is not None:
             low, high = self.interval(level, rounds)
@@ -194,28 +194,29 @@ def propensities(
 ) -> Propensities:  # fmt: skip
     """How often each place is examined, relative to the first: P(click) = propensity · relevance.
 
-    Only places that share documents can be compared. A place that nothing joins with the first has the value NaN, and
-    `reasons` says why. If no document was shown at the first place and at another one, it is an error.
+    Only places that share documents can be compared. A place that shares none with the first, directly or through
+    others, has the value NaN, and `reasons` says why. If no document was shown both at the first place and at another
+    one, it is an error.
 
     Parameters
     ----------
     log : ClickLog
     method : {"all-pairs", "em", "regression-em", "given"}
-        "all-pairs" compares clicks on documents that were seen at two places, weighed alike (Agarwal et al. 2019).
-        "em" finds the most likely propensities and attractions of documents. Its propensities are too large where
-        documents have few showings each: an attraction is then fitted to every single click. "regression-em" takes
-        the attraction from the features of `data`, so that documents seen at one place only count too (Wang et al.
-        2018). "given" takes `values`.
+        "all-pairs" compares the clicks at two places on the documents that were shown at both (Agarwal et al. 2019).
+        "em" finds the most likely propensities and attractions of documents. Its propensities are too large if each
+        document has few showings, because an attraction is then fitted to every single click. "regression-em" predicts
+        the attraction from the features of `data`, so documents that were shown at one place only count too (Wang et
+        al. 2018). "given" takes `values`.
     values : array, path or Propensities, optional
-        For "given": an entry a place from the first on, or what `save` wrote. None takes the propensities of the log,
-        their mean at each place.
+        For "given": one number per place, the first place first, or a file that `save` wrote. None takes the mean of
+        the log's propensities at each place.
     data : RankingData, optional
         Features, for "regression-em".
     by_context : bool
-        Values for each context of the log, relative to the first place of the same context.
+        Estimate values for each context of the log, relative to the first place of the same context.
     judgments : RankingData with document ids, or mapping (query, document) -> grade, optional
-        Estimates trust bias, P(click) = alpha · relevance + beta by place, with relevance the grade over the largest
-        one: least squares on what is judged. `method` plays no part then.
+        Grades of shown documents, from which trust bias is estimated by least squares: P(click) = alpha · relevance +
+        beta at each place, where relevance is the grade divided by the largest grade. `method` is not used.
     max_iter, tol : int, float
         Largest number of EM steps, and the change of the propensities at which EM ends. All methods but "given" use
         EM. Every third step extrapolates the two before it, so some hundred steps do what plain EM needs thousands
@@ -232,10 +233,10 @@ def propensities(
     if not isinstance(log, ClickLog):
         raise ValueError(f"expected a log of clicks (hingerank.read_clicks), got {type(log).__name__}")
     if method != "given" and values is not None:
-        raise DataError("values= are propensities that are known: they go with method='given'")
+        raise DataError("values= are known propensities: pass method='given' too, or leave them out")
     if method == "given" and judgments is None:
         if by_context:
-            raise ValueError("by_context=True is for propensities that are estimated, not for method='given'")
+            raise ValueError("by_context=True is for estimated propensities, not for method='given'")
         return _given(log, values)
     if by_context and log.context is None:
         raise DataError("the log has no contexts", "read it with context=, or give ClickLog contexts=", "context")
@@ -243,7 +244,7 @@ def propensities(
         raise DataError("the log has no showings")
     counted = _Counted(log, by_context)
     if not counted.c.any():
-        raise DataError("the log has no clicks, so propensities are unknown: use given ones, or a log with clicks")
+        raise DataError("the log has no clicks to estimate propensities from: use method='given', or a log with clicks")
     if judgments is not None:
         return counted.trusting(judgments)
     return counted.estimated(method, data, whole("max_iter", max_iter), positive("tol", tol, 0.0))
@@ -262,11 +263,11 @@ def _given(log: ClickLog, values: Known) -> Propensities:
         total = np.bincount(log.place - 1, weight * log.propensities, log.n_places)
         alpha = total / np.where(shown > 0, shown, np.nan)
         if not len(alpha) or np.isnan(alpha[0]):
-            raise DataError("nothing was shown at place 1, and propensities are relative to it: use known ones")
+            raise DataError("nothing was shown at place 1, to which propensities are relative: pass values=")
     else:
         alpha = real_numbers(values, "values")
         if alpha.ndim != 1 or not len(alpha) or not ((alpha > 0) & np.isfinite(alpha)).all():
-            raise DataError("values must be numbers above 0, an entry a place from the first on")
+            raise DataError("values must be numbers above 0, one for each place, the first place first")
     places, zeros = np.arange(1, len(alpha) + 1), np.zeros(len(alpha))
     reasons = {str(place): "nothing was shown there" for place in places[np.isnan(alpha)]}
     return Propensities("given", places, alpha / alpha[0], zeros, reasons=reasons)

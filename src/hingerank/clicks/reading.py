@@ -1,4 +1,4 @@
-"""read_clicks: click logs from UBI, tables, session lines and feature logs; nothing is left out without a note."""
+"""read_clicks: click logs from UBI, tables, session lines and feature logs. What is left out is counted."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -45,38 +45,38 @@ def read_clicks(
 ) -> ClickLog:  # fmt: skip
     """A click log from a file, several files that belong together, or a data frame.
 
-    The kind is found by looking: tables by their endings (.csv, .tsv, .parquet, .feather); User Behavior Insights 1.3.0
-    (bulk lines, a record a line, or JSON lists; queries and events in one file or two); session lines
+    The format is recognised: tables by their endings (.csv, .tsv, .parquet, .feather); User Behavior Insights 1.3.0
+    (bulk lines, one record per line, or JSON lists; queries and events in one file or two); session lines
     ``query<TAB>doc,doc,… : clicked doc , clicked doc; …``; and the responses with logged features that
-    `read_feature_log` reads. Compressed files are unpacked. Lines and rows that cannot be used are left out, and every
-    kind of them is counted in ``notes`` of the log; ``describe()`` shows them.
+    `read_feature_log` reads. Files may be compressed. Lines and rows that cannot be used are left out. The log counts
+    each kind of them in ``notes``, which ``describe()`` shows.
 
     Parameters
     ----------
     path : path, sequence of paths, or data frame of pandas, polars or pyarrow
     query, document, place, clicked : str, optional
-        Columns of a table. Without a name the usual ones are looked for: query, user_query, query_id, qid; document,
-        docid, item_id, …; place, position, rank, ordinal; clicked, click. `clicked` holds numbers (0 or 1, or weights),
-        or names of actions.
+        Columns of a table. By default the usual names are tried: query, user_query, query_id, qid; document, docid,
+        item_id, …; place, position, rank, ordinal; clicked, click. `clicked` has numbers (0 or 1, or weights), or names
+        of actions.
     session, time, propensity, team, weight : str, optional
-        Columns of a table that need not be there: the list that a showing belongs to, when it was shown, its logged
-        propensity, the ranker that placed the document, and how many showings a row stands for.
+        Optional columns of a table: the list that a showing belongs to, when it was shown, its logged propensity, the
+        ranker that placed the document, and how many showings a row stands for.
     context : str, optional
-        What propensities may depend on: a column; of UBI a field of an event or of its query, with dots
+        What propensities may depend on: a column of a table, or a field of UBI's events or queries, with dots
         ("event_attributes.browser").
     actions : mapping, optional
-        The weight of each action, by default ``{"click": 1}``. Several actions on one showing count by the largest
-        weight. Actions that are not named are not clicks.
+        The weight of each action, by default ``{"click": 1}``. If there are several actions on one showing, the largest
+        weight counts. Actions that are not named are not clicks.
     clicks : file of lines (query, document), or such pairs, optional
-        For feature logs, which have places and no clicks. The n-th click on a document belongs to the n-th
-        response that shows it.
+        The clicks for feature logs, which have none. The n-th click on a document belongs to the n-th response that
+        shows it.
     first_place : {0, 1}, optional
-        What a table or UBI calls the first place. None finds out: 0 where anything stands at place 0 (of UBI in each
-        application by itself).
+        The number of the first place in a table or in UBI. None detects it: 0 if anything is at place 0 (in UBI,
+        separately for each application).
     keep : {"showings", "cells"}
-        "cells" counts showings while they are read and forgets sessions: memory is that of the counts, so the log may
-        be larger than memory; a Feather file is read whole before that. Click models of whole lists and
-        interleaving need the showings.
+        "cells" counts equal showings while it reads, and drops sessions. Only the counts stay in memory, so the log may
+        be larger than memory, but a Feather file is read as a whole first. Click models of whole lists and interleaving
+        need "showings".
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _roles(columns: Sequence[str], named: Mapping[str, str | None], what: str, k
 def _add_table(
     showings: Showings, frame: Frame, named: Mapping[str, str | None], actions: Mapping[str, float], what: str
 ) -> None:
-    """Count the rows of a table; those without an id, a place or a click are noted."""
+    """Add the rows of a table. Those without an id, a place or a click are left out and noted."""
     table = open_frame(frame, "a path, or a pandas, polars or pyarrow table")
     roles = _roles(table.columns, named, what, showings.keep)
     kept = np.ones(len(table), bool)
@@ -226,7 +226,7 @@ def _warn_of_counts(clicks: np.ndarray, weights: np.ndarray, actions: Mapping[st
 
 
 def _leave_out(showings: Showings, kept: np.ndarray, good: np.ndarray, what: str) -> None:
-    """Rows that are not good are no longer kept; each is counted for the first of its faults."""
+    """Keep rows that are good. Each other one is counted for the first of its faults."""
     showings.note(what, int((kept & ~good).sum()))
     kept &= good
 
@@ -290,7 +290,7 @@ def _number(value: object) -> float:
 
 
 def _clicks(showings: Showings, column: nw.Series, actions: Mapping[str, float]) -> np.ndarray:
-    """Numbers, or the weights of the actions that the column names; an empty one is none."""
+    """Numbers, or the weights of the actions that the column names; NaN for an empty cell."""
     named = not (column.dtype.is_numeric() or column.dtype == nw.Boolean)
     texts = ["" if is_missing(value) else str(value).strip() for value in column.to_list()] if named else []
     some = [text for text in texts if text][:100]

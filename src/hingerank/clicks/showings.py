@@ -1,4 +1,4 @@
-"""Showings as they are read, batch by batch, kept or counted at once; those of session lines and feature logs."""
+"""Showings as they are read, batch by batch, and kept or counted; those of session lines and feature logs."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -26,10 +26,10 @@ class Showings:
     Parameters
     ----------
     keep : {"showings", "cells"}
-        "cells" counts equal showings (query, document, place, clicks, context, propensity) and forgets sessions, times
+        "cells" counts equal showings (query, document, place, clicks, context, propensity) and drops sessions, times
         and teams.
     first_place : {0, 1}, optional
-        What the first place is called; None finds out: 0 where anything stands at place 0.
+        The number of the first place. None detects it: 0 if anything is at place 0.
     """
 
     def __init__(self, keep: str, first_place: int | None) -> None:
@@ -78,7 +78,7 @@ class Showings:
         self._batches.append(columns)
 
     def log(self, what: str) -> ClickLog:
-        """All showings as a log; `what` they were read from is for errors."""
+        """All showings as a log. `what` they were read from is for errors."""
         if not self._batches:
             found = "; ".join(f"{count:,} {text}" for text, count in self.notes.items())
             raise DataError(f"{what}: there is no showing that counts" + (f" (found: {found})" if found else ""))
@@ -91,7 +91,7 @@ class Showings:
         if self._others and not columns["clicks"].any():
             often = sorted(self._others, key=lambda name: -self._others[name])[:5]
             names = ", ".join(repr(name[:40]) for name in often)
-            warn(f"{what}: nothing is a click; the actions are {names}: say what counts by actions, as in {{'buy': 1}}")
+            warn(f"{what}: no action is a click; the actions are {names}: name what counts, as in actions={{'buy': 1}}")
         if columns["clicks"].all() and len(columns["clicks"]) > 1:
             warn(f"{what}: every showing was clicked, so nothing can be learnt: add what was shown and not clicked")
         ids = {name: self._coded(name, columns[name]) for name in _IDS if name in columns}
@@ -134,7 +134,7 @@ class Showings:
         return Coded(codes, np.array(names, object))
 
     def _merged(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Entries for a document of a list at one place as one showing, clicked if one of them is."""
+        """Join the entries of a document at one place of a list into one showing, clicked if one of them is."""
         groups = group_by([columns[name] for name in ("session", "query", "document", "place")])
         repeated = len(groups.number) - len(groups)
         if not repeated:

@@ -1,4 +1,4 @@
-"""Rankings, simulated users who click on them, and a generated shop: for tests, papers and teaching."""
+"""Simulated users who click on rankings, and a generated shop."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ Rankings: TypeAlias = Ranking | Sequence[Ranking] | Mapping[str, Ranking]
 
 
 def are_several(rankings: Rankings, n_rows: int) -> bool:
-    """Whether these are several rankings: a mapping, or a list that is not itself a score for each row."""
+    """Whether these are several rankings: a mapping, or a list that does not have a score for each row."""
     if isinstance(rankings, list | tuple):
         scores = len(rankings) == n_rows > 0 and np.ndim(rankings[0]) == 0 and not isinstance(rankings[0], Predictor)
         return not scores
@@ -35,7 +35,7 @@ def are_several(rankings: Rankings, n_rows: int) -> bool:
 
 
 def named_rankings(rankings: Rankings, n_rows: int) -> dict[str, Ranking]:
-    """The rankings by name: as given, or by the rankers' classes, with numbers where two have the same."""
+    """The rankings by name: as given, or by the rankers' classes, with numbers if two have the same."""
     if isinstance(rankings, Mapping):
         found = {str(name): each for name, each in rankings.items()}
     else:
@@ -48,7 +48,7 @@ def named_rankings(rankings: Rankings, n_rows: int) -> dict[str, Ranking]:
 
 
 def scores_of(ranking: Ranking, data: RankingData, name: str = "ranking") -> np.ndarray:
-    """One finite score for each row; a DataError names a ranking without them."""
+    """One finite score for each row. Anything else is a DataError that names the ranking."""
     scores = real_numbers(ranking.predict(data) if isinstance(ranking, Predictor) else ranking, name)
     if scores.shape != (data.n_rows,) or not np.isfinite(scores).all():
         raise DataError(
@@ -75,36 +75,38 @@ def simulate_clicks(
     noise: float = 0.1,
     counted: bool = False,
 ) -> ClickLog:
-    """Sessions of users who see rankings and click:  P(click | seen) = noise + (1 - noise) (2^y - 1) / (2^m - 1).
+    """A click log of simulated users:  P(click | seen) = noise + (1 - noise) (2^y - 1) / (2^m - 1).
 
-    y is the grade of a row and m the best grade of the data; grades below 0 count as 0. A session draws one of the
-    queries at random.
+    y is the grade of a row and m the best grade of the data. Grades below 0 count as 0. Each session is for a random
+    query.
 
     Parameters
     ----------
     data : RankingData
-        Rows with grades. Where they have no document ids, the numbers of the rows are the ids.
+        Rows with grades. If they have no document ids, the row numbers are the ids.
     ranker : fitted ranker, a score per row, or a list of these
-        Ranks the rows that are shown. Every session draws one of several, which lets propensities be learnt.
+        Ranks the rows that are shown. Each session draws one of several, so that propensities can be estimated.
     model : str, sequence of numbers, propensities, or callable
-        "pbm": place k is looked at with probability 1 / k. Numbers: with these, that of place 1 first; estimated
-        `hingerank.propensities`: with theirs, trust bias included. "cascade": users look from the top to the first
-        click. "dbn": a click satisfies with the probability of a click, others look on with .9. A callable gets a
-        generator and an array (lists, places) of P(click | seen), and answers the clicks.
+        "pbm": place k is seen with probability 1 / k. Numbers are other such probabilities, place 1 first; estimated
+        `hingerank.propensities` may have trust bias. "cascade": users look at the places from the top to the first
+        click. "dbn": a click satisfies a user with P(click | seen), and users who are not satisfied continue with
+        probability 0.9. A callable gets a generator and an array (lists, places) of P(click | seen), and returns the
+        clicks.
     sessions : int
     seed : int
     top : int, optional
-        Places shown; all if not given.
+        Number of places shown; by default all.
     noise : float
         P(click | seen) of rows of grade 0.
     counted : bool
-        True gives an entry for each cell and outcome, weighing as many showings, instead of an entry a showing: for
-        places that are looked at independently ("pbm"), whatever the number of sessions.
+        True gives one entry for each row, place and outcome, with the number of showings as its weight, instead of one
+        entry per showing. Its size does not depend on `sessions`. It needs places that are seen independently ("pbm",
+        or numbers).
 
     Returns
     -------
     ClickLog
-        With session ids, unless it is counted.
+        With session ids, unless `counted`.
 
     Examples
     --------
@@ -145,11 +147,11 @@ def _check_size(showings: int) -> None:
 
 
 def _place_bias(model: UserModel, places: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """α and β of the first places, of models under which places are independent; else None."""
+    """α and β of the first places; None for models whose places are not independent."""
     known: tuple[ArrayLike, ArrayLike]
     if isinstance(model, PlaceBias):
         if model.context_names is not None:
-            raise ValueError("simulated users have no contexts: give propensities by place alone")
+            raise ValueError("simulated users have no contexts: estimate propensities with by_context=False")
         known = model.alpha, model.beta
     elif isinstance(model, str) and model == "pbm":
         known = 1.0 / np.arange(1, places + 1), np.zeros(places)
@@ -199,9 +201,7 @@ def _counted(
     sizes = np.array([len(rows) for rows in lists])
     bias = _place_bias(model, int(sizes.max()))
     if bias is None:
-        raise ValueError(
-            'counted=True needs places that are looked at independently (model="pbm", or numbers by place)'
-        )
+        raise ValueError('counted=True needs places that are seen independently: model="pbm", or numbers by place')
     rows, place = np.concatenate(lists), np.concatenate([np.arange(size) for size in sizes])
     shown = np.repeat(counts, sizes)
     clicked = rng.binomial(shown, np.minimum(bias[0][place] * attraction[rows] + bias[1][place], 1.0))
@@ -225,7 +225,7 @@ def _listed(
         chances = np.tile(attraction[row], (n, 1))
         found = np.asarray(user(rng, chances))
         if found.shape != chances.shape:
-            raise ValueError(f"the model answered clicks of shape {found.shape} for chances of shape {chances.shape}")
+            raise ValueError(f"model returned clicks of shape {found.shape}, expected {chances.shape}")
         rows.append(np.tile(row, n))
         clicks.append(found.ravel().astype(np.float64))
     length = np.repeat(sizes, counts)  # of each list that is shown

@@ -1,6 +1,6 @@
-"""User Behavior Insights 1.3.0: queries and events become showings, and what real files get wrong is noted.
+"""User Behavior Insights 1.3.0: queries and events become showings, and mistakes of real files are counted.
 
-A showing is an "impression" event, or a hit that a query's response lists where the query has no such events. An action
+A showing is an "impression" event. If a query has no such events, the hits of its response are its showings. An action
 on a document is a click on its showing in the list of the same ``query_id``. An event takes some 70 bytes of memory;
 the file is read line by line.
 """
@@ -212,7 +212,7 @@ class _Events:
     def _add(
         self, events: Mapping[str, np.ndarray], place: np.ndarray, weight: np.ndarray, s: int, text: np.ndarray
     ) -> None:
-        """Put clicks on the first s, the showings; a clicked document that its list does not have was shown, too."""
+        """Add showings, the first s entries, with the clicks on them. A clicked document without one gets one."""
         groups = group_by([events["list"], events["document"]])
         group, n = groups.number, len(groups)
         order = np.where(place >= 1, np.arange(len(group)), len(group))  # one without a place names none
@@ -260,14 +260,14 @@ def _chosen(numbers: Mapping[str, int], codes: np.ndarray) -> list[str]:
 
 
 def dig(value: object, *keys: str) -> Any:
-    """What lies under these keys, None where something on the way is no object or has no such key."""
+    """The value under these keys; None if a key is missing or its parent is not an object."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def id_of(value: object) -> str | None:
-    """Text, or a number as text; None for anything else, and for empty text."""
+    """Text, or a number as text; None for anything else and for empty text."""
     if isinstance(value, str):
         return value.strip() or None
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:

@@ -1,5 +1,5 @@
-"""What a ranking is worth, estimated from clicks on others: IPS, clipped, self-normalised and doubly robust, with
-intervals over queries, the effective sample size, and the difference to what was shown. And what a policy is worth."""
+"""The value of a ranking, estimated from clicks on other rankings (IPS, clipped, self-normalised, doubly robust), with
+intervals over queries, the effective sample size, and the difference from what was shown. And the value of a policy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,14 +47,14 @@ class Estimate(float):
 
 @dataclass(frozen=True)
 class ClickValue:
-    """What a ranking is worth by clicks.
+    """The value of a ranking, estimated from clicks.
 
     Attributes
     ----------
     name : of the ranker
     value : mean over shown lists
     interval : of the value
-    effective_size : (Σw)² / Σw² of the clicks' weights: about how many equal clicks the value rests on
+    effective_size : (Σw)² / Σw² of the clicks' weights: how many equal clicks would give an equally precise value
     difference : value less that of the lists as they were shown; ``difference.interval`` is of the difference
     logged : value of the lists as they were shown, with its interval
     measure, estimator : as asked for
@@ -88,10 +88,10 @@ class ClickValue:
 
 
 class ClickValues(dict[str, ClickValue]):
-    """What several rankings are worth by the same clicks and resamples: name -> ClickValue."""
+    """The values of several rankings by the same clicks and resamples: name -> ClickValue."""
 
     def table(self) -> tuple[list[str], list[list[Cell]]]:
-        """Names of columns, and a row for each ranker; the first is of the lists as they were shown."""
+        """Names of columns, and a row for each ranker. The first row is for the lists as they were shown."""
         some = next(iter(self.values()))
         percent = f"{100 * some.confidence:.3g} % interval"
         names = ["ranker", some.measure, percent, "against logged", percent, "effective size"]
@@ -111,7 +111,7 @@ class ClickValues(dict[str, ClickValue]):
         return html_table(f"{some.measure} by clicks, {some.estimator}", *self.table())
 
     def plot(self, figure: "Figure | None" = None) -> "Figure":
-        """A matplotlib Figure: every ranker's difference to the lists as they were shown, with its interval.
+        """A matplotlib Figure: every ranker's difference from the lists as they were shown, with its interval.
 
         Parameters
         ----------
@@ -145,33 +145,33 @@ def evaluate_clicks(
     resamples: int = 1000,
     seed: int = 0,
 ) -> ClickValue | ClickValues:
-    """What a ranking would be worth to users, from clicks on the lists that were shown.
+    """The value of a ranking to users, estimated from clicks on the lists that were shown.
 
     With W the estimated relevance of a row (times its lists), the value is  Σ worth(place in the ranking) · W / lists:
 
-    - "ips": W = Σ (clicks - n β) / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017); n are the showings,
-      and β is the rate of clicks from trust in the place: 0, unless the propensities were estimated with judgments
-    - "clipped": propensities below τ count as τ, which gives up a little of that for less variance
+    - "ips": W = Σ (clicks - n β) / propensity, unbiased (Joachims, Swaminathan & Schnabel 2017). n is the number of
+      showings. β is the rate of clicks from trust in the place, 0 unless propensities were estimated with judgments
+    - "clipped": propensities below τ count as τ, which adds a little bias and reduces the variance
     - "snips": as "ips", divided by ΣW instead of the lists: the mean worth of the place of a relevant row
-    - "dr": W by a regression of relevance on features, mended by clicks (Oosterhuis 2023), of rows never shown, too
+    - "dr": W by a regression of relevance on features, corrected by clicks (Oosterhuis 2023), also for rows never shown
 
-    All but "dr" count no click in a list that did not show a document. So they underrate rankings of documents that few
-    lists showed; a warning says how much of a ranking that is. Rows of equal score share their places.
+    All but "dr" treat a document that a list did not show as not clicked. They underrate rankings of documents that few
+    lists showed, and a warning says how much of a ranking that is. Rows of equal score share their places.
 
-    Intervals are bootstrap-t intervals over resampled queries (of fewer than 20 queries percentiles over clicks drawn
-    again); the same resamples serve all rankers and the lists as they were shown.
+    Intervals are bootstrap-t intervals over resampled queries. For fewer than 20 queries they are percentiles over
+    resampled clicks. All rankers and the shown lists have the same resamples.
 
     Parameters
     ----------
     data : ClickData
-        ``log.join(rows)``, of queries that the rankers did not learn from.
+        ``log.join(rows)``, for queries that the rankers did not learn from.
     ranker : fitted ranker, a score per row, or several of these (a mapping name -> ranker, or a list)
-    propensities : hingerank.propensities, numbers by place (that of place 1 first), or None for those of the log
+    propensities : hingerank.propensities, numbers by place (place 1 first), or None for those of the log
     estimator : {"ips", "snips", "clipped", "dr"}
     measure : {"dcg@10", "p@5", "average-rank", ...}
-        Any number of places; "dcg" counts all. "average-rank" is better where it is less.
+        With any number of places; "dcg" counts all. A lower "average-rank" is better.
     clip : float, optional
-        τ of "clipped" and "dr"; min(10 / √lists, 1) if not given.
+        τ of "clipped" and "dr"; by default min(10 / √lists, 1).
     confidence : float
         Level of the intervals.
     resamples : int
@@ -179,8 +179,8 @@ def evaluate_clicks(
 
     Returns
     -------
-    ClickValue, or ClickValues where there are several rankers
-        A DataError where the effective sample size is below 10 clicks: no number is better than such a number.
+    ClickValue, or ClickValues if there are several rankers
+        An effective sample size below 10 clicks is a DataError, since the value would say nothing.
 
     Examples
     --------
@@ -209,14 +209,14 @@ def evaluate_clicks(
         sizes.append(clicks.effective_size(worth))
         if sizes[-1] < HANDFUL:
             raise DataError(
-                f"{name}: its value would rest on {sizes[-1]:.1f} clicks of equal weight (effective sample size), and "
-                f"fewer than {HANDFUL:.0f} say nothing: collect more lists, or clip more (estimator='clipped')"
+                f"{name}: the effective sample size is {sizes[-1]:.1f} clicks of equal weight, and fewer than "
+                f"{HANDFUL:.0f} say nothing: collect more lists, or clip more (estimator='clipped')"
             )
         unseen = 0.0 if clicks.robust else clicks.unseen(worth)
         if unseen > UNSEEN:
             warn(
-                f"{name}: {100 * unseen:.0f} % of its {measure} is on documents in lists that did not show them, whose "
-                "clicks count as none: its value is too low; use estimator='dr', or a measure of fewer places"
+                f"{name}: {100 * unseen:.0f} % of its {measure} is for documents in lists that did not show them, and "
+                "counts as not clicked: its value is too low; use estimator='dr', or a measure of fewer places"
             )
         sums.append(clicks.ranked(worth))
     apart = [ClickSums(own.fixed - sums[0].fixed, own.each - sums[0].each) for own in sums[1:]]
@@ -245,7 +245,7 @@ def check_estimate(
 
 @dataclass(frozen=True)
 class ClickSums:
-    """fixed + Σ over a query's cells of each · clicks: by query what is above the line of a value."""
+    """The numerator of a value by query: fixed + Σ over the query's cells of each · clicks."""
 
     fixed: np.ndarray
     each: np.ndarray
@@ -308,7 +308,7 @@ class WeightedClicks:
         return total * total / squares if squares > 0 else 0.0
 
     def by_query(self, sums: ClickSums) -> np.ndarray:
-        """What every query adds."""
+        """The sum of each query."""
         of_cells = np.bincount(self.query[self.data.row], sums.each * self.data.clicks, self.n_queries)
         return np.asarray(sums.fixed + of_cells)
 
@@ -319,7 +319,7 @@ class WeightedClicks:
     def estimates(
         self, sums: list[ClickSums], confidence: float, resamples: int, seed: int
     ) -> tuple[str, list[Estimate]]:
-        """What was resampled, and the value of each of the sums with its interval."""
+        """What was resampled ("queries" or "showings"), and the value of each sum with its interval."""
         rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
         if len(used) < FEW_QUERIES:
@@ -400,23 +400,23 @@ def policy_value(
 
     Parameters
     ----------
-    rewards : array, an entry a round
+    rewards : array, one entry per round
         r, such as clicks.
     propensities : array
-        The logged probability with which the action of the round was drawn, above 0.
+        The logged probability of the action of each round, above 0.
     target : array
-        The probability with which the policy to be judged would have drawn it.
+        The probability of the same action under the policy to be judged.
     estimator : {"ips", "snips", "clipped", "dr"}
     guess, guess_of_target : arrays
-        Of "dr": a model's expected reward of the logged action, and that of the policy's own draw.
+        For "dr": a model's expected reward of the logged action, and of the policy's own action.
     clip : float, optional
-        Of "clipped": 1 / clip is the largest weight; min(10 / √rounds, 1) if not given.
+        For "clipped": 1 / clip is the largest weight; by default min(10 / √rounds, 1).
     confidence, resamples, seed : as in `evaluate_clicks`; rounds are resampled
 
     Returns
     -------
     Estimate
-        A float with ``.interval``. A DataError where the effective sample size (Σw)² / Σw² is below 10 rounds.
+        A float with ``.interval``. An effective sample size (Σw)² / Σw² below 10 rounds is a DataError.
 
     Examples
     --------
@@ -427,9 +427,9 @@ def policy_value(
     """
     r, p, e = _rounds(rewards, "rewards"), _rounds(propensities, "propensities"), _rounds(target, "target")
     if not len(r) == len(p) == len(e) > 0:
-        raise DataError(f"{len(r)} rewards, {len(p)} propensities and {len(e)} target: give one of each for a round")
+        raise DataError(f"{len(r)} rewards, {len(p)} propensities and {len(e)} target: give one of each a round")
     if not (p > 0).all() or not (e >= 0).all():
-        raise DataError("propensities must be above 0, and target not below it")
+        raise DataError("propensities must be above 0, and target must be 0 or more")
     check_estimate(estimator, confidence, resamples, clip, ("clipped",))
     w = e / p
     if estimator == "clipped":
@@ -438,7 +438,7 @@ def policy_value(
     if size < HANDFUL:
         raise DataError(
             f"the logged rounds are worth {size:.1f} rounds of this policy (effective sample size), and fewer than "
-            f"{HANDFUL:.0f} say nothing: log more, or judge a policy nearer to the logged one"
+            f"{HANDFUL:.0f} say nothing: log more rounds, or judge a policy that is closer to the logged one"
         )
     above, below = w * r, w if estimator == "snips" else np.ones(len(r))
     if estimator == "dr":
@@ -456,5 +456,5 @@ def policy_value(
 def _rounds(values: ArrayLike, name: str) -> np.ndarray:
     found = np.asarray(real_numbers(values, name))
     if found.ndim != 1 or not np.isfinite(found).all():
-        raise DataError(f"{name} must be finite numbers, an entry a round")
+        raise DataError(f"{name} must be finite numbers, one for each round")
     return found
