@@ -12,7 +12,8 @@ import pytest
 
 from hingerank.cli import main
 from hingerank.cli.app import PANELS, CommandPage, example, wrapped
-from hingerank.cli.options import VERBS, check_kind, in_options
+from hingerank.cli.messages import VERBS, in_options
+from hingerank.cli.options import check_kind
 from hingerank.cli.options import command as as_command
 from hingerank.cli.train_commands import FitRows
 from hingerank.registry import RANKERS, SUMMARIES, did_you_mean

@@ -7,9 +7,7 @@ gives back into groups. It checks options with a fixed list of values. If an opt
 """
 
 import inspect
-import re
 import shlex
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
@@ -17,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from hingerank.cli.messages import naming_options
 from hingerank.cli.output import Answer, answer
-from hingerank.data.files import DataError
 from hingerank.registry import did_you_mean
 
 ALL = "all"  # the help page with every option
@@ -40,51 +38,6 @@ KINDS = {  # kind of data -> its name in messages, how to give such data, and it
     "subtopics": ("a TREC run judged by subtopics", "add --diversity", "trec"),
     "parts": ("rows on a Dask cluster", "name the cluster with --dask", "cluster"),
 }
-IN_PYTHON = {
-    "random_state": "--seed",
-    "held_out": "--hold-out",
-    "actions": "--action",
-}  # Python argument -> option of another name
-
-REMEDIES = {  # parameter of the library -> what to do on the command line instead: alternatives
-    "columns": ["name others with --label, --qid and --features"],
-    "features": ["if it is not a feature, list the feature columns in --features, or name it as --docid"],
-    "ratings": [
-        "this looks like ratings of users: fit, tune and compare learn from them, if you name the items with --items, "
-        "or a ranker of ratings, such as list-ranker"
-    ],
-    "click log": [
-        "this looks like a click log: name the file of its documents' features with --features, or see hingerank clicks"
-    ],
-    "json": [
-        "this looks like JSON: hingerank clicks reads clicks, and hingerank convert --judgments reads the features "
-        "that a search engine logged"
-    ],
-    "missing": [
-        "pass --missing zero",
-        "--set missing=median (or zero or indicator) for a ranker that imputes",
-        "--missing nan to accept it",
-    ],
-    "max_features": ["if there are more, read it in Python: hr.read(path, max_features=...)"],
-    "index_base": ["features count from 1, as in the text that the model learned from"],
-    "incomplete": ["add them, or pass --incomplete keep or --incomplete skip"],
-    "docid": ["name their column with --docid, or write the ids into the text as comments: # doc-9"],
-    "relations": ["give --features"],
-    "aspects": ["give --aspects", "--clusters with --features"],
-    "words": ["give --texts"],
-    "relevance": ["give a run", "--first listmle"],
-    "features of documents": ["give --features"],
-    "item features": ["name a table of their features with --items", "pass --hold-out ratings"],
-    "context": ["name their column or field with --context"],
-    "sessions": ["name the column of lists with --session, without --counted"],
-    "catalogue": ["leave it out", "name a table that has it with --items"],
-    "propensities": [
-        "give --propensities a file that hingerank clicks propensities wrote, or numbers, such as 1,0.5,0.3",
-        "pass --correction naive to take clicks as they are",
-    ],
-}
-
-
 REQUIRED = MISSING  # the default of an option that must be given
 
 
@@ -265,17 +218,7 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
 
     What the function returns is printed: as JSON, or as the tables and lines that follow the document.
     """
-    groups: dict[str, type[Group]] = {}
-    options: list[Option] = []
-    arguments = []
-    for one in inspect.signature(function, eval_str=True).parameters.values():
-        if inspect.isclass(one.annotation) and issubclass(one.annotation, Group):
-            groups[one.name] = one.annotation
-            options += one.annotation.options
-        elif isinstance(one.default, Field):
-            options.append(Option(one.name, one.annotation, one.default))
-        else:
-            arguments.append(one)
+    arguments, options, groups = _parameters(function)
     targets = [one for one in options if one.writes]
     asks = bool(targets) and all(one.name != "force" for one in options)  # compare has its own
     if asks:
@@ -291,10 +234,10 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
         bound = signature.bind(*positional, **given)
         bound.apply_defaults()
         values = bound.arguments
-        typed_words = {str(value) for value in values.values()}  # for example a folder named model
+        by_flag = {one.flag: values[one.name] for one in options}
+        flags = _names_in_messages(options, values)
         for one in options:
             one.check(values[one.name])
-        by_flag = {one.flag: values[one.name] for one in options}
         check_needs([one for one in options if not one.kinds], by_flag)  # `check_kind` checks the others
         check_excludes(options, by_flag)
         read = [values[one.name] for one in arguments if isinstance(values[one.name], Path)]
@@ -303,29 +246,10 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
         if asks:
             del values["force"]
         as_json = values.pop("json") if prints else False
-        flags = {one.name: one.flag for one in options if one.name not in typed_words}
-        for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
-            name = text.partition("=")[0].strip().rpartition(".")[2]
-            flags |= {name: f"--set {name}"} if name else {}
         for name, group in groups.items():
             values[name] = group(**{one.name: values.pop(one.name) for one in group.options})
-        show, shown = warnings.showwarning, set[str]()
-
-        def show_once(message: Warning | str, *about: Any, **more: Any) -> None:
-            text = advice(message, flags)
-            if text not in shown:
-                shown.add(text)
-                show(text, *about, **more)
-
-        with warnings.catch_warnings():
-            warnings.showwarning = show_once
-            try:
-                found = function(**values)
-            except ValueError as error:
-                said = in_options(in_command_words(error, by_flag), flags)
-                if said == str(error):
-                    raise
-                raise ValueError(said) from error
+        with naming_options(by_flag, flags):
+            found = function(**values)
         if found is not None:
             answer(as_json, *found)
 
@@ -335,57 +259,33 @@ def command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     return run
 
 
-def in_command_words(error: ValueError, given: Mapping[str, object]) -> str:
-    """Return the message of an error, with a remedy that names options instead of Python parameters.
+def _parameters(
+    function: Callable[..., object],
+) -> tuple[list[inspect.Parameter], list[Option], dict[str, type[Group]]]:
+    """Return the arguments, the options and the groups of a function."""
+    arguments, options, groups = list[inspect.Parameter](), list[Option](), dict[str, type[Group]]()
+    for one in inspect.signature(function, eval_str=True).parameters.values():
+        if inspect.isclass(one.annotation) and issubclass(one.annotation, Group):
+            groups[one.name] = one.annotation
+            options += one.annotation.options
+        elif isinstance(one.default, Field):
+            options.append(Option(one.name, one.annotation, one.default))
+        else:
+            arguments.append(one)
+    return arguments, options, groups
 
-    given: the value of each option of the command. Alternatives that need other options, or that were tried, are left
-    out.
+
+def _names_in_messages(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, str]:
+    """Return a mapping from Python arguments, and parameters of --set, to what messages call them.
+
+    An argument whose name is also the value of an option, such as a folder named model, keeps its name.
     """
-    if not isinstance(error, DataError) or error.option not in REMEDIES:
-        return str(error)
-
-    def possible(remedy: str) -> bool:
-        used = re.findall(r"--[a-z][\w-]*", remedy)
-        return all(flag in given and f"{flag} {given[flag]} " not in f"{remedy} " for flag in used)
-
-    remedies = REMEDIES[error.option]
-    return f"{error.problem}; {', or '.join([*filter(possible, remedies)] or remedies)}"
-
-
-VERBS = "must|is|are|has|needs|takes|cannot"
-
-
-def in_options(text: str, flags: Mapping[str, str]) -> str:
-    """Replace `name=value` anywhere in a message, and `name` before a verb at its start, by the option.
-
-    A name elsewhere may be an ordinary word, such as items. A message that begins with a name and a verb is about the
-    argument.
-
-    >>> in_options("no items are saved", {"items": "--items"}), in_options("items must be a file", {"items": "--items"})
-    ('no items are saved', '--items must be a file')
-    >>> in_options("give items= or one_query=True", {"items": "--items", "one_query": "--one-query"})
-    'give --items or --one-query'
-    """
-    named = {**{name: option for name, option in IN_PYTHON.items() if option in flags.values()}, **flags}
-    for name, option in named.items():
-        free = rf"(?<![\w.'\"=-])(?<!--set ){re.escape(name)}"  # --set NAME=VALUE is how a message names an option
-        text = re.sub(rf"{free}=(True\b|(?=[\s,;)]|$))", option, text)
-        text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
-        text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)
-    return text
-
-
-def advice(warning: Warning | str, flags: Mapping[str, str]) -> str:
-    """Return the text of a warning with a remedy that names options."""
-    from hingerank.data.checks import ScaleWarning
-
-    if not isinstance(warning, ScaleWarning):
-        return in_options(str(warning), flags)
-    remedy = "give --scale standard, query-minmax, log or quantile"
-    if warning.option != "scale":
-        option = "--C" if warning.option == "C" else f"--set {warning.option}=…"
-        remedy = f"raise it ({option}), rescale the features (--scale standard)"
-    return f"{warning.problem}; {remedy}, or let hingerank tune choose"
+    typed_words = {str(value) for value in values.values()}
+    flags = {one.name: one.flag for one in options if one.name not in typed_words}
+    for text in [text for one in options if one.flag == "--set" for text in values[one.name] or []]:
+        name = text.partition("=")[0].strip().rpartition(".")[2]
+        flags |= {name: f"--set {name}"} if name else {}
+    return flags
 
 
 def check_needs(options: Iterable[Option], values: Mapping[str, object]) -> None:
