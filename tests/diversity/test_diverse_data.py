@@ -136,6 +136,9 @@ def test_queries_refuse_what_cannot_be_used():
     for parts, problem in [
         ({"X": bad}, r"query 'q': X\[1, 0\] is nan; replace missing values"),
         ({"X": np.zeros(3)}, "X has 1 dimensions, expected 2"),
+        ({"X": [["a"]] * 3}, "query 'q': X must be numbers"),
+        ({"words": ["a b", "c", "d"]}, "words must be numbers"),
+        ({"relations": lambda i: X[i]}, r"a list of at least one Relation, such as cosine_relation\(X\)"),
         ({"relevance": np.ones(2)}, "relevance has 2 candidates but X has 3"),
         ({"relevance": [1, np.inf, 0]}, r"relevance\[1\] is inf"),
         ({"judgments": np.ones((4, 2))}, "judgments has 4 candidates"),
@@ -367,13 +370,15 @@ def test_generated_clues_are_clues():
 
 
 def test_generator_refuses_nonsense():
-    for how in (
-        {"n_queries": 0},
-        {"candidates": (5, 2)},
-        {"noise": -1.0},
-        {"subtopics": 0},
+    for how, problem in (
+        ({"n_queries": 0}, "n_queries must be a positive whole number, not 0"),
+        ({"n_queries": 1.5}, "n_queries must be a positive whole number, not 1.5"),
+        ({"candidates": (5, 2)}, r"candidates is \(5, 2\), expected a whole number, or a range"),
+        ({"candidates": "a"}, "candidates is 'a', expected a whole number, or a range"),
+        ({"noise": -1.0}, "noise must be a number of at least 0, not -1.0"),
+        ({"subtopics": 0}, "subtopics is 0, expected"),
     ):
-        with pytest.raises(DataError):
+        with pytest.raises(ValueError, match=problem):
             make_diverse(**{"n_queries": 1, **how})
     for name in ("relevant", "known_aspects", "faceted"):
         with pytest.raises(ValueError, match=f"{name} must be a number from 0 to 1, not 1.5"):

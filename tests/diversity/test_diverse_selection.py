@@ -176,6 +176,9 @@ def test_rerank_says_what_is_wrong():
         MMR().rerank([query])
     with pytest.raises(ValueError, match="not fitted"):
         RLTR().rerank(query)
+    for call in (MMR().fit, MMR().score):
+        with pytest.raises(ValueError, match="queries must be a list of DiverseQuery, not DiverseQuery"):
+            call(query)
     with pytest.raises(ValueError, match="two queries have the id 'q'"):
         MMR().rerank_run([query, query])
 

@@ -130,6 +130,15 @@ def test_mistakes_are_explained():
         evaluate_diversity([("1", "1", "a", 1)], {"1": ["a", "b", "a"]}, "nrbp")
     with pytest.raises(DataError, match="twice for subtopic 1"):
         evaluate_diversity([("1", "1", "a", 1), ("1", "1", "a", 0)], {"1": ["a"]}, "nrbp")
+    for qrels, run, problem in [
+        ({"1": {"a": 1}}, {"1": ["a"]}, "judgments of topic 1 are dict, .* hingerank.evaluate_run"),
+        ([("1", "a", 1)], {"1": ["a"]}, r"a row is \('1', 'a', 1\), expected \(topic, subtopic, document, judgment\)"),
+        ([("1", "1", "a", 1)], [("1", "a")], r"the run: a row is .*, expected \(topic, document, score\)"),
+    ]:
+        with pytest.raises(DataError, match=problem):
+            evaluate_diversity(qrels, run)
+    with pytest.raises(ValueError, match="measures is empty"):
+        evaluate_diversity([("1", "1", "a", 1)], {"1": ["a"]}, [])
     for name, problem in [
         ("ndcg@5", "'ndcg@5' is no diversity measure; known: .*err-ia@10, .*nrbp"),
         ("alpha-ndgc@5", "did you mean 'alpha-ndcg'"),

@@ -9,7 +9,7 @@ import pytest
 
 from hingerank.lab.comparison import compare
 from hingerank.lab.folds import Fold, SelectedRows, query_folds
-from hingerank.lab.methods import Method
+from hingerank.lab.methods import Method, method_from_name
 from hingerank.lab.results import load_results
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.rankers.linear import RankSVM
@@ -284,6 +284,22 @@ def test_progress_counts_up_to_the_total(data, rankers):
         (lambda d, r: compare([Method("a", r.Column)], []), "no folds"),
         (lambda d, r: compare([Method("a", r.Column)], query_folds(d, 3), "nonsense@3"), "nonsense"),
         (lambda d, r: Method("a", r.Column, {"column": 3}), "list of values"),
+        (lambda d, r: Method("a", r.Column, [1, 2]), "settings of 'a' must be dictionaries by parameter"),
+        (lambda d, r: Method("a", r.Column, fixed=["column"]), "settings of 'a' must be dictionaries by parameter"),
+        (lambda d, r: method_from_name("rank-svm", {"C": 0.1}), "the grid of 'C' is 0.1: give a list"),
+        (
+            lambda d, r: compare(Method("a", r.Column), query_folds(d, 3)),
+            "methods must be a list of Method, not Method",
+        ),
+        (lambda d, r: compare([Method("a", r.Column)], 5), "folds must be a list of folds, as query_folds"),
+        (lambda d, r: compare([Method("a", r.Column)], [(d.X, d.y, d.qid)]), r"RankingData.from_arrays\(X, y, qid\)"),
+        (lambda d, r: query_folds(d.X), r"not ndarray: RankingData.from_arrays\(X, y, qid\) makes them"),
+        (lambda d, r: compare([Method("a", r.Column)], query_folds(d, 3), measures=3), "a measure is a name such as"),
+        (lambda d, r: compare([Method("a", r.Column)], query_folds(d, 3), seed="a"), "seed must be a whole number of"),
+        (
+            lambda d, r: compare([Method("a", r.Column)], query_folds(d, 3), sizes=0.3),
+            "sizes must be a list of fractions",
+        ),
     ],
 )
 def test_wrong_calls_are_named(data, rankers, call, words):

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import warnings
+from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,17 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         kind = "positive whole number" if least == 1 else f"whole number of at least {least}"
         raise ValueError(f"{name} must be a {kind}, not {value!r}")
     return number
+
+
+def listed(name: str, values: Any, what: str) -> list[Any]:
+    """`values` as a list. A single value, or a text, is a ValueError.
+
+    >>> listed("folds", (1, 2), "folds")
+    [1, 2]
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{name} must be a list of {what}, not {type(values).__name__}")
+    return list(values)
 
 
 def refuse_negative(name: str, weights: np.ndarray) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from hingerank.data.checks import fraction
+from hingerank.data.checks import fraction, positive, real, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.queries import DiverseData, DiverseQuery
 from hingerank.diversity.relations import (
@@ -76,11 +76,11 @@ def make_diverse(
     """
     for name, value in {"relevant": relevant, "known_aspects": known_aspects, "faceted": faceted}.items():
         fraction(name, value)
-    if n_queries < 1 or n_features < 2 or noise < 0 or vocabulary < 10 * THEME_WORDS:
-        raise DataError(
-            f"expected n_queries >= 1, n_features >= 2, noise >= 0 and vocabulary >= {10 * THEME_WORDS}; got "
-            f"{n_queries}, {n_features}, {noise} and {vocabulary}"
-        )
+    for name, count, least in (
+        ("n_queries", n_queries, 1), ("n_features", n_features, 2), ("vocabulary", vocabulary, 10 * THEME_WORDS),
+    ):  # fmt: skip
+        whole(name, count, least)
+    positive("noise", noise, least=0)
     documents, meanings = _range("candidates", candidates), _range("subtopics", subtopics)
     seeds = np.random.SeedSequence(seed).spawn(n_queries + 1)
     background = 1 / np.arange(3, vocabulary + 3)
@@ -116,10 +116,10 @@ def make_diverse(
 
 
 def _range(name: str, value: int | tuple[int, int]) -> tuple[int, int]:
-    least, most = (value, value) if isinstance(value, int | np.integer) else value
-    if not 1 <= least <= most:
-        raise DataError(f"{name} is {value}, expected a number, or a range (smallest, largest), of at least 1")
-    return least, most
+    ends = [real(end) for end in (value if isinstance(value, tuple | list) else (value, value))]
+    if len(ends) != 2 or not 1 <= ends[0] <= ends[1] or not all(end.is_integer() for end in ends):
+        raise DataError(f"{name} is {value!r}, expected a whole number, or a range (smallest, largest), of at least 1")
+    return int(ends[0]), int(ends[1])
 
 
 def _meanings(n: int, m: int, rng: np.random.Generator) -> np.ndarray:

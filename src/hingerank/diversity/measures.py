@@ -28,7 +28,7 @@ from hingerank.data.files import DataError
 from hingerank.diversity.kernels import ideal_prefix
 from hingerank.diversity.queries import DiverseQuery
 from hingerank.diversity.trec import QrelsLike, RunLike, TopicJudgments, as_qrels, as_run, judged_topics
-from hingerank.metrics.measure import kind_and_cutoff
+from hingerank.metrics.measure import kind_and_cutoff, several
 
 
 class Kind(NamedTuple):
@@ -222,8 +222,10 @@ def evaluate_diversity(
     >>> evaluate_diversity(qrels, {"7": ["a", "x", "b"]}, ["strec@2", "strec@3"])
     {'strec@2': 0.5, 'strec@3': 1.0}
     """
-    measures = [measures] if isinstance(measures, str | DiversityMeasure) else measures
-    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in measures]
+    alone = isinstance(measures, DiversityMeasure)
+    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in ([measures] if alone else several(measures))]
+    if not parsed:
+        raise ValueError("measures is empty: name at least one, such as 'alpha-ndcg@20'")
     judged, ranked = as_qrels(qrels), as_run(run)
     topics = judged_topics(ranked, judged)
     values: dict[str, dict[str, float]] = {measure.name: {} for measure in parsed}

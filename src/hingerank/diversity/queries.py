@@ -108,7 +108,7 @@ class DiverseQuery:
         elif self.aspect_weights is not None:
             raise DataError(f"{self._place}: aspect_weights were given without aspects: give both or neither")
         if self.words is not None:
-            counts = self.words if sparse.issparse(self.words) else sparse.csr_matrix(self.words)
+            counts = self.words if sparse.issparse(self.words) else sparse.csr_matrix(self._floats("words", self.words))
             self._put("words", plain_csr(counts))
             self._check_rows("words", self.words.shape[0])
             if not (self.words.data >= 0).all():  # also false for NaN
@@ -145,8 +145,14 @@ class DiverseQuery:
     def _place(self) -> str:
         return f"query {self.qid!r}" if self.qid else "a query"
 
+    def _floats(self, name: str, value: Any) -> np.ndarray:
+        try:
+            return np.ascontiguousarray(value, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self._place}: {name} must be numbers ({error})") from None
+
     def _numbers(self, name: str, value: Any, dimensions: int) -> np.ndarray:
-        array = np.ascontiguousarray(value.toarray() if sparse.issparse(value) else value, np.float64)
+        array = self._floats(name, value.toarray() if sparse.issparse(value) else value)
         if array.ndim != dimensions:
             raise DataError(f"{self._place}: {name} has {array.ndim} dimensions, expected {dimensions}")
         if name != "X":

@@ -57,14 +57,16 @@ class Relations:
             if len(self.names) != stored.shape[1]:
                 raise DataError(f"{len(self.names)} names for {stored.shape[1]} relations: give one for each")
             return
-        listed = [parts] if isinstance(parts, Relation) else list(parts)
-        if not listed or not all(isinstance(part, Relation) for part in listed):
-            raise DataError("relations must be a tensor (n, n, r), or a list of at least one Relation")
-        if len({part.n for part in listed}) > 1:
-            sizes = ", ".join(f"{part.name} {part.n}" for part in listed)
+        given = [parts] if isinstance(parts, Relation) or not isinstance(parts, Iterable) else list(parts)
+        if not given or not all(isinstance(part, Relation) for part in given):
+            raise DataError(
+                "relations must be a tensor (n, n, r), or a list of at least one Relation, such as cosine_relation(X)"
+            )
+        if len({part.n for part in given}) > 1:
+            sizes = ", ".join(f"{part.name} {part.n}" for part in given)
             raise DataError(f"the relations have different numbers of candidates: {sizes}; build all for the same ones")
-        self.n, self.names = listed[0].n, tuple(part.name for part in listed)
-        self._row = partial(_computed_row, listed)
+        self.n, self.names = given[0].n, tuple(part.name for part in given)
+        self._row = partial(_computed_row, given)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import fraction, one_of, positive, whole
+from hingerank.data.checks import fraction, listed, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
@@ -78,7 +78,8 @@ class DiverseRanker(SavedModel, BaseEstimator):
     def score(self, queries: Iterable[DiverseQuery], measure: str = "alpha-ndcg@20") -> float:
         """Return the mean of a diversity measure (see ``order_values``). Pass queries that `fit` has not seen."""
         wanted = parse_diversity_measure(measure)
-        values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in queries]
+        given = listed("queries", queries, "DiverseQuery")
+        values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in given]
         if not values:
             raise DataError("there are no queries to score: pass at least one")
         return float(np.mean(values))
@@ -92,23 +93,23 @@ class DiverseRanker(SavedModel, BaseEstimator):
 
     def _checked(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
         """Return the queries as a list, checked to be of one shape and to have the parts that are needed."""
-        listed = list(queries)
-        if not listed:
+        given = listed("queries", queries, "DiverseQuery")
+        if not given:
             raise DataError("there are no queries to learn from: pass at least one")
-        check_queries(listed)
-        for query in listed:
+        check_queries(given)
+        for query in given:
             query.need(*self._needs, *also, to=type(self).__name__)
-        return listed
+        return given
 
     def _to_learn_from(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
         """Return the candidates used for training, of queries with at least two of them and one relevant."""
-        listed = self._checked(queries, "judgments", *also)
+        given = self._checked(queries, "judgments", *also)
         if self.candidates is not None:
-            listed = [query.subset(self._by_relevance(query)[: self.candidates]) for query in listed]
-        kept = [query for query in listed if query.n > 1 and (query.judgments > 0).any()]
+            given = [query.subset(self._by_relevance(query)[: self.candidates]) for query in given]
+        kept = [query for query in given if query.n > 1 and (query.judgments > 0).any()]
         if not kept:
             raise DataError(
-                f"none of the {len(listed)} queries has a relevant candidate and another one: check the judgments"
+                f"none of the {len(given)} queries has a relevant candidate and another one: check the judgments"
             )
         return kept
 

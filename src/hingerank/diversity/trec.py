@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -89,7 +89,8 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
     (['a', 'b'], ['1', '2'], [[1, 0], [0, 2]])
     """
     cells: dict[str, dict[str, dict[str, int]]] = {}
-    for topic, subtopic, docid, judgment in rows:
+    for row in rows:
+        topic, subtopic, docid, judgment = _fields(row, "(topic, subtopic, document, judgment)", source)
         judged, subtopic = cells.setdefault(spelled(topic), {}).setdefault(spelled(docid), {}), spelled(subtopic)
         if subtopic in judged:
             raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
@@ -102,6 +103,14 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
         table = [[judged.get(s, 0) for s in subtopics] for judged in documents.values()]
         found[name] = TopicJudgments(list(documents), subtopics, np.array(table, np.int64))
     return found
+
+
+def _fields(row: Any, wanted: str, source: str) -> tuple[Any, ...]:
+    """The fields of a row of judgments or of a run; a DataError unless they are as many as are `wanted`."""
+    fields = tuple(row) if isinstance(row, Iterable) and not isinstance(row, str) else (row,)
+    if len(fields) != len(wanted.split(", ")):
+        raise DataError(f"{source}: a row is {row!r}, expected {wanted}")
+    return fields
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
@@ -172,7 +181,8 @@ def as_run(run: RunLike, order: str = "score") -> Run:
     if isinstance(run, Mapping):
         return {spelled(topic): _as_ranked(documents, order, spelled(topic)) for topic, documents in run.items()}
     rows: dict[str, dict[str, float]] = {}
-    for topic, docid, score in run:
+    for row in run:
+        topic, docid, score = _fields(row, "(topic, document, score)", "the run")
         documents, name = rows.setdefault(spelled(topic), {}), spelled(docid)
         if name in documents:
             raise DataError(f"the run has document {docid} twice in topic {topic}: list it once")
@@ -203,7 +213,15 @@ def as_qrels(qrels: QrelsLike) -> Qrels:
     """Make judgments from a path, from `read_diversity_qrels`, or from (topic, subtopic, document, judgment) rows."""
     if isinstance(qrels, str | os.PathLike):
         return read_diversity_qrels(qrels)
-    return dict(qrels) if isinstance(qrels, Mapping) else group_qrels(qrels)
+    if not isinstance(qrels, Mapping):
+        return group_qrels(qrels)
+    for topic, judged in qrels.items():
+        if not isinstance(judged, TopicJudgments):
+            raise DataError(
+                f"the judgments of topic {topic} are {type(judged).__name__}, expected those of subtopics, as "
+                "read_diversity_qrels reads them; judgments of documents alone are for hingerank.evaluate_run"
+            )
+    return dict(qrels)
 
 
 def judged_topics(run: Mapping[str, object], judged: Mapping[str, object]) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Given
-from hingerank.data.checks import WeakFitWarning, whole
+from hingerank.data.checks import WeakFitWarning, listed, whole
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, top_grade
@@ -41,7 +41,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.tasks import ComparisonPlan, Task
 from hingerank.lab.topics import TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
-from hingerank.metrics.measure import Measure, MeasureLike, measure_name
+from hingerank.metrics.measure import MeasureLike, measure_name, several
 from hingerank.search.folds import path_batches
 from hingerank.search.settings import Setting
 
@@ -122,7 +122,7 @@ def compare(
     retry_failed : try failed settings of an earlier run again
     about : anything to store with the run, such as the command that started it
     """
-    methods, folds, sizes = list(methods), check_folds(folds), check_sizes(sizes)
+    methods, folds, sizes = listed("methods", methods, "Method"), check_folds(folds), check_sizes(sizes)
     other = next((method for method in methods if not isinstance(method, Method)), None)
     if other is not None:
         raise ValueError(
@@ -131,14 +131,13 @@ def compare(
     called = [method.name for method in methods]
     if not called or len(set(called)) < len(called):
         raise ValueError(f"give methods with different names, got {called}")
-    seeds, workers = whole("seeds", seeds), None if workers is None else whole("workers", workers)
+    seed, seeds = whole("seed", seed, least=0), whole("seeds", seeds)
+    workers = None if workers is None else whole("workers", workers)
     if len(sizes) > 1 and any(fold.shared_queries for fold in folds):
         raise ValueError("sizes cannot be used with ratings: they leave out queries, here the users to test")
     kind = kind_of(folds[0].rows)
     measure = kind.usual if measure is None else measure
-    if isinstance(measures, str | Measure) or callable(measures):
-        measures = [measures]
-    measures = [measure, *(kind.more_measures(measure) if measures is None else measures)]
+    measures = [measure, *(kind.more_measures(measure) if measures is None else several(measures))]
     wanted = _named_measures(measures, kind, top_grade(folds))
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import blocks_from_qid
+from hingerank.data.checks import listed
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, check_columns, rotate
 from hingerank.data.rows_view import RowsView
@@ -92,6 +93,11 @@ def query_folds(data: RankingData | DiverseData, k: int = 5, seed: int = 0) -> l
 
 
 def _rows_of(data: RankingData | DiverseData) -> RankingData:
+    if not isinstance(data, RankingData | DiverseData):
+        raise ValueError(
+            f"folds are of RankingData or DiverseData, not {type(data).__name__}: RankingData.from_arrays(X, y, qid) "
+            "makes them from arrays"
+        )
     return topic_rows(data) if isinstance(data, DiverseData) else data
 
 
@@ -116,16 +122,17 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
 
     A triple (train, validation, test) without a name, such as `read_folds` gives, is called by its number.
     """
-    if isinstance(folds, RankingData | DiverseData | Fold):
+    if isinstance(folds, RankingData | DiverseData):
         raise ValueError(f"folds are {type(folds).__name__}: give query_folds(data), or a list of folds")
     named: list[Fold] = []
-    for number, given in enumerate(folds, 1):
+    for number, given in enumerate(listed("folds", folds, "folds, as query_folds(data) makes them"), 1):
         if isinstance(given, Fold):
             named.append(given)
             continue
-        if len(given) != 3:
-            raise ValueError(f"fold {number} has {len(given)} parts: give train, validation and test")
-        train, validation, test = map(_rows_of, given)
+        parts = listed(f"fold {number}", given, "three parts: train, validation and test")
+        if len(parts) != 3:
+            raise ValueError(f"fold {number} has {len(parts)} parts: give train, validation and test")
+        train, validation, test = map(_rows_of, parts)
         named.append(Fold(f"fold {number}", train, validation, test))
     if not named:
         raise ValueError("there are no folds: give at least one")
@@ -171,7 +178,8 @@ def parse_sizes(text: str) -> list[float]:
 
 def check_sizes(sizes: Iterable[float]) -> list[float]:
     """The sizes in order, each once, and 1 among them: the leaderboard is about all training queries."""
-    found = sorted({round(float(size), 6) for size in sizes} | {1.0})
+    given = listed("sizes", sizes, "fractions of the training queries")
+    found = sorted({round(float(size), 6) for size in given} | {1.0})
     wrong = next((size for size in found if not 0 < size <= 1), None)
     if wrong is not None:
         raise ValueError(f"sizes must be fractions of the training queries, above 0 and at most 1, not {wrong:g}")

@@ -38,6 +38,7 @@ from hingerank.search.settings import (
     Setting,
     Stage,
     Values,
+    check_several,
     scales_for,
     usual_search,
 )
@@ -75,14 +76,17 @@ class Method:
                 f"the ranker of {self.name!r} is {self.ranker!r}: give a class, a function or an estimator; "
                 "method_from_name takes the name of a ranker"
             )
+        if not isinstance(self.fixed, Mapping) or not isinstance(self.search, Mapping | Search):
+            raise ValueError(
+                f"the settings of {self.name!r} must be dictionaries by parameter: values to try, such as "
+                "{'C': [0.1, 1]}, or a search such as RandomSearch, and fixed={'scale': 'standard'}"
+            )
         object.__setattr__(self, "fixed", present_names(self.ranker, self.fixed, warn=True, stacklevel=3))
-        if isinstance(self.search, Mapping):
-            object.__setattr__(self, "search", Grid(self.search))
-        space = getattr(self.search, "space", {})
+        search: Any = Grid(self.search) if isinstance(self.search, Mapping) else self.search
+        space = getattr(search, "space", {})
         named = present_names(self.ranker, space, warn=True, stacklevel=3)
-        if [*named] != [*space]:
-            object.__setattr__(self, "search", replace(self.search, space=named))
-        for parameter, values in getattr(self.search, "space", {}).items():
+        object.__setattr__(self, "search", search if [*named] == [*space] else replace(search, space=named))
+        for parameter, values in named.items():
             check_values(parameter, values)
         if self.path is None:
             object.__setattr__(self, "path", next(iter(paths_of(self.ranker)), None))
@@ -187,6 +191,8 @@ def method_from_name(
     from hingerank.registry import ranker_class, registered_name
 
     called, _, asked = (part.strip() for part in text.rpartition("="))
+    for parameter, values in (given or {}).items():
+        check_several(parameter, values)
     given = {p: [own_loss(v) if p == "loss" and is_place(v) else v for v in vs] for p, vs in (given or {}).items()}
     fixed, space = _split(given)
     if is_place(asked):

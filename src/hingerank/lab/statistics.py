@@ -187,7 +187,7 @@ def bootstrap_interval(
     True
     """
     fraction("confidence", confidence, inside=True)
-    v = np.asarray(values, float)
+    rounds, v = whole("rounds", rounds), np.asarray(values, float)
     if len(v) == 0:
         return float("nan"), float("nan")
     if (v == v[0]).all():

@@ -1,7 +1,7 @@
 """evaluate: values of measures per query, and their means."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hingerank.data.checks import GIVE_IDS, warn_one_query
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.metrics.kinds import RankedLists
-from hingerank.metrics.measure import MEASURES, Measure, OwnMeasure, measure_name, parse_measure, preset_name
+from hingerank.metrics.measure import MEASURES, Measure, OwnMeasure, measure_name, parse_measure, preset_name, several
 
 HIGHEST_EXPONENT = 1000.0  # up to here 2^grade and sums of it stay finite
 LARGEST = 1e150  # values up to here can be squared and added up, as standard errors and tests do
@@ -103,18 +103,24 @@ def query_values(
 
 def parse_measures(measures: Any, preset: str | None) -> tuple[list[str], dict[str, Measure], dict[str, OwnMeasure]]:
     """All names as given, the built-in measures among them, and the user's own functions."""
-    alone = isinstance(measures, str | Measure) or callable(measures) or not isinstance(measures, Iterable)
-    measures = [measures] if alone else list(measures)
-    own = {measure_name(given): given for given in measures if callable(given)}
-    wanted = {str(given): parse_measure(given) for given in measures if not callable(given)}
+    names: list[str] = []
+    wanted: dict[str, Measure] = {}
+    own: dict[str, OwnMeasure] = {}
+    for given in several(measures):
+        if callable(given):
+            names.append(measure_name(given))
+            own[names[-1]] = given
+        else:
+            names.append(str(given))
+            wanted[names[-1]] = parse_measure(given)
     if preset is not None:
         preset = preset_name(preset)
         wanted = {name: measure.with_preset(preset) for name, measure in wanted.items()}
-    if not wanted and not own:
+    if not names:
         raise ValueError("measures is empty: name at least one, such as 'ndcg@10'")
     if wanted.keys() & own.keys():
         raise ValueError(f"two measures are called {min(wanted.keys() & own.keys())!r}: rename your own")
-    return [measure_name(given) for given in measures], wanted, own
+    return names, wanted, own
 
 
 def finite_numbers(values: ArrayLike, name: str, n_rows: int | None = None) -> np.ndarray:

@@ -8,7 +8,7 @@ records every choice in which named tools differ: the same ranking scores 0.131 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -335,6 +335,16 @@ def _option_text(value: object) -> str:
     if isinstance(value, float):
         return "skip" if np.isnan(value) else f"{value:g}"
     return str(value)
+
+
+def several(measures: Any) -> list[Any]:
+    """One measure, or several, as a list.
+
+    >>> several("map"), several(("map", "mrr"))
+    (['map'], ['map', 'mrr'])
+    """
+    alone = isinstance(measures, str | Measure) or callable(measures) or not isinstance(measures, Iterable)
+    return [measures] if alone else list(measures)
 
 
 OwnMeasure = Callable[[np.ndarray, np.ndarray], float]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -291,6 +291,7 @@ def check_several(name: str, values: object) -> None:
         raise ValueError(f"the grid of {name!r} is {values!r}: give a list of values to try")
 
 
+@runtime_checkable
 class Search(Protocol):
     """Proposes settings to try. size: how many in all, as far as that is known before the first values."""
 
