@@ -104,15 +104,21 @@ def test_losses_that_are_no_convex_sums_of_queries_have_no_samples(small, name):
         assert Problem(design, make_loss("logistic"), preferences).samples()
 
 
-def test_a_sample_copies_few_bytes(small):
-    """A loss of windows goes on with the rows where they are; any other has no sample then."""
-    X, y, offsets, *_ = queries(1500)
-    preferences, w = GradedPreferences(y, offsets), np.full(5, 0.1)
+def test_a_sample_copies_few_bytes(small, monkeypatch):
+    """It is smaller then, and there is none if it would be too small; hinges over blocks of rows go on in place."""
+    X, y, offsets, *_ = queries(6000)
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", len(X) // 5)  # so every 4th query is the usual sample
+    preferences, w, square = GradedPreferences(y, offsets), np.full(5, 0.1), make_loss("squared_hinge")
     for design in (RowsDesign(X), MappedRows(X), StreamedDesign(RowsView(X))):
-        expected = design.sweep(make_loss("squared_hinge"), preferences).every(4).at(w).value
-        design.most_copied = len(X) // 1000
-        if not isinstance(design, MappedRows):  # whose logistic losses are another design's
-            assert Problem(design, make_loss("logistic"), preferences).samples() == []
-        assert Problem(design, make_loss("squared_hinge"), preferences).samples()
-        part = design.sweep(make_loss("squared_hinge"), preferences).every(4)
-        assert part.design is design and part.at(w).value == pytest.approx(expected, rel=1e-12)
+        mapped = isinstance(design, MappedRows)  # which leaves all but hinges to a design of blocks
+        loss = square if mapped else make_loss("logistic")
+        usual, expected = Problem(design, loss, preferences).samples(), design.sweep(square, preferences).every(4).at(w)
+        design.most_copied = len(X) // 12
+        smaller = Problem(design, loss, preferences).samples()
+        assert [part.factor for part in (usual[-1], smaller[-1])] == pytest.approx([4, 16], rel=0.1)
+        design.most_copied = len(X) // 100
+        assert Problem(design, loss, preferences).samples() == []
+        if not mapped:
+            assert Problem(design, square, preferences).samples()
+            part = design.sweep(square, preferences).every(4)
+            assert part.design is design and part.at(w).value == pytest.approx(expected.value, rel=1e-12)

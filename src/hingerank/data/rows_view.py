@@ -23,6 +23,7 @@ from hingerank.kernels.threads import cut_shards, run_shards, thread_count
 
 BLOCK_BYTES = 1 << 21  # size of a block of rows, which stays in cache while it is used
 BYTES_A_ROW, FIXED_BYTES = 64, 200_000_000  # memory that most fits on mapped rows use in addition to the file
+SAMPLE_BYTES, OF_SAMPLES = 1 << 27, 30_000_000  # most that a sample of queries is copied to; what FIXED_BYTES include
 MOST_COPIED = 1 << 26  # mapped rows of at most this size are copied, which is faster and within that memory
 
 
@@ -230,12 +231,13 @@ def scattered(X: Matrix) -> Iterator[None]:
 def expected_bytes(n_rows: int, n_features: int, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:
     """The most memory that a fit on mapped rows uses in addition to them, estimated before it starts.
 
-    It has three parts. 64 bytes per row are for grades, their order and the windows of pairwise losses, or for the
-    curvature of list losses. 200 MB are for the program and blocks of rows. If the longest query is larger than a
-    block, there is a copy of it for every thread.
+    64 bytes per row are for grades, their order and the windows of pairwise losses, or for the curvature of list
+    losses. 200 MB are for the program, blocks of rows, and 30 MB of a sample of the queries. With more than 136 columns
+    a sample may have up to 134 MB. If the longest query is larger than a block, every thread has a copy of it.
     """
+    sample = max(0, min(SAMPLE_BYTES, 2 * n_rows * n_features, 1600 * n_features**2) - OF_SAMPLES)
     over = max(0, 8 * longest * n_features - 2 * BLOCK_BYTES) * 2 * thread_count()
-    return bytes_a_row * n_rows + FIXED_BYTES + over
+    return bytes_a_row * n_rows + FIXED_BYTES + sample + over
 
 
 def check_memory(X: Matrix, longest: int, bytes_a_row: int = BYTES_A_ROW) -> int:

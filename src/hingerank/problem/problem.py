@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from hingerank.arrays import Matrix, Vector
 from hingerank.data.blocks import evenly
 from hingerank.data.checks import positive, vector
+from hingerank.data.rows_view import SAMPLE_BYTES
 from hingerank.kernels.hessian import hessian_pass, scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
@@ -26,14 +27,13 @@ from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.structures import GroupedSquare
 
-ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL = 10_000, 100, 16_384
-LARGEST_HESSIAN = 400
+ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL, LARGEST_HESSIAN = 10_000, 100, 16_384, 400
 SMALLEST_STRIDE, LARGEST_STRIDE = 4, 256  # of samples whose Hessians are used: every n-th query
 LARGER_STRIDE = 2  # of a sample of which only the gradient is used
 SMALLEST = float(np.finfo(np.float64).tiny)
 PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
 PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several features each, which need many
-NUMBERS_PER_SHARD, SAMPLE_BYTES = 1 << 20, 1 << 26  # bytes of the rows of a sample, at most, if they are copied
+NUMBERS_PER_SHARD = 1 << 20
 ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # rows to look at, and the ratio of column spreads that counts as uneven
 
 
@@ -260,20 +260,20 @@ class Problem(Objective):
             return []
         rows, queries = graded.n_items, graded.n_queries
         most = min(rows // max(ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT * breadth), queries // 100)
+        furthest = min(rows // max(1000, 20 * breadth), queries // 20)  # samples large enough for a start
         last = min(LARGEST_STRIDE, 1 << (max(1, most).bit_length() - 1))  # large enough for its Hessian to be used
+        while last <= furthest and rows > last * self._pass.most_sampled:
+            last *= 2
         if most < SMALLEST_STRIDE or rows > last * self._pass.most_sampled:
             return []
+        strides = [*[k for k in (8 * last, 4 * last) if k <= furthest][:1], last]
         if larger:
             strides = [LARGER_STRIDE] if last >= 4 * LARGER_STRIDE else []
-        else:
-            most = min(rows // max(1000, 20 * breadth), queries // 20)
-            strides = [*[k for k in (8 * last, 4 * last) if k <= most][:1], last]
         parts = []
         for stride, weight in [(k, graded.weight_of(k)) for k in strides]:
             if weight > 0:
-                factor = graded.weight_of(1) / weight
-                part = self.with_C(self.C * factor)
-                part._pass, part.factor = self._pass.every(stride), factor
+                part = self.with_C(self.C * graded.weight_of(1) / weight)
+                part._pass, part.factor = self._pass.every(stride), graded.weight_of(1) / weight
                 parts.append(part)
         return parts
 
@@ -420,12 +420,12 @@ class FusedPass(WindowPass):
     def __init__(self, design: CompiledRows, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
-        self.halves = design.halves
+        self.halves, self.most_sampled = design.halves, np.inf if design.halves else design.most_copied or np.inf
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
     def every(self, stride: int) -> Pass:
         """The pass over every stride-th query: with windows in the same memory, or, from a disk, over a copy."""
-        if not self.halves and self.graded.n_items <= stride * self.design.most_copied:
+        if np.isfinite(self.most_sampled):
             return self.design.sample(self.loss, self.graded, stride)
         _, offsets = self.state, self.offsets[::stride]  # create the state before it is shared
         part = copy(self)

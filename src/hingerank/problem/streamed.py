@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
-from hingerank.data.rows_view import RowsView, cut_blocks, scattered
+from hingerank.data.rows_view import SAMPLE_BYTES, RowsView, cut_blocks, scattered
 from hingerank.data.scaling import QueryStandardScaler, Scaler
 from hingerank.kernels.hessian import hessian_pass
 from hingerank.kernels.rows import back_range, scores_range
@@ -21,7 +21,6 @@ from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import (
     ROWS_OF_A_DIAGONAL,
-    SAMPLE_BYTES,
     Design,
     Pass,
     Point,
