@@ -75,3 +75,10 @@ def test_what_is_no_callback_is_named(data):
     for make in (*FACTORISED, hr.JointRanker):
         with pytest.raises(ValueError, match="callback must be a function of an entry of the trace, not 3"):
             make(callback=3).fit(*data)
+
+
+def test_a_huge_C_of_the_hinge_does_not_end_at_zeros(data):
+    """At weights of 0 every pair is where the rounded hinge is straight, so that a full step is far too long."""
+    with pytest.warns(ConvergenceWarning):
+        ranker = hr.PersonalRankSVM(rank=3, loss="hinge", C=1e8, max_iter=10, prior=0.0).fit(*data)
+    assert ranker.score(*data) > 0.99

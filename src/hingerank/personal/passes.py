@@ -23,7 +23,7 @@ from hingerank.personal.losses import (
 RUN = 64  # number of scores that are compared together
 ENOUGH = 0.1  # a Newton step's equations are solved until this fraction of the gradient is left
 ARMIJO = 1e-4
-HALVINGS = 25
+LEAST_LENGTH, LEAST_MOVE = 2.0**-25, 1e-3  # a search ends below this length of a step, if scores move less than that
 NO_SCORES, NO_SUMS, NO_WEIGHT = np.empty(0, np.float32), np.empty((0, 0)), np.empty(0)
 
 
@@ -107,8 +107,10 @@ def user_search(lo, n, known, u, C, v, centre, g, step, moved, loss, s, z, space
         vs += (v[c] - centre[c]) * step[c]
         ss += step[c] * step[c]
         slope += g[c] * step[c]
-    length, taken = 1.0, 0.0
-    for _ in range(HALVINGS):
+    length, taken, farthest = 1.0, 0.0, 0.0
+    for p in range(n):
+        farthest = max(farthest, abs(moved[p]))
+    while length > LEAST_LENGTH or length * farthest > LEAST_MOVE:
         for p in range(n):
             s[p] += (length - taken) * moved[p]
         taken = length
