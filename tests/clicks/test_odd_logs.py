@@ -188,6 +188,17 @@ def test_policies_are_judged_with_sensible_settings(wrong, words):
         (lambda log: hr.evaluate_clicks(log.join(ROWS), "rank-svm", propensities=[1, 0.5]), "found 'rank-svm'"),
         (lambda log: click_weights(log.join(ROWS), [1, 0.5], "clipped", "x"), "clip must be a propensity .*, not 'x'"),
         (lambda log: log.split("x"), "test_size must be a number from 0 to 1, not 'x'"),
+        (lambda log: log.split(0.5, seed="x"), "seed must be a whole number of at least 0, or None, not 'x'"),
+        (lambda log: hr.simulate_clicks(ROWS, ROWS.y, seed=-1), "seed must be a whole number"),
+        (lambda log: hr.simulate_clicks(ROWS.X, ROWS.y), "data must be RankingData, .*, not ndarray"),
+        (lambda log: hr.interleave("ab", "ba", seed="x"), "seed must be a whole number"),
+        (lambda log: hr.make_shop(2, 10, seed="x"), "seed must be a whole number"),
+        (lambda log: hr.interleaving_test(ROWS), "expected a log of clicks .*, got RankingData"),
+        (lambda log: hr.click_model(ROWS), "expected a log of clicks .*, got RankingData"),
+        (lambda log: hr.judgments(log), "expected a fitted click model .*, got ClickLog"),
+        (lambda log: hr.judgments(hr.click_model(log), least_showings="3"), "least_showings must be a number"),
+        (lambda log: hr.propensities(log, judgments={("q", "a"): "good"}), "judgments must hold numbers: found 'good'"),
+        (lambda log: hr.propensities(log, "given", values="none.json"), "none.json: there is no such file"),
     ],
 )
 def test_the_wrong_thing_is_named(ask, words):

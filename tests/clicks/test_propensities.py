@@ -374,7 +374,7 @@ def test_given_values_and_files(place_log, tmp_path):
     np.testing.assert_allclose(hr.propensities(logged, "given").values, TRUE)
     (tmp_path / "bad.json").write_text('{"alpha": [1], "beta": [0, 0], "places": [1]}')
     for values, words in [(tmp_path / "bad.json", "no propensities that can be read"), (None, "needs values="),
-                          ([1, 0], "numbers above 0"), (tmp_path / "none.json", "that can be read")]:  # fmt: skip
+                          ([1, 0], "numbers above 0"), (tmp_path / "none.json", "there is no such file")]:  # fmt: skip
         with pytest.raises(hr.DataError, match=words):
             hr.propensities(log, "given", values=values)
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hingerank.arrays import PerRow
-from hingerank.clicks.log import ClickLog, per_showing
-from hingerank.data.checks import fraction, one_of, whole
+from hingerank.clicks.log import ClickLog, check_log, per_showing
+from hingerank.data.checks import fraction, generator, one_of, whole
 from hingerank.data.files import DataError
 
 METHODS = ("team-draft", "balanced", "optimised")
@@ -67,7 +67,7 @@ def interleave(
     one_of("method", method, *METHODS)
     length = min(len(a), len(b)) if top is None else whole("top", top)
     length = min(length, len(set(a) | set(b)))
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "seed")
     if method == "optimised":
         lists, chance = _optimised(tuple(a), tuple(b), length)
         return lists[int(rng.choice(len(lists), p=chance))]
@@ -245,6 +245,7 @@ def interleaving_test(
     >>> interleaving_test(log).wins
     (2, 0)
     """
+    check_log(log)
     lists, weight = log.by_list()
     if log.team is None or log.team_names is None:
         raise DataError("the log has no teams: an interleaving test needs the team of each showing")
@@ -280,7 +281,7 @@ def result_of(
     if not decided:
         raise DataError(f"no list has a winner: {ties:,} ties, and {silent:,} without a click on a document of a team")
     difference = (wins[0] - wins[1]) / decided
-    drawn = np.random.default_rng(seed).multinomial(
+    drawn = generator(seed, "seed").multinomial(
         lists, np.array([*wins, ties + silent]) / lists, whole("rounds", rounds, 2)
     )
     deltas = (drawn[:, 0] - drawn[:, 1]) / np.maximum(1, drawn[:, 0] + drawn[:, 1])

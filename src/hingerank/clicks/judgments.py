@@ -10,7 +10,7 @@ from hingerank.arrays import Frame
 from hingerank.clicks.log import Documents, coded, documents_of, find_documents
 from hingerank.clicks.models import ClickModel
 from hingerank.data.blocks import as_text
-from hingerank.data.checks import whole
+from hingerank.data.checks import positive, whole
 from hingerank.data.files import DataError, write_together, write_whole
 from hingerank.data.frames import frame_from_rows
 from hingerank.data.ranking_data import RankingData
@@ -121,7 +121,10 @@ def judgments(model: ClickModel, n_grades: int = 5, least_showings: float = 1.0)
     >>> judgments(click_model(ClickLog(**shown, clicks=[1, 0, 1, 1]), "pbm"))
     Judgments(2 documents of 1 query, grades 3: 1, 4: 1)
     """
+    if not isinstance(model, ClickModel):
+        raise ValueError(f"expected a fitted click model (hingerank.click_model(log)), got {type(model).__name__}")
     whole("n_grades", n_grades, 2)
+    positive("least_showings", least_showings, 0.0)
     relevance = model.relevance()
     kept = model.showings_ >= least_showings
     if not kept.any():

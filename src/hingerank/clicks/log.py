@@ -11,7 +11,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike, PerRow
 from hingerank.clicks.counting import Cells, Groups, codes_of, group_by
 from hingerank.data.blocks import as_text, check_ids, number, places_of, real_numbers
-from hingerank.data.checks import fraction, warn
+from hingerank.data.checks import fraction, generator, warn
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import ClickData, count_of
@@ -193,7 +193,7 @@ class ClickLog:
         if not 0 < count < n:
             raise DataError(f"test_size {test_size} of {n} sessions leaves one side without a session")
         test = np.zeros(len(names), bool)
-        order = np.random.default_rng(seed).permutation(len(test))
+        order = generator(seed, "seed").permutation(len(test))
         test[order[there[order]][:count]] = True
         return self.take(~test[session]), self.take(test[session])
 
@@ -260,6 +260,12 @@ class ClickLog:
             None if cells.context is None else cells.context[found],
             lists, self.context_names, dropped, {**self.notes, **dropped},
         )  # fmt: skip
+
+
+def check_log(log: object) -> None:
+    """Raise a ValueError if this is not a click log."""
+    if not isinstance(log, ClickLog):
+        raise ValueError(f"expected a log of clicks (hingerank.read_clicks), got {type(log).__name__}")
 
 
 _OPTIONAL = ("session", "team", "context", "weights", "propensities", "times")

@@ -9,9 +9,9 @@ import numpy as np
 from hingerank.arrays import Facts
 from hingerank.clicks.counting import Groups, count_rows, group_by
 from hingerank.clicks.estimation import FAR, fit_product
-from hingerank.clicks.log import ClickLog
+from hingerank.clicks.log import ClickLog, check_log
 from hingerank.data.blocks import as_text
-from hingerank.data.checks import one_of, positive, whole
+from hingerank.data.checks import generator, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.memory import check_room
 from hingerank.kernels.clicks import chain_step
@@ -64,6 +64,7 @@ def lists_of(log: ClickLog) -> LogLists:
 
     If two documents are at one place, the first counts. One that is shown there twice is clicked if either showing is.
     """
+    check_log(log)
     lists, weight = log.by_list()
     if not len(log):
         raise DataError("the log has no showings")
@@ -175,7 +176,7 @@ class ClickModel:
 
     def simulate(self, query: Hashable, documents: Iterable[Hashable], sessions: int, seed: int = 0) -> np.ndarray:
         """Clicks on this list (sessions × places), drawn place by place."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed, "seed")
         pair = np.tile(self._list(query, documents), (whole("sessions", sessions), 1))
         clicks = np.zeros(pair.shape, bool)
         for k in range(pair.shape[1]):

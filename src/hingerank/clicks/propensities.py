@@ -21,10 +21,10 @@ from hingerank.clicks.estimation import (
     fit_product,
     fit_regression,
 )
-from hingerank.clicks.log import ClickLog, Documents, coded, documents_of, find_documents
+from hingerank.clicks.log import ClickLog, Documents, check_log, coded, documents_of, find_documents
 from hingerank.data.blocks import as_text, real_numbers
-from hingerank.data.checks import fraction, one_of, positive, warn, whole
-from hingerank.data.files import DataError, plain, write_whole
+from hingerank.data.checks import fraction, generator, one_of, positive, warn, whole
+from hingerank.data.files import DataError, no_such_file, plain, write_whole
 from hingerank.data.ranking_data import RankingData
 from hingerank.notebook import new_figure
 
@@ -230,8 +230,7 @@ def propensities(
     array([1.  , 0.33])
     """
     one_of("method", method, *METHODS)
-    if not isinstance(log, ClickLog):
-        raise ValueError(f"expected a log of clicks (hingerank.read_clicks), got {type(log).__name__}")
+    check_log(log)
     if method != "given" and values is not None:
         raise DataError("values= are known propensities: pass method='given' too, or leave them out")
     if method == "given" and judgments is None:
@@ -274,6 +273,8 @@ def _given(log: ClickLog, values: Known) -> Propensities:
 
 
 def _read(path: Path) -> Propensities:
+    if not path.exists():
+        raise DataError(no_such_file(path))
     try:
         stored = json.loads(path.read_text("utf-8"))
         alpha, beta = (np.array(stored[name], np.float64) for name in ("alpha", "beta"))
@@ -396,7 +397,7 @@ class _Counted:
         if isinstance(judgments, Mapping):
             if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in judgments):
                 raise DataError("judgments must map pairs (query, document) to grades")
-            grades = np.array(list(judgments.values()), np.float64)
+            grades = real_numbers(list(judgments.values()), "judgments")
             ids = [as_text(np.array(column, object)) for column in zip(*judgments)] or [grades, grades]
             judged = Documents(*(coded(column, len(grades), "judgments") for column in ids))
         else:
@@ -429,7 +430,7 @@ class _Counted:
 
     def _answer(self, method: str, estimate: Estimate, reasons: dict[str, str], about: Facts) -> Propensities:
         def resample(rounds: int, seed: int) -> np.ndarray:
-            rng = np.random.default_rng(seed)
+            rng = generator(seed, "seed")
             return relative(np.array([estimate(*self._drawn(rng))[0] for _ in range(rounds)]))
 
         places = np.arange(1, self.n_places + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.log import ClickLog
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import fraction, one_of, whole
+from hingerank.data.checks import fraction, generator, one_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.rankers.corrections import PlaceBias
@@ -116,8 +116,10 @@ def simulate_clicks(
     >>> len(log), log.n_places
     (5000, 5)
     """
+    if not isinstance(data, RankingData):
+        raise ValueError(f"data must be RankingData, as hingerank.read makes them, not {type(data).__name__}")
     top = None if top is None else whole("top", top)
-    rng, n_sessions = np.random.default_rng(seed), whole("sessions", sessions)
+    rng, n_sessions = generator(seed, "seed"), whole("sessions", sessions)
     named = named_rankings(ranker, data.n_rows)
     lists = [data.blocks.ranked(scores_of(each, data, name), top) for name, each in named.items()]
     fraction("noise", noise)
@@ -295,7 +297,7 @@ def make_shop(n_queries: int = 120, sessions: int = 20_000, seed: int = 0) -> Sh
     searches = [f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS]
     if whole("n_queries", n_queries) > len(searches):
         raise ValueError(f"the shop has {len(searches)} searches, not {n_queries}: ask for fewer")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "seed")
     chosen = np.array(searches)[np.sort(rng.permutation(len(searches))[:n_queries])]
     n = n_queries * CANDIDATES
     fits = rng.random((n, 2)) < (0.45, 0.85)  # the adjective and the noun are in the title

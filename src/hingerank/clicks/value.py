@@ -10,7 +10,7 @@ import numpy as np
 from hingerank.arrays import ArrayLike
 from hingerank.clicks.simulation import Predictor, Rankings, are_several, named_rankings, scores_of
 from hingerank.data.blocks import real_numbers
-from hingerank.data.checks import fraction, one_of, positive, warn, whole
+from hingerank.data.checks import fraction, generator, one_of, positive, warn, whole
 from hingerank.data.files import DataError
 from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.notebook import html_table, new_figure
@@ -320,7 +320,7 @@ class WeightedClicks:
         self, sums: list[ClickSums], confidence: float, resamples: int, seed: int
     ) -> tuple[str, list[Estimate]]:
         """What was resampled ("queries" or "showings"), and the value of each sum with its interval."""
-        rng, tails = np.random.default_rng(seed), [(1 - confidence) / 2, (1 + confidence) / 2]
+        rng, tails = generator(seed, "seed"), [(1 - confidence) / 2, (1 + confidence) / 2]
         used = np.flatnonzero(self.lists > 0)
         if len(used) < FEW_QUERIES:
             unit, drawn = "showings", self._click_draws(sums, rng, int(resamples))
@@ -449,7 +449,7 @@ def policy_value(
             raise DataError(f"guess and guess_of_target need an entry for each of the {len(r)} rounds")
         above = own + w * (r - model)
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    interval = studentised(above[None], below, np.random.default_rng(seed), tails, resamples)[0]
+    interval = studentised(above[None], below, generator(seed, "seed"), tails, resamples)[0]
     return Estimate(float(above.mean() / below.mean()), interval)
 
 

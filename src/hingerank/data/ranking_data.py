@@ -21,7 +21,7 @@ from hingerank.data.blocks import (
     check_names,
     single_id,
 )
-from hingerank.data.checks import GIVE_IDS, warn_one_query, whole
+from hingerank.data.checks import GIVE_IDS, generator, warn_one_query, whole
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, StackedRows, is_mapped
 from hingerank.data.sparse import plain_csr
@@ -307,7 +307,7 @@ class RankingData:
                 f"test_size is {test_size}, which leaves train or test without any of the {self.n_queries} queries; "
                 "give another fraction between 0 and 1"
             )
-        shuffled = np.random.default_rng(seed).permutation(self.n_queries)
+        shuffled = generator(seed, "seed").permutation(self.n_queries)
         return self.take(self._rows_of(shuffled[count:])), self.take(self._rows_of(shuffled[:count]))
 
     def folds(self, k: int = 5, seed: int | None = 0) -> Iterator[FoldParts]:
@@ -326,7 +326,7 @@ class RankingData:
 
     def part_rows(self, k: int, seed: int | None = 0) -> list[np.ndarray]:
         """The row numbers of k parts of the shuffled queries; seed=None keeps them in order of appearance."""
-        order = np.arange(self.n_queries) if seed is None else np.random.default_rng(seed).permutation(self.n_queries)
+        order = np.arange(self.n_queries) if seed is None else generator(seed, "seed").permutation(self.n_queries)
         return [self._rows_of(queries) for queries in np.array_split(order, k)]
 
     @staticmethod
