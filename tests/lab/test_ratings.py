@@ -76,7 +76,7 @@ def test_a_joint_ranker_is_a_ranker_of_rows(made, ratings):
     rows.learn(joint)
     rows.learn(plain)
     assert np.allclose(rows.scores(joint), rows.scores(plain), atol=1e-6)
-    assert (rows.scores(plain) == plain.predict(data.X, data.qid)).all()
+    assert (rows.scores(plain) == plain.predict(data)).all()
 
 
 def test_rows_fit_as_ratings_do(made, ratings):

@@ -106,6 +106,22 @@ def test_values_around_the_best_stay_within_limits(edge, inside):
     assert sorted(setting["C"] for setting in search.send([0.5, 0.4])) == sorted([edge, inside])
 
 
+def test_parameters_that_name_features_find_them_in_folds(data):
+    """Fits to folds got the columns without names."""
+    names = [f"n{j}" for j in range(data.n_features)]
+    named, grid = replace(data, feature_names=names), {"C": [0.001, 0.01], "monotone": {"n2": 1}}
+    by_number = hr.tune("additive-rank-svm", data, folds=3, params=grid | {"monotone": {2: 1}})
+    found = hr.tune("additive-rank-svm", named, folds=3, params=grid)
+    assert np.array_equal(found.heights_, by_number.heights_)
+    assert [trial.scores for trial in found.tuning_.trials] == [trial.scores for trial in by_number.tuning_.trials]
+    train, held = named.split(0.3, seed=0)
+    hr.tune("additive-rank-svm", train, validation=replace(held, feature_names=None), params=grid)  # without a warning
+    results = hr.compare(
+        [method_from_name("additive-rank-svm", grid | {"monotone": [{"n2": 1}]})], query_folds(named, 3, seed=0)
+    )
+    assert not results.failures()
+
+
 def test_the_simplest_within_a_standard_error_on_request(data):
     params = {"scale": "standard", "C": [1e-4, 1e-2, 1.0]}
     best = hr.tune("rank-svm", data, folds=4, params=params, widen=False).tuning_

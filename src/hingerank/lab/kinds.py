@@ -20,7 +20,7 @@ from hingerank.lab.topics import Reranker, TopicRows, is_diversity_measure
 from hingerank.metrics import evaluate, parse_measure
 from hingerank.metrics.measure import MEASURES, MeasureLike, measure_name
 from hingerank.personal.top_n import Recommends, list_values, parse_list_measure, same_lists
-from hingerank.rankers.own import predicted
+from hingerank.rankers.own import fit_rows, predict_rows
 
 LONGEST = 100  # items in a list
 SEEN_ROWS = 50  # rows of computed distances that a fingerprint looks at, in each topic
@@ -60,13 +60,13 @@ class OfRows:
         if isinstance(ranker, Reranker):
             raise ValueError(f"{type(ranker).__name__} reorders the documents of topics: give DiverseData, not rows")
         by_user = isinstance(ranker, Recommends)
-        ranker.fit(*self.ratings) if by_user else ranker.fit(self.data.X, self.data.y, qid=self.data.qid)
+        ranker.fit(*self.ratings) if by_user else fit_rows(ranker, self.data)
 
     def scores(self, ranker: Ranker) -> np.ndarray:
         """A score for every row."""
         data = self.data
         by_user = isinstance(ranker, Recommends)
-        found = ranker.predict(data.qid, data.X) if by_user else predicted(ranker, data.X, data.qid)
+        found = ranker.predict(data.qid, data.X) if by_user else predict_rows(ranker, data)
         scores = np.asarray(found, float)
         if scores.shape != (data.n_rows,):
             raise ValueError(f"predict returned an array of shape {scores.shape} for {data.n_rows} rows")
@@ -215,7 +215,8 @@ class OfLists(OfRows):
         if isinstance(ranker, Recommends):
             lists, _ = ranker.top_k(users, X, top, exclude=seen)
         else:  # a ranker of rows has one function for all users
-            of_all = np.asarray(predicted(ranker, X, np.zeros(X.shape[0], np.int64)), np.float64)
+            same = np.zeros(X.shape[0], np.int64)
+            of_all = np.asarray(predict_rows(ranker, RankingData(X, same, same)), np.float64)
             lists, _ = same_lists(of_all, users, top, seen)
         wanted = place_of[data.items]
         hit = np.asarray(lists)[self._user_of_row] == wanted[:, None]

@@ -71,8 +71,8 @@ class Task:
         """A record for each setting."""
         records = []
         train = take_queries(plan.part(self.fold, "train"), self.size, plan.seed)
-        make, rows = partial(self.method.make, seed=self.seed), (train.X, train.y, train.qid)
-        for fit in fit_settings(make, self.settings, self.method.paths, rows, kind_of(train).learn):
+        make = partial(self.method.make, seed=self.seed)
+        for fit in fit_settings(make, self.settings, self.method.paths, train, kind_of(train).learn):
             warned = list(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in fit.warned))
             about: Record = {"seconds": fit.seconds, "error": None, "warnings": warned}
             about |= {"measure": next(iter(plan.measures)), "value": None} if self.kind == "validation" else {}

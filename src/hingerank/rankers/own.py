@@ -5,6 +5,8 @@ A class may derive from a ranker of this package and override `fit` or `predict`
 """
 
 import inspect
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +39,26 @@ def fit_rows(ranker: Ranker, rows: RowsLike, **more: PerRow) -> Ranker:
     return ranker.fit(rows.X, rows.y, qid=rows.qid, **more)
 
 
+def path_of_rows(ranker: Ranker, rows: RowsLike, values: Sequence[object], **more: object) -> list[Ranker]:
+    """Any ranker's ``fit_path`` over RankingData or data in parts; more: eval_set, if it takes one."""
+    whole = follows(type(ranker), BaseRanker, "fit", "fit_path") or not isinstance(rows, RankingData)
+    return list(ranker.fit_path(*((rows, None, None) if whole else (rows.X, rows.y, rows.qid)), values, **more))
+
+
+def predict_rows(ranker: Ranker, rows: RankingData) -> np.ndarray:
+    """What any ranker predicts for RankingData with the columns of its fit."""
+    if follows(type(ranker), BaseRanker, "predict"):
+        return ranker.predict(with_names_of(ranker, rows))
+    return predicted(ranker, rows.X, rows.qid)
+
+
+def with_names_of(ranker: Ranker, rows: RankingData) -> RankingData:
+    """Rows with the names of features that a fitted ranker has seen, or with none."""
+    names = getattr(ranker, "feature_names_in_", None)
+    return replace(rows, feature_names=None if names is None else tuple(names))
+
+
 def predicted(ranker: Ranker, X: RowsLike, qid: PerRow) -> np.ndarray:
-    """What any ranker predicts for rows, by their queries if it asks for these."""
+    """What any ranker predicts for rows without names, by their queries if it asks for these."""
     ids = {"qid": qid} if "qid" in inspect.signature(ranker.predict).parameters else {}
     return ranker.predict(X, **ids)

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from hingerank.arrays import PerRow, Ranker, RowsLike
+from hingerank.arrays import Ranker, RowsLike
 from hingerank.data.checks import WeakFitWarning, whole
 from hingerank.data.files import DataError, canonical
 from hingerank.data.ranking_data import RankingData, check_columns
@@ -30,9 +30,9 @@ from hingerank.metrics.places import PlaceMeasure, parse_place_measure
 from hingerank.rankers.base import BaseRanker
 from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
-from hingerank.rankers.inputs import check_features, grades_and_ids
+from hingerank.rankers.inputs import check_features
 from hingerank.rankers.kernel import MappedRanker
-from hingerank.rankers.own import fit_rows, follows, predicted
+from hingerank.rankers.own import fit_rows, follows, path_of_rows, predict_rows, with_names_of
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
@@ -77,7 +77,7 @@ def fit_settings(
     make: Callable[[Setting], Ranker],
     settings: Sequence[Setting],
     paths: tuple[str, ...],
-    rows: tuple[RowsLike, PerRow, PerRow],
+    rows: RowsLike,
     learn: Callable[[Ranker], object],
     caught: tuple[type[Exception], ...] = (Exception,),
     stop_on: object = None,
@@ -86,7 +86,8 @@ def fit_settings(
     fails, one at a time.
 
     `make` returns an unfitted ranker for a setting. ``fit_path`` takes `rows` and, for rankers whose paths support it,
-    rows for early stopping; `learn` fits one ranker to the same rows. Errors that are not `caught` are raised.
+    `stop_on`, rows for early stopping. `learn` fits one ranker to the same rows. Errors that are not `caught` are
+    raised.
     """
     names = (*takewhile(settings[0].__contains__, paths),)  # all of the path's parameters, or the first ones
     if names and (len(settings) > 1 or stop_on is not None):
@@ -98,7 +99,7 @@ def fit_settings(
                     setting[names[0]] if len(names) == 1 else tuple(map(setting.get, names)) for setting in settings
                 ]
                 more = {} if stop_on is None else {"eval_set": [stop_on]}
-                rankers = list(make(settings[0]).fit_path(*rows, values, **more))
+                rankers = path_of_rows(make(settings[0]), rows, values, **more)
             if len(rankers) != len(values):
                 raise ValueError(
                     f"fit_path returned {len(rankers)} rankers for {len(values)} values of {', '.join(names)}"
@@ -205,11 +206,8 @@ class QueryFolds:
         return replace(found, stages=stages, limits={"n_features": (1, data.n_features)})
 
     def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
-        """The ranker, fitted to rows of a fold; by default to everything, with the names of its features."""
-        if rows is None:
-            return fit_rows(ranker, self.everything)
-        X, y, qid = _columns(rows)
-        return ranker.fit(X, y, qid=qid)
+        """The ranker, fitted to rows of a fold; by default to everything."""
+        return fit_rows(ranker, self.everything if rows is None else rows)
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
@@ -253,8 +251,8 @@ class QueryFolds:
             return made
 
         stops = follows(type(ranker), TreeRanker, *FITS) and isinstance(there, RankingData)
-        stop_on, learn = _columns(there) if stops else None, partial(self.fit, rows=here)
-        fits = list(fit_settings(make, batch, paths, _columns(here), learn, OF_A_SETTING, stop_on))
+        stop_on, learn = there if stops else None, partial(self.fit, rows=here)
+        fits = list(fit_settings(make, batch, paths, here, learn, OF_A_SETTING, stop_on))
         began, fitted = time.perf_counter(), [fit.ranker for fit in fits if fit.error is None]
         judged = iter(self._judge(fitted, there) if fitted else ())
         spent += (time.perf_counter() - began) / len(batch)
@@ -276,7 +274,7 @@ class QueryFolds:
             (wanted,) = self._wanted.values()
             return [(values[str(wanted)], None) for values in there.evaluate(fitted, [wanted])]
         y, judged = np.ascontiguousarray(there.y, np.float64), []
-        for scores in path_scores(fitted, there.X, there.qid):
+        for scores in path_scores(fitted, there):
             numbers = finite_numbers(scores, "scores", there.n_rows)
             judged.append((query_values(self._wanted, y, numbers, there.blocks, there.docid)[self.measure], scores))
         return judged
@@ -307,11 +305,6 @@ class QueryFolds:
         return OutOfFold(np.concatenate(columns), y, offsets, None, of_query, *more)
 
 
-def _columns(rows: RowsLike) -> tuple[RowsLike, PerRow, PerRow]:
-    """X, y and qid, as `fit` takes them; data in parts have all in one."""
-    return (rows, None, None) if isinstance(rows, RowsInParts) else (rows.X, rows.y, rows.qid)
-
-
 def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[list[tuple[Take, Take]], RowsLike]:
     """What takes the rows that a fold learns from and those that it holds out, while it is used; and all data."""
     if validation is not None:
@@ -339,15 +332,14 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
     return [(partial(data.take, learnt), partial(data.take, held)) for learnt, held in rows], data
 
 
-def path_scores(path: list[Ranker], X: RowsLike, qid: PerRow = None) -> list[np.ndarray]:
+def path_scores(path: list[Ranker], rows: RankingData) -> list[np.ndarray]:
     """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
     apart = not follows(type(first), MappedRanker, *SCORES) or not all(map(first.shares_map, path))
-    if apart or is_mapped(X.X if isinstance(X, RankingData) else X):
-        return [predicted(member, X, qid) for member in path]
-    _, qid = grades_and_ids(X, None, qid)
-    rows = first._scaled(check_features(first, X, reset=False), qid)
-    return list(first._map.scores(rows, np.stack([member.coef_ for member in path], axis=1)).T)
+    if apart or is_mapped(rows.X):
+        return [predict_rows(member, rows) for member in path]
+    X = first._scaled(check_features(first, with_names_of(first, rows), reset=False), rows.qid)
+    return list(first._map.scores(X, np.stack([member.coef_ for member in path], axis=1)).T)
 
 
 class ClickFolds(QueryFolds):

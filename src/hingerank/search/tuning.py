@@ -307,7 +307,7 @@ def tune(
     plan = Plan(parts, one_standard_error, target, serve_only, blend, progress)
     tried, studies = {name: listed(name, values) for name, values in (params or {}).items()}, []
     for name, ranker in zip(names, rankers):
-        given = present_names(ranker, tried, warn=True)
+        given = present_names(ranker, tried, warn=True) if tried else {}
         studies.append(Study(name, ranker, plan, replace(parts.search(ranker, given), widen=widen)))
     if target is not None:
         begun = {study.name: (study.ranker, study.search.first) for study in studies}
