@@ -11,7 +11,8 @@ import typer
 from hingerank.cli.files import load_ranker, open_data
 from hingerank.cli.groups import Rows, TopicParts
 from hingerank.cli.options import Group, choice, command, option, target
-from hingerank.cli.output import Answer, facts, make_ranker, read_settings, working
+from hingerank.cli.output import Answer, facts, working
+from hingerank.cli.settings import make_ranker, read_settings
 from hingerank.data.files import DataError
 
 if TYPE_CHECKING:

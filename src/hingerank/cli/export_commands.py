@@ -7,7 +7,8 @@ from typing import Any
 
 from hingerank.cli.groups import Model, Rows
 from hingerank.cli.options import REQUIRED, Group, choice, command, completing, option, switch, target
-from hingerank.cli.output import Answer, Table, facts, named_values, read_settings, working
+from hingerank.cli.output import Answer, Table, facts, working
+from hingerank.cli.settings import named_values, read_settings
 
 
 def known_formats() -> list[str]:

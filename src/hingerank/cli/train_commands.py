@@ -9,8 +9,9 @@ from hingerank.cli.click_commands import ClickTraining, is_log, open_clicks
 from hingerank.cli.files import keeping_missing, open_data, open_like, open_parts
 from hingerank.cli.groups import LOGGED, MODEL_PLACE, RANKER_NAMES, Data, RatingOptions, Rows
 from hingerank.cli.options import Group, check_kind, choice, command, option, switch
-from hingerank.cli.output import Answer, facts, make_ranker, note, read_settings, speaking, working
+from hingerank.cli.output import Answer, facts, note, speaking, working
 from hingerank.cli.rating_files import is_ratings, read_rated, save_with_items
+from hingerank.cli.settings import make_ranker, read_settings
 
 LISTS, CLICKED, ROWS = "list-ranker", "ease", "rank-svm"  # default rankers for ratings, clicks and rows
 
