@@ -22,7 +22,7 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
 
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
-    """An empty matplotlib Figure of so many inches."""
+    """An empty matplotlib Figure; width and height are in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -138,7 +138,7 @@ class CommandPage(TyperCommand):
             section(formatter, title, rows)
         others = {other: kinds for other, kinds in self.pages.items() if other != page}
         commands = [f"{ctx.command_path} --help {other}" for other in others]
-        abouts = ["every option" if other == ALL else KINDS[kinds[0]][0] for other, kinds in others.items()]
+        abouts = ["every option" if other == ALL else KINDS[kinds[0]].name for other, kinds in others.items()]
         if others:
             section(formatter, "Other pages of help", zip(commands, abouts), widest=80)
 

@@ -192,7 +192,7 @@ def load_ranker(model: Path, *kinds: str) -> tuple[Any, str]:
     ranker = load(model)
     kind = learns_from(ranker_name(type(ranker)))
     if kind not in kinds:
-        name, data = type(ranker).__name__, KINDS[kind][0]
+        name, data = type(ranker).__name__, KINDS[kind].name
         raise ValueError(f"{model} has the ranker {name}, which learns from {data}: use hingerank {USES[kind]}")
     return ranker, kind
 

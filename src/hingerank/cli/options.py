@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 import typer
 
@@ -20,23 +20,33 @@ from hingerank.cli.output import Answer, answer
 from hingerank.registry import did_you_mean
 
 ALL = "all"  # the help page with every option
-KINDS = {  # kind of data -> its name in messages, how to give such data, and its help page; the usual kinds come first
-    "rows": ("graded rows", "", "rows"),
-    "comparison": ("a comparison", "", "comparison"),
-    "info": ("clicks info", "", "info"),
-    "propensities": ("clicks propensities", "", "propensities"),
-    "judgments": ("clicks judgments", "", "judgments"),
-    "clicks": ("a click log", "name the file of its documents' features with --features", "clicks"),
-    "ratings": ("ratings of users", "name their items with --items, or a ranker of ratings", "ratings"),
-    "rated": ("items that users rated", "", "ratings"),
-    "lists": ("the lists of a personal model", "add --top N", "ratings"),
-    "pairs": ("pairs of a user and an item", "", "ratings"),
-    "personal model": ("a personal model", "", "ratings"),
-    "topics": ("topics to diversify", "name their subtopic judgments with --qrels", "topics"),
-    "run": ("a TREC run", "", "trec"),
-    "judged": ("a TREC run and judgments", "", "trec"),
-    "subtopics": ("a TREC run judged by subtopics", "add --diversity", "trec"),
-    "parts": ("rows on a Dask cluster", "name the cluster with --dask", "cluster"),
+
+
+class DataKind(NamedTuple):
+    """A kind of data, or a mode of a command: its name in messages, its help page, and how to give such data."""
+
+    name: str
+    page: str
+    remedy: str = ""
+
+
+KINDS = {  # the usual kinds come first
+    "rows": DataKind("graded rows", "rows"),
+    "comparison": DataKind("a comparison", "comparison"),
+    "info": DataKind("clicks info", "info"),
+    "propensities": DataKind("clicks propensities", "propensities"),
+    "judgments": DataKind("clicks judgments", "judgments"),
+    "clicks": DataKind("a click log", "clicks", "name the file of its documents' features with --features"),
+    "ratings": DataKind("ratings of users", "ratings", "name their items with --items, or a ranker of ratings"),
+    "rated": DataKind("items that users rated", "ratings"),
+    "lists": DataKind("the lists of a personal model", "ratings", "add --top N"),
+    "pairs": DataKind("pairs of a user and an item", "ratings"),
+    "personal model": DataKind("a personal model", "ratings"),
+    "topics": DataKind("topics to diversify", "topics", "name their subtopic judgments with --qrels"),
+    "run": DataKind("a TREC run", "trec"),
+    "judged": DataKind("a TREC run and judgments", "trec"),
+    "subtopics": DataKind("a TREC run judged by subtopics", "trec", "add --diversity"),
+    "parts": DataKind("rows on a Dask cluster", "cluster", "name the cluster with --dask"),
 }
 REQUIRED = MISSING  # the default of an option that must be given
 
@@ -311,9 +321,10 @@ def check_kind(kind: str, *groups: Group) -> None:
     for group in groups:
         for one in group.options:
             if one.kinds and kind not in one.kinds and getattr(group, one.name) != one.default:
-                name, remedy, page = KINDS[one.kinds[0]]  # the first kind is enough
-                words = f"{one.flag} is for {name}, not for {KINDS[kind][0]}" + (f": {remedy}" if remedy else "")
-                raise ValueError(f"{words} (see --help {page})")
+                own = KINDS[one.kinds[0]]  # the first kind is enough
+                remedy = f": {own.remedy}" if own.remedy else ""
+                words = f"{one.flag} is for {own.name}, not for {KINDS[kind].name}{remedy}"
+                raise ValueError(f"{words} (see --help {own.page})")
     values = {one.flag: getattr(group, one.name) for group in groups for one in group.options}
     check_needs((one for group in groups for one in group.options), values)
 
@@ -330,7 +341,7 @@ def help_pages(options: Iterable[Sequence[str]]) -> dict[str, Sequence[str]]:
     pages: dict[str, list[str]] = {}
     for kind in KINDS:
         if kind == usual or kind in own:
-            pages.setdefault(KINDS[kind][2], []).append(kind)
+            pages.setdefault(KINDS[kind].page, []).append(kind)
     return {**(pages if len(pages) > 1 else {}), ALL: list(KINDS)}
 
 

@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout as tables or JSON, progress on stderr if it is a terminal, files written whole."""
+"""Output of commands: results on stdout as tables or JSON, progress on stderr of a terminal, files written whole."""
 
 import json
 import sys
