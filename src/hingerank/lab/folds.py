@@ -95,7 +95,7 @@ def query_folds(data: RankingData | DiverseData, k: int = 5, seed: int = 0) -> l
 def _rows_of(data: RankingData | DiverseData) -> RankingData:
     if not isinstance(data, RankingData | DiverseData):
         raise ValueError(
-            f"folds are of RankingData or DiverseData, not {type(data).__name__}: RankingData.from_arrays(X, y, qid) "
+            f"a fold is of RankingData or DiverseData, not {type(data).__name__}: RankingData.from_arrays(X, y, qid) "
             "makes them from arrays"
         )
     return topic_rows(data) if isinstance(data, DiverseData) else data
