@@ -183,6 +183,7 @@ def test_evaluation_says_which_topics_are_left_out(call, files):
         ("rerank run.txt --method pamm --features features.txt --fit short.txt --save m", "expected 4: topic subtopic"),
         ("evaluate --diversity qrels.txt twice.txt", "document q1-d2 was already on line 1"),
         ("evaluate --diversity qrels.txt run.txt --measure ndcg@10", "'ndcg@10' is no diversity measure"),
+        ("evaluate qrels.txt run.txt", "already has grade 0; pass --diversity for judgments of subtopics"),
         (
             "evaluate --diversity qrels.txt run.txt --preset letor3",
             "--preset is for graded rows, not for a TREC run judged by subtopics",
@@ -224,6 +225,7 @@ def test_reranking_the_topics_of_training_says_so(call, files):
     assert "pass --force to replace it" in call(f"{learn} -o out.txt")[2]
     assert says in call(f"{learn} --force -o out.txt")[2]
     assert says in call("rerank run.txt --model model --features features.txt -o other.txt")[2]
+    assert "; give --features" in call("rerank run.txt --model model -o bare.txt")[2]
     others = [f"new{line}" for line in (files / "run.txt").read_text().splitlines(keepends=True)]
     (files / "others.txt").write_text("".join(others))
     rows = (files / "features.txt").read_text().replace("qid:", "qid:new")

@@ -36,6 +36,7 @@ REMEDIES = {  # parameter of the library -> what to do on the command line inste
     "max_features": ["if there are more, read it in Python: hr.read(path, max_features=...)"],
     "index_base": ["features count from 1, as in the text that the model learned from"],
     "incomplete": ["add them, or pass --incomplete keep or --incomplete skip"],
+    "subtopics": ["pass --diversity for judgments of subtopics"],
     "docid": ["name their column with --docid, or write the ids into the text as comments: # doc-9"],
     "relations": ["give --features"],
     "aspects": ["give --aspects", "--clusters with --features"],

@@ -17,6 +17,7 @@ import numpy as np
 
 from hingerank.arrays import Facts
 from hingerank.data.checks import generator, positive, whole
+from hingerank.data.files import DataError
 from hingerank.diversity.kernels import orders_likelihood
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
 from hingerank.diversity.queries import DiverseQuery
@@ -201,9 +202,8 @@ class DiverseScore:
 def check_n_features(query: DiverseQuery, coef: np.ndarray) -> None:
     """Raise a ValueError unless the query has a feature for each weight."""
     if query.n_features != len(coef):
-        raise ValueError(
-            f"the query has {query.n_features} features, but the model was fitted on {len(coef)}: use the same"
-        )
+        problem = f"the query has {query.n_features} features, but the model was fitted on {len(coef)}"
+        raise DataError(problem, "use the same", None if query.n_features else "features of documents")
 
 
 def ideal_orders(judgments: np.ndarray, top: int, count: int, rng: np.random.Generator) -> list[np.ndarray]:

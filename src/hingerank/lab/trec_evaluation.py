@@ -51,7 +51,8 @@ def read_qrels(path: PathLike) -> Grades:
             raise DataError(f"{path}, line {line}: the grade {grade[:40]!r} is no number")
         documents = found.setdefault(topic, {})
         if documents.get(document, value) != value:
-            raise DataError(f"{path}, line {line}: document {document} already has grade {documents[document]:g}")
+            problem = f"{path}, line {line}: document {document} already has grade {documents[document]:g}"
+            raise DataError(problem, "judgments of subtopics are for hingerank.evaluate_diversity", "subtopics")
         documents[document] = value
     return found
 
