@@ -159,6 +159,7 @@ class TestWarning:
             hr.tune("rank-svm", data, params={"C": [1e-9, 1.0]}, folds=2)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 @pytest.mark.parametrize("multiple", [1.05, 1.1, 1.3])
 def test_factors_just_above_the_first_C_gain_something(multiple):
     """Relative to its value alone the objective is as good as stationary above that of weights of 0."""

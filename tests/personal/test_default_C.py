@@ -1,11 +1,14 @@
 """C where none is given: by what some users said and a fit did not see."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import hingerank as hr
+from hingerank.data.checks import WeakFitWarning
 from hingerank.personal.fold_in import ENOUGH_USERS, MULTIPLES, held_back
 from hingerank.personal.preferences import from_comparisons, from_ratings
 
@@ -100,3 +103,27 @@ def test_asking_for_the_default_C_of_other_data_leaves_a_fitted_ranker_as_it_is(
     before = ranker.fit(X, *known).predict(0, X)
     assert ranker.natural_C(np.hstack([100 * X, X]), *known) > 0
     np.testing.assert_array_equal(ranker.predict(0, X), before)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "squared"])
+def test_a_C_that_leaves_no_weights_is_named(loss):
+    """Up to some C the optimum is 0, and lists follow what rounding leaves of the weights."""
+    data = hr.make_personal(20, 60, kind="ratings", per_user=20, seed=0)
+    given = (data.item_features, data.users, data.items, data.ratings)[: 3 if loss == "squared" else 4]
+
+    def fit(**settings):
+        ranker = hr.PersonalRankSVM(rank=2, loss=loss, prior="zero", **settings)
+        return ranker.fit_clicks(*given) if loss == "squared" else ranker.fit(*given)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        usual = fit()
+    with pytest.warns(WeakFitWarning, match="is small for features of this scale.*only 0 % better"):
+        fit(C=usual.C_ / 1e4)
+    with pytest.warns(ConvergenceWarning) as warned:  # and no other: more epochs would help, and not another C
+        fit(max_iter=0)
+    assert [w.category for w in warned] == [ConvergenceWarning]
+    given = (np.ones((60, 2)), *given[1:])
+    with warnings.catch_warnings():  # nothing can be learnt from such features with any C
+        warnings.simplefilter("error")
+        fit()

@@ -134,6 +134,7 @@ class TestNaturalC:
         assert first_gradient_norm(X.shape[1], found.power, 200) == pytest.approx(norm, rel=1e-6)
         assert first_gradient_norm(X.shape[1], found.power) == pytest.approx(norm, rel=0.05)
 
+    @pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
     def test_below_the_first_c_nothing_is_learnt(self):
         data = hr.make_personal(20, 30, 5, 2, kind="ratings", per_user=12, seed=1)
         given = data.item_features, data.users, data.items, data.ratings

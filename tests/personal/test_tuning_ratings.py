@@ -17,6 +17,7 @@ def data():
     return hr.make_personal(40, 60, 6, 2, kind="ratings", per_user=20, noise=0.3, seed=0)
 
 
+@pytest.mark.filterwarnings("ignore::hingerank.data.checks.WeakFitWarning")
 def test_finds_a_setting_that_is_better_than_a_bad_one(data):
     train, test = data.split(0.25, seed=1)
     params = {"rank": 2, "shared": False}

@@ -32,7 +32,7 @@ from hingerank.data.files import DataError
 from hingerank.kernels.threads import add_up, cut_shards, run_shards
 from hingerank.personal.passes import CURVATURE, LOSS, RIGHT, users_pass, users_step
 from hingerank.personal.preferences import UserPreferences
-from hingerank.solvers.run import STATIONARY, Limits, Run, Solution
+from hingerank.solvers.run import LITTLE, STATIONARY, Limits, Run, Solution
 
 ROWS_PER_SHARD, MOST_SHARDS = 16384, 16
 ROOM_FOR_SUMS = 64 << 20  # bytes that the sums of shards may always take
@@ -364,12 +364,14 @@ def left_to_gain(promise: float, value: float, norm: float, run: Run) -> tuple[f
     """Return (promise / gain, gain), with gain the decrease since weights of 0, or the value if that is smaller.
 
     The gain is at least tol · f(0, 0). The quotient is negative if rounding makes the value negative, and NaN if the
-    value or the norm of the gradient overflows.
+    value or the norm of the gradient overflows. The run is weak if it ends now with next to nothing gained.
     """
     gain = min(value, max(run.origin - value, run.tol * run.origin))
     if not np.isfinite(gain + norm):
         return np.nan, gain
-    return promise / gain if gain != 0 else 0.0, gain
+    left = promise / gain if gain != 0 else 0.0
+    run.weak = left <= run.tol and run.origin - value < LITTLE * run.origin
+    return left, gain
 
 
 def _users(

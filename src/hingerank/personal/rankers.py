@@ -177,7 +177,7 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         self._limits()  # a wrong one is named before the search for C
         solution = self._learn(X, preferences, watched, **how)
         keep_account(self, solution)
-        if solution.weak:
+        if solution.weak and self.C is not None:  # one that follows the data is not small
             warn_weak(self, "C", solution)
         return self
 
