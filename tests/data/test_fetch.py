@@ -294,7 +294,7 @@ def test_manual_sets_give_instructions_and_take_a_copy(toy, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"name": "mq2009"}, "unknown set 'mq2009': expected one of ohsumed"),
+        ({"name": "mq2009"}, "unknown set 'mq2009': expected one of ohsumed, .*; did you mean 'mq2007' or 'mq2008'"),
         ({"name": "toy", "checksum": "sha256:12"}, "expected sha256:<64 hexadecimal digits>"),
         ({"name": "toy", "source": "missing.zip"}, "there is no file or folder missing.zip"),
     ],

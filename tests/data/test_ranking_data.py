@@ -190,6 +190,10 @@ def test_split_keeps_queries_whole():
     assert data.split(0.3, seed=5)[1] != test
     with pytest.raises(DataError, match=r"leaves train or test without any of the [0-9]+ queries"):
         data.split(0.001)
+    with pytest.raises(ValueError, match="test_size must be a number from 0 to 1"):
+        data.split("0.2")
+    with pytest.raises(ValueError, match="seed must be a whole number"):
+        data.split(0.3, seed="x")
 
 
 @pytest.mark.parametrize("seed", [None, 0, 7])

@@ -79,6 +79,12 @@ def test_an_ending_that_says_nothing(tmp_path, name):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a/"])
+def test_an_array_is_not_written(tmp_path, name):
+    with pytest.raises(DataError, match=r"data must be RankingData, such as .* makes, not ndarray"):
+        hr.write(np.ones((2, 2)), f"{tmp_path}/{name}")
+
+
 @pytest.mark.filterwarnings("ignore::hingerank.data.checks.OneQueryWarning")
 def test_options_of_each_form(tmp_path):
     hr.write(some_data(), tmp_path / "x.txt", index_base=0)

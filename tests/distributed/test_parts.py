@@ -228,6 +228,8 @@ def test_the_scale_of_err_is_that_of_all_parts(data, tmp_path):
     assert alone == pytest.approx({"err@10": expected["err@10"]}, abs=1e-12)
     with pytest.raises(ValueError, match="a measure is a name"):
         hr.distributed.evaluate(ranker, parts, lambda y, scores: 1.0)
+    with pytest.raises(ValueError, match=r"must be rows in parts .*, not .*Data; hingerank.evaluate measures rows in"):
+        hr.distributed.evaluate(ranker, hr.make_letor(2))
     choices = {"params": {"C": [0.01, 1.0]}, "measure": "err@10", "folds": 2}
     trials = hr.tune("rank-svm", parts, **choices).tuning_.trials
     fixed = hr.tune("rank-svm", parts, **choices | {"measure": "err@10:max_grade=4"}).tuning_.trials

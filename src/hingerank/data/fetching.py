@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hingerank.data.files import DataError, PathLike, disk_is_full, draft_of, naming, scratch_folder
+from hingerank.registry import did_you_mean
 
 Progress = Callable[[int, int | None], None]  # bytes so far, total bytes (None if the server does not say)
 
@@ -110,7 +111,9 @@ def fetch(
     >>> folder = fetch("ml-100k")  # doctest: +SKIP
     """
     if name not in PUBLIC_SETS:
-        raise FetchError(f"unknown set {name!r}: expected one of {', '.join(PUBLIC_SETS)}")
+        raise FetchError(
+            f"unknown set {name!r}: expected one of {', '.join(PUBLIC_SETS)}{did_you_mean(str(name), PUBLIC_SETS)}"
+        )
     entry = PUBLIC_SETS[name]
     folder = Path(cache) if cache is not None else cache_folder()
     home = folder / name

@@ -21,7 +21,7 @@ from hingerank.data.blocks import (
     check_names,
     single_id,
 )
-from hingerank.data.checks import GIVE_IDS, generator, warn_one_query, whole
+from hingerank.data.checks import GIVE_IDS, fraction, generator, warn_one_query, whole
 from hingerank.data.files import DataError
 from hingerank.data.rows_view import RowsView, StackedRows, is_mapped
 from hingerank.data.sparse import plain_csr
@@ -301,8 +301,8 @@ class RankingData:
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["RankingData", "RankingData"]:
         """Split into (train, test). A random fraction `test_size` of the queries goes to test. Queries stay whole."""
-        count = round(test_size * self.n_queries)
-        if not (0 < test_size < 1 and 0 < count < self.n_queries):
+        count = round(fraction("test_size", test_size) * self.n_queries)
+        if not 0 < count < self.n_queries:
             raise DataError(
                 f"test_size is {test_size}, which leaves train or test without any of the {self.n_queries} queries; "
                 "give another fraction between 0 and 1"

@@ -92,6 +92,8 @@ def write(data: RankingData, path: PathLike, **options: Any) -> None:
     True
     """
     kind = kind_to_write(path)
+    if not isinstance(data, RankingData):
+        raise DataError(f"data must be RankingData, such as RankingData.from_arrays makes, not {type(data).__name__}")
     if isinstance(data.X, RowsView):  # rows of a mapped file
         data = replace(data, X=data.X.matrix(f"writing {os.fspath(path)}"))
     if kind == "binary":

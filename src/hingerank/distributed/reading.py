@@ -120,6 +120,9 @@ def evaluate(
     measures : a name such as "ndcg@10", or several; functions of your own need rows in memory (`hingerank.evaluate`)
     per_query : return the values of every query, part after part, instead of means
     """
+    if not isinstance(data, PartedData):
+        what = f"data must be rows in parts (hingerank.distributed.read), not {type(data).__name__}"
+        raise ValueError(f"{what}; hingerank.evaluate measures rows in memory")
     wanted = list(measures) if isinstance(measures, Iterable) and not isinstance(measures, str) else [measures]
     values = data.evaluate([ranker], wanted)[0]
     return values if per_query else {name: float(np.nanmean(found)) for name, found in values.items()}
