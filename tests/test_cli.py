@@ -468,6 +468,14 @@ def test_missing_folders_above_an_output_are_made_and_go_after_an_error(call):
         shutil.rmtree("new", ignore_errors=True)
 
 
+def test_a_picture_with_an_unknown_ending_is_named_before_anything_is_written(call):
+    shown = [(n, "abc"[(n + k) % 3], k + 1, int((n * 7 + k) % 4 == 0)) for n in range(30) for k in range(3)]
+    lines = "".join(f"q,{session},{document},{place},{clicked}\n" for session, document, place, clicked in shown)
+    Path("log.csv").write_text("query,session,document,place,clicked\n" + lines)
+    status, _, err = call("clicks", "propensities", "log.csv", "-o", "new/p.json", "--picture", "new/p.xyz")
+    assert status == 1 and "new/p.xyz: the ending of a picture is one of" in err and not Path("new").exists()
+
+
 def in_a_process(arguments, **options):
     command = [sys.executable, "-m", "hingerank", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)

@@ -1,5 +1,6 @@
 """The commands `reproduce`, which runs tables of papers again, and `analyse`, which examines a model."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ from hingerank.cli.options import JSON, command, option, switch, target
 from hingerank.cli.output import Answer, answer, console, note, print_json, print_table
 
 if TYPE_CHECKING:
-    from hingerank.papers import Outcome
+    from hingerank.papers import Outcome, PaperTable, Place
 
 # what `hingerank reproduce` does, and the arguments that it then takes, besides --output and --json
 USED = {
@@ -48,10 +49,7 @@ def reproduce(
 
     Example: hingerank reproduce lai2013-table2
     """
-    from hingerank.lab.progress import LiveBoard
-    from hingerank.papers import TABLES, Place, default_data, find_table, load_outcome, on_set, reproduce_rows
-    from hingerank.papers import reproduce as run_table
-    from hingerank.papers.outcome import cost
+    from hingerank.papers import TABLES, Place, default_data, find_table, on_set
     from hingerank.problem.torch_design import check_device
 
     modes = {"--list": list_tables, "--write-docs": write_docs, "--check": check}
@@ -75,20 +73,9 @@ def reproduce(
         if idle := [table.name for table in tables if device != "cpu" and not table.takes_device]:
             raise ValueError(f"--device {device}: no ranker of {idle[0]} can use a GPU; leave it out")
         check_device(device)
+        place = Place(data or default_data(), output / "runs", numbers, None, workers, device)
         for table in tables:
-            saved = load_outcome(table, output)
-            typer.echo(cost(table, saved), err=True)
-            if row and saved is None:
-                raise ValueError(f"{output} holds no result of {table.name}: run all of it first, without --row")
-            try:
-                with LiveBoard(console(stderr=True)) as board:
-                    place = Place(data or default_data(), output / "runs", numbers, board, workers, device)
-                    outcome = (
-                        reproduce_rows(saved, row, place) if row and saved is not None else run_table(table, place)
-                    )
-            except KeyboardInterrupt:
-                note("run the same command again to resume")
-                raise
+            outcome = _run(table, row, output, place)
             if numbers is None:
                 note(f"wrote {outcome.save(output)}")
             _show(outcome, json)
@@ -101,6 +88,26 @@ def _refuse_others(modes: list[str], options: list[str]) -> None:
     mode = modes[0] if modes else "running a table"
     if others := [flag for flag in options if flag not in USED[mode]]:
         raise ValueError(f"{others[0]} is not for {mode}: leave it out")
+
+
+def _run(table: "PaperTable", rows: list[str] | None, output: Path, place: "Place") -> "Outcome":
+    """Run a table, or only these rows of a saved one, and return all of its results."""
+    from hingerank.lab.progress import LiveBoard
+    from hingerank.papers import load_outcome, reproduce_rows
+    from hingerank.papers import reproduce as run_table
+    from hingerank.papers.outcome import cost
+
+    saved = load_outcome(table, output)
+    typer.echo(cost(table, saved), err=True)
+    if rows and saved is None:
+        raise ValueError(f"{output} holds no result of {table.name}: run all of it first, without --row")
+    try:
+        with LiveBoard(console(stderr=True)) as board:
+            place = replace(place, progress=board)
+            return reproduce_rows(saved, rows, place) if rows and saved is not None else run_table(table, place)
+    except KeyboardInterrupt:
+        note("run the same command again to resume")
+        raise
 
 
 def _show(outcome: "Outcome", json: bool) -> None:

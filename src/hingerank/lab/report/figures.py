@@ -145,7 +145,11 @@ def save_figure(figure: "Figure", file: Path | str | None, source: str | None = 
     if file is not None:
         from matplotlib import rc_context
 
-        kind = Path(file).suffix[1:] or "png"
+        kind, known = Path(file).suffix[1:].lower() or "png", figure.canvas.get_supported_filetypes()
+        if kind not in known:
+            raise ValueError(
+                f"{file}: the ending of a picture is one of {', '.join(f'.{name}' for name in sorted(known))}"
+            )
         metadata = {"Date": None, "Source": source} if kind == "svg" else None
         with draft_of(Path(file)) as draft, rc_context({"svg.fonttype": "none", "svg.hashsalt": "hingerank"}):
             figure.savefig(draft, format=kind, dpi=110, metadata=metadata)
