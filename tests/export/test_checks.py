@@ -228,7 +228,10 @@ def test_databases_are_closed_also_where_a_statement_fails(tmp_path, monkeypatch
         ("vespa", {"rerank": "many"}, "rerank must be a whole number, not 'many'"),
         ("vespa", {"rerank": 10.5}, "rerank must be a whole number, not 10.5"),
         ("vespa", {"rerank": np.inf}, "rerank must be a whole number, not inf"),
-        ("vespa", {"name": 3}, "name must be letters"),
+        ("vespa", {"name": 3}, "name must be letters, digits, - and _, and begin with no digit, not '3'"),
+        ("vespa", {"phase": "first"}, "phase must be 'first-phase' or 'second-phase', not 'first'"),
+        ("vespa", {"rerank": 0}, "rerank must be a positive number of rows, not 0"),
+        ("solr", {"shift": "auto"}, "pass check=data, or give a number"),
     ],
 )
 def test_options_of_another_type_are_refused(tmp_path, to, options, problem, fitted):

@@ -97,7 +97,7 @@ def test_ranklib_counts_by_the_places_in_the_engines_set(ranker, tmp_path):
 def test_lists_that_are_none(ranker, tmp_path):
     with pytest.raises(hr.ExportError, match="sql has none: give a mapping"):
         ranker.export(tmp_path / "m.sql", "sql", features=listed("solr", NAMES)[0])
-    with pytest.raises(hr.ExportError, match="each entry of those has a name"):
+    with pytest.raises(hr.ExportError, match="every entry of an engine's list has a name"):
         ranker.export(tmp_path / "m", "solr", features=["bm25"])
     with pytest.raises(hr.ExportError, match="features must map names"):
         ranker.export(tmp_path / "m", "solr", features="bm25")

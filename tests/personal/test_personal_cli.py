@@ -208,6 +208,8 @@ def test_vectors_of_the_items_beside_the_model(call):
     assert about["items"] == [f"i{i}" for i in range(30)] and len(users) == len(ranker.users_)
     assert call("recommend", "model/", "--user", "u3", "--top", "1", "--include-rated")[1].split("\t")[2] == best
     Path("model/items.npz").unlink()
+    hr.RankSVM().fit(np.eye(2), [0, 1], [0, 0]).save("plain/")
+    assert "RankSVM has no user vectors; formats" in call("export", "plain/", "--to", "vectors", "-o", "others/")[2]
     assert "no items are saved with model" in call("export", "model/", "--to", "vectors", "-o", "others/")[2]
 
 

@@ -56,7 +56,7 @@ def export(
     names = read_features(features) if features is not None else None
     options |= {"define": True} if define else {}
     if to == "vectors":
-        options = with_items(model, options)
+        options = with_items(ranker, model, options)
     rows = None if check is None else open_for(ranker, model, check, Rows(missing=missing, label=label, qid=qid))
     with working(f"exporting to {to}"):
         done = write(ranker, output, to, features=names, check=rows, **options)
@@ -130,14 +130,17 @@ def read_options(settings: list[str] | None, function: Callable[..., object]) ->
     return options
 
 
-def with_items(model: Path, options: dict[str, Any]) -> dict[str, Any]:
+def with_items(ranker: Any, model: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Add the features of items to the options of an export to vectors: those named, or those saved with the model."""
     from numpy import load
 
     from hingerank.cli.files import open_data
     from hingerank.personal.catalogue import load_catalogue
+    from hingerank.personal.rankers import PersonalRanker
 
     path = options.get("items")
+    if path is None and not isinstance(ranker, PersonalRanker):
+        return options  # the export names the formats that take this ranker
     if path is None:
         catalogue = load_catalogue(model)
         if catalogue is None:

@@ -68,7 +68,7 @@ def export(
         scores_by(ranker, check.take([0]))  # refuses columns with other names
     if options.get("shift") == "auto":
         scores = None if check is None else scores_by(ranker, *[rows_of(check)[k] for k in (0, 2)])
-        options["shift"] = shift_for(form, scores)
+        options["shift"] = shift_for(form, scores, "check=data")
     mapping, listed = own_list(features or {}, to)
     if listed is not None and to == "solr" and options["store"] == "_DEFAULT_":
         options["store"] = store_of(features) or options["store"]

@@ -52,7 +52,7 @@ def own_list(features: object, to: str) -> tuple[Given, list[str] | None]:
     if to not in LUCENE:
         raise ExportError(f"features is an engine's list of features, and {to} has none: give a mapping of names")
     if not all(isinstance(entry, Mapping) and isinstance(entry.get("name"), str) for entry in entries):
-        raise ExportError("features is a list, but not an engine's: each entry of those has a name")
+        raise ExportError("features is a list, but not an engine's: every entry of an engine's list has a name")
     return {}, [entry["name"] for entry in entries]
 
 
@@ -152,8 +152,11 @@ def write_plugin(form: Form, about: Facts, name: str, shift: float, ranklib: boo
     return [json.dumps(made, indent=1), json.dumps(featureset, indent=1) if features else ""]
 
 
-def shift_for(form: Form, scores: np.ndarray | None) -> float:
-    """A constant that makes scores non-negative: of any row for trees, else with room for half the scores' range."""
+def shift_for(form: Form, scores: np.ndarray | None, given: str) -> float:
+    """A constant that makes scores non-negative: of any row for trees, else with room for half the scores' range.
+
+    given: how a user gives the rows of the scores.
+    """
     body = form.body
     if isinstance(body, Trees):
         bounds = np.append(body.roots, len(body.number))
@@ -161,7 +164,7 @@ def shift_for(form: Form, scores: np.ndarray | None) -> float:
         least = body.start + sum(leaves[a:b].min() for a, b in pairwise(bounds))
         return max(0.0, float(-least) * (1 + 1e-5))
     if scores is None:
-        raise ExportError("shift='auto' is computed from scores of rows: pass check=data (upload: log=), or a number")
+        raise ExportError(f"shift='auto' is computed from scores of rows: pass {given}, or give a number")
     return max(0.0, float(np.ptp(scores) / 2 - scores.min()))
 
 

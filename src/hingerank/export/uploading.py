@@ -98,7 +98,8 @@ def upload(
         raise ExportError(why)
     if options["shift"] == "auto":
         seen = features_of([row for each in logged for row in each.rows.values()], renamed(form, mapping))
-        options["shift"] = shift_for(form, scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None)
+        scores = scores_by(ranker, seen, np.zeros(len(seen), int)) if len(seen) else None
+        options["shift"] = shift_for(form, scores, "log='log.json'")
     sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
         before = engine.features()

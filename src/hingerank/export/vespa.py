@@ -35,8 +35,12 @@ def write_vespa(form: Form, about: Facts, name: str, phase: str, rerank: int) ->
     A feature is an attribute, or a function feature_K with the expression given by the mapping; scaled ones are
     functions scaled_K.
     """
-    if not NAME.fullmatch(name.replace("-", "_")) or phase not in PHASES or int(rerank) < 1:
-        raise ExportError(f"name must be letters, digits, - and _, phase one of {PHASES}, rerank a number of rows")
+    if not NAME.fullmatch(name.replace("-", "_")):
+        raise ExportError(f"name must be letters, digits, - and _, and begin with no digit, not {name!r}")
+    if phase not in PHASES:
+        raise ExportError(f"phase must be {' or '.join(map(repr, PHASES))}, not {phase!r}")
+    if int(rerank) < 1:
+        raise ExportError(f"rerank must be a positive number of rows, not {rerank!r}")
     given = {n: v["expression"] for n, v in about["features"].items() if "expression" in v}
     terms: dict[int, str] = {}
     functions: list[str] = []
