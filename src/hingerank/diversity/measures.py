@@ -104,7 +104,7 @@ class DiversityMeasure:
             return np.full(counts.shape, 1.0 / (self.cutoff * m))  # type: ignore[operator]
         if kind == "average precision":
             return (counts + 1) / (ranks * (m * n_relevant))
-        scale = self._discounts(np.asarray(ranks)) / self._ideal_ideal(m)
+        scale = self._discounts(np.asarray(ranks)) / self._largest(m)
         return scale * _powers(1 - self.alpha, int(counts.max(initial=0)))[counts]
 
     def _discounts(self, ranks: np.ndarray) -> np.ndarray:
@@ -113,8 +113,8 @@ class DiversityMeasure:
             return np.log(2.0) / np.log(ranks + 1.0)
         return 1.0 / ranks if kind == "reciprocal" else self.beta ** (ranks - 1.0)
 
-    def _ideal_ideal(self, m: int) -> float:
-        """Return the value of a ranking in which every document is relevant to all m subtopics."""
+    def _largest(self, m: int) -> float:
+        """Return Z: the sum for a ranking in which every document is relevant to all m subtopics."""
         if self.cutoff is None:
             rest = 1 - (1 - self.alpha) * self.beta
             return m / rest if rest > 0 else np.inf
@@ -222,8 +222,7 @@ def evaluate_diversity(
     >>> evaluate_diversity(qrels, {"7": ["a", "x", "b"]}, ["strec@2", "strec@3"])
     {'strec@2': 0.5, 'strec@3': 1.0}
     """
-    alone = isinstance(measures, DiversityMeasure)
-    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in ([measures] if alone else several(measures))]
+    parsed = [parse_diversity_measure(measure, alpha, beta) for measure in several(measures)]
     if not parsed:
         raise ValueError("measures is empty: name at least one, such as 'alpha-ndcg@20'")
     judged, ranked = as_qrels(qrels), as_run(run)

@@ -95,12 +95,10 @@ def _stored_rows(tensor: np.ndarray) -> np.ndarray:
     """Return (n, r, n), the row of every candidate, from a tensor (n, n, r) or (n, n)."""
     tensor = tensor[:, :, None] if tensor.ndim == 2 else tensor
     if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[1]:
-        shape = f"{tensor.shape}, expected (candidates, candidates, relations)"
-        raise DataError(f"a relation tensor has shape {shape}")
+        raise DataError(f"a relation tensor has shape {tensor.shape}, expected (candidates, candidates, relations)")
     if not np.isfinite(tensor).all():
         i, j, r = np.argwhere(~np.isfinite(tensor))[0]
-        where = f"relation {r} between candidates {i} and {j}"
-        raise DataError(f"{where} is {tensor[i, j, r]}: give finite distances")
+        raise DataError(f"relation {r} between candidates {i} and {j} is {tensor[i, j, r]}: give finite distances")
     return np.ascontiguousarray(tensor.transpose(0, 2, 1), np.float64)
 
 
