@@ -18,6 +18,7 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import canonical, no_such_file, write_whole
 from hingerank.lab.folds import Fold
 from hingerank.lab.run_folder import Record, current, file_name, read_header, read_results, write_arrays
+from hingerank.rankers.inputs import default_names
 
 COLUMNS = ("method", "fold", "query", "measure", "value", "seconds", "setting", "versions", "seed", "size")
 DAMAGE = (  # errors of numpy, zip and deflate for damaged files
@@ -185,6 +186,32 @@ class Results:
     def write_csv(self, path: Path | str) -> None:
         """The long table as CSV; settings and versions as JSON in their cells."""
         write_whole(Path(path), csv_text(COLUMNS, self.rows()).encode())
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the data's features."""
+        given = self.header["summary"]["feature_names"] or default_names(self.header["summary"]["features"])
+        return list(map(str, given))
+
+    def weights(self, method: str, fold: str) -> dict[str, float]:
+        """{column: weight} of a linear ranker; none for others, and for the weights of a map's outputs."""
+        arrays = self.arrays(method, fold)
+        names, weights = self._names(arrays, "weight_names"), arrays.get("weights", np.empty(0))
+        return dict(zip(names, weights.tolist())) if len(names) == len(weights) else {}
+
+    def curves(self, method: str, fold: str) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
+        """{column: (weight, knots, heights)} of an additive ranker; none for others."""
+        arrays = self.arrays(method, fold)
+        names, weights = self._names(arrays, "curve_names"), arrays.get("curve_weights", np.empty(0))
+        if len(names) != len(weights):
+            return {}
+        cuts = arrays["curve_starts"][1:-1]
+        points = (np.split(arrays[f"curve_{part}"], cuts) for part in ("knots", "heights"))
+        return dict(zip(names, zip(weights.tolist(), *points)))
+
+    def _names(self, arrays: dict[str, np.ndarray], what: str) -> list[str]:
+        """Names of weights or curves; those of the features in runs of 0.2 and before, which stored none."""
+        return arrays[what].tolist() if what in arrays else self.feature_names
 
     def arrays(self, method: str, fold: str, seed: int | None = None) -> dict[str, np.ndarray]:
         """Test scores ("scores", rows in the order of the test part), and "weights", curves or a "basis" if there are

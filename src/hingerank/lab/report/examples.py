@@ -92,8 +92,9 @@ def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
     total = np.zeros(len(spread))
     for method in results.methods:
         for fold in results.folds:
-            weights = results.arrays(method, fold).get("weights")
-            if weights is not None and len(weights) == len(spread) and weights.any():
+            by_name = results.weights(method, fold)
+            weights = np.array([by_name.get(name, 0.0) for name in results.feature_names])
+            if weights.any():
                 importance = np.abs(weights) * np.maximum(spread, 1e-12)
                 total += importance / importance.sum()
     order = np.argsort(-(total if total.any() else spread), kind="stable")

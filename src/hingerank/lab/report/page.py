@@ -23,7 +23,6 @@ from hingerank.lab.results import Results, load_results, mean_value
 from hingerank.lab.statistics import differences, holm, paired_tests
 from hingerank.lab.topics import IN_PAPERS, is_diversity_measure
 from hingerank.metrics.measure import is_measure
-from hingerank.rankers.inputs import default_names
 
 MOST_QUERIES, MOST_POINTS = 3000, 80
 MOST_WEIGHTS, MOST_FUNCTIONS, MOST_WORDS, MOST_CURVES = 60, 12, 15, 24
@@ -212,11 +211,10 @@ def traces(results: Results, method: str) -> list[Facts]:
 def weights(results: Results, method: str) -> Facts | None:
     """The features a linear ranker uses: mean and spread of their weights over folds, and in how many folds they are
     not zero; heaviest first, at most MOST_WEIGHTS. None for other rankers."""
-    found = [a for fold in results.folds if "weights" in (a := results.arrays(method, fold))]
-    rows = [dict(zip(_names_of(results, a, "weight"), a["weights"].tolist())) for a in found]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if not names:
+    rows = [row for fold in results.folds if (row := results.weights(method, fold))]
+    if not rows:
         return None
+    names = list(dict.fromkeys(name for row in rows for name in row))
     table = np.array([[row.get(name, 0.0) for name in names] for row in rows])
     order = np.argsort(-np.abs(table).mean(axis=0), kind="stable")[:MOST_WEIGHTS]
     order = order[np.abs(table[:, order]).max(axis=0) > 0]
@@ -239,29 +237,25 @@ def weights(results: Results, method: str) -> Facts | None:
 def shapes(results: Results, method: str) -> Facts | None:
     """The curves of an additive ranker, those of most weight first: of each fold its knots and heights, since those of
     different folds show how sure a curve is; at most MOST_CURVES features. None for other rankers."""
-    found = [(fold, a) for fold in results.folds if "curve_knots" in (a := results.arrays(method, fold))]
-    by_name: dict[str, list[tuple[str, dict[str, np.ndarray], int]]] = {}
-    for fold, a in found:
-        for j, name in enumerate(_names_of(results, a, "curve")):
-            by_name.setdefault(name, []).append((fold, a, j))
-    weight = {name: sum(a["curve_weights"][j] for _, a, j in of) / len(found) for name, of in by_name.items()}
-    if not weight:
+    found = {fold: curves for fold in results.folds if (curves := results.curves(method, fold))}
+    if not found:
         return None
-
-    def points(a: dict[str, np.ndarray], j: int, part: str) -> list[float]:
-        return [short(v, 5) for v in a[part][a["curve_starts"][j] : a["curve_starts"][j + 1]]]
-
+    names = dict.fromkeys(name for curves in found.values() for name in curves)
+    weight = {name: sum(c[name][0] for c in found.values() if name in c) / len(found) for name in names}
     return {
         "total": len(weight),
         "features": [
             {
                 "name": name,
                 "weight": short(weight[name]),
-                "folds": [[fold, *(points(a, j, f"curve_{of}") for of in ("knots", "heights"))] for fold, a, j in here],
+                "folds": [
+                    [fold, *([short(value, 5) for value in values] for values in curves[name][1:])]
+                    for fold, curves in found.items()
+                    if name in curves
+                ],
             }
             for name in sorted(weight, key=lambda name: -weight[name])[:MOST_CURVES]
             if weight[name] > 0
-            for here in [by_name[name]]
         ],
     }
 
@@ -271,8 +265,8 @@ def basis(results: Results, method: str) -> Facts | None:
     correspond): the heaviest features of each, liked and disliked; at most MOST_FUNCTIONS. None for other rankers."""
     for fold in results.folds:
         columns = results.arrays(method, fold).get("basis")
-        names = [] if columns is None else _feature_names(results, len(columns))
-        if columns is not None and names:
+        names = results.feature_names
+        if columns is not None and len(columns) == len(names):
             functions = []
             for column in columns.T[:MOST_FUNCTIONS]:
                 order = np.argsort(-column, kind="stable")
@@ -285,22 +279,6 @@ def basis(results: Results, method: str) -> Facts | None:
                 )
             return {"fold": fold, "total": columns.shape[1], "functions": functions}
     return None
-
-
-def _names_of(results: Results, arrays: dict[str, np.ndarray], what: str) -> list[str]:
-    """The names of a fold's "weight"s or "curve"s; none of the weights of a map's outputs.
-
-    Runs of 0.2 and before stored no names: they have those of the data, if there are as many.
-    """
-    if f"{what}_names" in arrays:
-        return arrays[f"{what}_names"].tolist()
-    return _feature_names(results, len(arrays["weights" if what == "weight" else "curve_weights"]))
-
-
-def _feature_names(results: Results, count: int) -> list[str]:
-    """The names of the data's features; none where there are not `count` of them."""
-    given = results.header["summary"]["feature_names"] or default_names(results.header["summary"]["features"])
-    return list(map(str, given)) if len(given) == count else []
 
 
 def _number(value: object) -> bool:
