@@ -265,38 +265,39 @@ class PersonalRankSVM(FactorRanker):
             raise ValueError("loss='squared' is for fit_clicks: use 'squared_hinge' or 'hinge' for ratings and pairs")
         threads, V, rows = asked_threads(self.n_jobs), None, slice(None)
         users: Users
+        # used: the features of rated items, without columns of 0; here: preferences in this process, of parts a sample
         with serial_blas():  # passes have their own threads, and one BLAS thread gives repeatable results
             if isinstance(preferences, UserPreferences):
-                small, some, columns = (X, preferences, None) if draws else in_use(X, preferences)
+                used, here, columns = (X, preferences, None) if draws else in_use(X, preferences)
                 if start is not None:
                     V = np.pad(start[1], ((0, 0), (0, int(self.shared))), constant_values=1.0)
-                users = LocalUsers(small, some, V, threads)
+                users = LocalUsers(used, here, V, threads)
             else:
-                small, columns = preferences.features(X)
-                rows, some = preferences.sample(self, small.shape[0])
+                used, columns = preferences.features(X)
+                rows, here = preferences.sample(self, used.shape[0])
                 users = preferences
             if start is not None:
                 U, self.C_ = start[0] if columns is None else start[0][columns], start[2]
             else:
-                U = self._start(small, len(preferences.users), some.known.target)
+                U = self._start(used, len(preferences.users), here.known.target)
                 if self.C is None:
-                    multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(small, some, U)
-                    self.C_ = multiple / self._gradient_norm(small, users.power)
+                    multiple, U = (USUAL_MULTIPLE, U) if draws else self._multiple(used, here, U)
+                    self.C_ = multiple / self._gradient_norm(used, users.power)
             for draw in draws:
-                U, some = self._alternate(users, U, self.C_, tol=0.0, max_iter=PER_DRAW).w, draw()
-                users = LocalUsers(small, some, users.V, threads)
+                U, here = self._alternate(users, U, self.C_, tol=0.0, max_iter=PER_DRAW).w, draw()
+                users = LocalUsers(used, here, users.V, threads)
             if watched is not None:
                 order = UserIndex(preferences.users).known(watched.users)
-                wide = X if columns is None else X[:, columns]
+                watched_items = X if columns is None else X[:, columns]
 
             def watch(U: np.ndarray) -> dict[str, float]:
                 found = None
                 if watched is not None:
-                    found = count_right(item_vectors(wide, U), users.V[order], watched, threads)
+                    found = count_right(item_vectors(watched_items, U), users.V[order], watched, threads)
                 return accuracies(users.right(U), watched, found)
 
             solution = self._alternate(users, U, self.C_, watch=watch, **self._limits())
-            self._learn_prior(small, solution.w, solution.extra["V"][rows], some)
+            self._learn_prior(used, solution.w, solution.extra["V"][rows], here)
         return self._keep(X.shape[1], columns, solution, preferences.pairs > 0)
 
     def _learn_clicks(self, X: Matrix, drawn: UserPreferences, clicks: History) -> Solution:
@@ -307,15 +308,15 @@ class PersonalRankSVM(FactorRanker):
         if self.pair_weight == "user":
             each = np.add.reduceat(table.data, table.indptr[:-1]) * X.shape[0]
             table.data /= np.repeat(each, np.diff(table.indptr))
-        threads, (small, columns) = asked_threads(self.n_jobs), columns_in_use(X)
+        threads, (used, columns) = asked_threads(self.n_jobs), columns_in_use(X)
         with serial_blas():
-            problem = AllPairs(small, table, threads)
-            U = self._start(small, len(clicks.users))
+            problem = AllPairs(used, table, threads)
+            U = self._start(used, len(clicks.users))
             if self.C is None:
-                multiple, U = click_multiple(small, table, U, threads)
+                multiple, U = click_multiple(used, table, U, threads)
                 self.C_ = multiple * problem.least_C()
             solution = fit_all_pairs(problem, U, self.C_, **self._limits())
-            self._learn_prior(small, solution.w, solution.extra["V"], drawn)
+            self._learn_prior(used, solution.w, solution.extra["V"], drawn)
         self.n_pairs_ = len(clicks.items) * (X.shape[0] - 1)
         return self._keep(X.shape[1], columns, solution, np.ones(len(clicks.users), bool))
 

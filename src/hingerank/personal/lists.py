@@ -21,7 +21,7 @@ from hingerank.personal.alternating import item_vectors
 from hingerank.personal.baselines import Popularity
 from hingerank.personal.factorized import PersonalRankSVM
 from hingerank.personal.item_item import EASE
-from hingerank.personal.preferences import check_items, check_ratings, counting, places_within
+from hingerank.personal.preferences import check_items, check_ratings, of_positive_weight, places_within
 from hingerank.personal.top_n import evaluate_top, rows_or_mean
 from hingerank.rankers.base import forget_fit
 from hingerank.rankers.inputs import check_features
@@ -101,19 +101,19 @@ class ListRanker(EASE):
             positive("mix", self.mix, least=0)
         if self.relevant is not None and math.isnan(real(self.relevant)):
             raise ValueError(f"relevant must be a number, not {self.relevant!r}")
-        users, items, ratings, weight = counting(users, items, ratings, sample_weight)
+        users, items, ratings, weight = of_positive_weight(users, items, ratings, sample_weight)
         given = np.asarray(users), np.asarray(items), np.asarray(check_ratings(ratings, len(items)))
         X = check_features(self, item_features, reset=True)
         forget_fit(self)
         check_items(items, X.shape[0], "items")
         mix = self._choose(X, given, weight) if self.mix is None else float(self.mix)
-        return self._fit_parts(item_features, given, weight, mix)
+        return self._fit_both(item_features, given, weight, mix)
 
     def fit_clicks(self, *given: Any, **named: Any) -> Self:
         """Raise an error, because clicks do not show what is liked."""
         raise ValueError("clicks do not show what is liked: use EASE().fit_clicks")
 
-    def _fit_parts(
+    def _fit_both(
         self, item_features: RowsLike, given: Sequence[np.ndarray], weight: np.ndarray | None, mix: float = 1.0
     ) -> Self:
         super().fit_clicks(item_features, given[0], given[1], sample_weight=weight)
@@ -139,7 +139,7 @@ class ListRanker(EASE):
         if len(np.unique(code[held & (given[2] >= relevant)])) < LEAST_USERS:
             return USUAL
         test, train = (tuple(column[part] for column in given) for part in (held, ~held))
-        other = clone(self)._fit_parts(X, train, None if weight is None else weight[~held])
+        other = clone(self)._fit_both(X, train, None if weight is None else weight[~held])
         whole, found = other.liked_basis_, []
         for mix in MIXES:
             other.liked_basis_ = mix * whole

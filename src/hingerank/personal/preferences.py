@@ -140,7 +140,7 @@ def from_ratings(
     >>> from_ratings(["ann", "bob", "ann", "ann"], [0, 0, 1, 2], [5, 3, 1, 1], n_items=3).pairs.tolist()
     [2.0, 0.0]
     """
-    users, items, ratings, weights = counting(users, items, ratings, weight)
+    users, items, ratings, weights = of_positive_weight(users, items, ratings, weight)
     items = check_items(items, n_items, "items")
     ids, codes = number_ids(users, len(items), "users")
     ratings = check_ratings(ratings, len(items))
@@ -208,7 +208,7 @@ def from_comparisons(
     same = np.flatnonzero(winners == losers)
     if len(same):
         raise DataError(f"comparison {same[0]} is between item {winners[same[0]]} and itself: leave it out")
-    users, winners, losers, given = counting(users, winners, losers, weight, "comparison")
+    users, winners, losers, given = of_positive_weight(users, winners, losers, weight, "comparison")
     ids, codes = number_ids(users, len(winners), "users")
     begin, order = group(codes, len(ids))
     del codes
@@ -291,7 +291,7 @@ def check_weights(weight: Column, count: int, what: str) -> np.ndarray:
     return weights
 
 
-def counting(
+def of_positive_weight(
     users: Column, items: Column, ratings: Column, weight: PerRow, what: str = "rating"
 ) -> tuple[Column, Column, Column, np.ndarray | None]:
     """Return (users, items, ratings, weights), or comparisons and their weights, without those of weight 0."""

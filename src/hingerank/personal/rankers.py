@@ -28,9 +28,9 @@ from hingerank.personal.preferences import (
     UserPreferences,
     check_columns,
     check_items,
-    counting,
     from_comparisons,
     from_ratings,
+    of_positive_weight,
 )
 from hingerank.personal.top_n import SCORES_AT_ONCE, all_products, row_products, top_lists
 from hingerank.rankers.base import Absent, forget_fit, keep_account
@@ -98,7 +98,7 @@ class PersonalRanker(HasLimits, SavedModel, BaseEstimator):
         watched = None
         if eval_set is not None:
             check_columns(eval_set, "eval_set", "users", "items", "ratings")
-            known = counting(users, items, ratings, sample_weight)[:3]
+            known = of_positive_weight(users, items, ratings, sample_weight)[:3]
             watched = joined_ratings(known, eval_set, X.shape[0], "eval_set")
             if len(watched.users) > len(preferences.users):
                 user = watched.users[len(preferences.users) :].tolist()[0]

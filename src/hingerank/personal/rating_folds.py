@@ -13,7 +13,7 @@ from hingerank.arrays import Column, Matrix, PerRow, Ranker, RowsLike
 from hingerank.data.checks import one_of, whole
 from hingerank.data.files import DataError
 from hingerank.metrics import evaluate, parse_measure
-from hingerank.personal.preferences import counting
+from hingerank.personal.preferences import of_positive_weight
 from hingerank.personal.ratings import are_known, part_of_each
 from hingerank.personal.top_n import evaluate_top, parse_list_measure
 from hingerank.search.folds import OF_A_SETTING, FoldOutcome
@@ -56,7 +56,7 @@ class RatingFolds:
             parse_measure(measure)
         self.relevant = float(np.median(rated["ratings"]))
         if sample_weight is not None:
-            kept = counting(rated["users"], rated["items"], rated["ratings"], sample_weight)
+            kept = of_positive_weight(rated["users"], rated["items"], rated["ratings"], sample_weight)
             rated = dict(zip((*rated, "sample_weight"), kept))
         if validation is None:
             self.parts, self.everything = rating_parts(rated, folds, hold_out, seed), rated
@@ -73,7 +73,7 @@ class RatingFolds:
                 "validation has other item features than the data, but its items are rows of them too: give both the "
                 "same ones, as parts of one set of ratings have (ratings.take)"
             )
-        self.parts = [(rated, _known(rated, held))]
+        self.parts = [(rated, _of_known_users(rated, held))]
         self.everything = {name: np.concatenate([rated[name], held[name]]) for name in rated}
 
     def __len__(self) -> int:
@@ -139,11 +139,11 @@ def rating_parts(rated: Columns, folds: int, hold_out: str, seed: int) -> list[t
     found = []
     for k in range(folds):
         learn, judge = ({name: column[rows] for name, column in rated.items()} for rows in (part != k, part == k))
-        found.append((learn, _known(learn, judge)))
+        found.append((learn, _of_known_users(learn, judge)))
     return found
 
 
-def _known(learn: Columns, judge: Columns) -> Columns:
+def _of_known_users(learn: Columns, judge: Columns) -> Columns:
     """Return the ratings to judge by whose users also have ratings to learn from."""
     rows = are_known(judge["users"], learn["users"])
     if not rows.any():
