@@ -333,11 +333,8 @@ class _Counted:
         theta, gamma, turns = fit(self.n, self.c, None)
         start = np.nan_to_num(theta, nan=0.5), np.nan_to_num(gamma, nan=0.5)  # near those of logs drawn from this one
         about |= {"iterations": turns, "converged": turns < max_iter}
-        if method != "regression-em":  # only clicks on documents that other slots showed too tell how slots differ
-            several = np.unique(np.concatenate(shared.cells))
-            clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
-            few = {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
-            about |= {"few clicks": few} if few else {}
+        if method != "regression-em" and (few := self._few_clicks(shared, known)):
+            about["few clicks"] = few
         if self.context_names is None and (thinnest := graph.thinnest()) is not None:
             about["thinnest edge"] = {"places": [slot + 1 for slot in thinnest[:2]], "showings": thinnest[2]}
         alone = known & (np.bincount(np.concatenate(shared.ends), minlength=self.n_slots) == 0)
@@ -349,6 +346,12 @@ class _Counted:
             return relative(self._shaped(found)), self._shaped(np.zeros(self.n_slots))
 
         return self._answer(method, estimate, reasons, about)
+
+    def _few_clicks(self, shared: SharedCells, known: np.ndarray) -> dict[str, float]:
+        """Known slots with few clicks on documents that other slots showed too: only these tell how slots differ."""
+        several = np.unique(np.concatenate(shared.cells))
+        clicks = np.bincount(self.slot[several], self.c[several], self.n_slots)
+        return {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
 
     def _features(self, data: RankingData | None) -> tuple[np.ndarray, np.ndarray]:
         """Features, and the row of each cell's document, −1 where it has none."""
