@@ -188,6 +188,13 @@ def test_a_fold_without_anything_to_test_says_so():
         rating_folds(lonely, (1 + np.eye(6), list("uvwxyz")), 3)
 
 
+def test_users_who_come_one_after_the_other_have_no_latest_ratings(made):
+    users = np.repeat(np.arange(20), 3)
+    given = ratings_from(users, np.arange(60), made.ratings[:60], item_ids=np.arange(80), times=np.arange(60))
+    with pytest.raises(DataError, match="no user has a rating to validate after others to train: hold out ratings or"):
+        rating_folds(given, (made.item_features, NAMES), 5, held_out="time")
+
+
 @pytest.mark.parametrize("make", [rating_folds, list_folds])
 def test_items_that_share_no_feature_are_not_held_out(ratings, make):
     own = hr.identity_features(ratings.item_ids)

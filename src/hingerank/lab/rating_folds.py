@@ -141,6 +141,8 @@ def _parts(ratings: Ratings, X: Matrix, k: int, seed: int, held_out: str) -> lis
     for name, (train, *others) in folds:
         judged = [rows[are_known(user[rows], user[train])] for rows in others]
         for purpose, rows in zip(("validate", "test"), judged):
+            if not len(rows) and held_out == "time":
+                raise DataError(f"no user has a rating to {purpose} after others to train: hold out ratings or items")
             if not len(rows):
                 raise DataError(f"{name} has no rating to {purpose} by a user of its training part: give fewer folds")
         found.append((name, [train, *judged]))
