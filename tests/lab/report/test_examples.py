@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hingerank import RankSVM
 from hingerank.data.ranking_data import RankingData
 from hingerank.lab import Method, compare, load_results, query_folds
 from hingerank.lab.report.examples import collect_examples, read_examples, write_examples
@@ -75,3 +76,15 @@ def test_scattered_sparse_rows_without_ids(data, rankers, tmp_path):
     results = compare([Method("a", First)], folds, workers=1, measures=["map"], folder=tmp_path)
     examples = collect_examples(results, folds, queries=2)
     assert len(examples["queries"]) == 2 and len(examples["features"]) == 4
+
+
+def test_the_heaviest_features_where_a_ranker_adds_ranks_within_queries(tmp_path):
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((120, 2)) * [1.0, 30.0], np.repeat(np.arange(12), 10)
+    data = RankingData.from_arrays(X, (X[:, 0] > 0).astype(float), qid, feature_names=["telling", "wide"])
+    folds = query_folds(data, 3)
+    methods = [Method("ranks", RankSVM, fixed={"C": 1.0, "context": "rank"})]
+    results = compare(methods, folds, workers=1, folder=tmp_path)
+    ranks = ["telling, rank in its query", "wide, rank in its query"]
+    assert list(results.weights("ranks", "fold 1")) == ["telling", "wide", *ranks]
+    assert collect_examples(results, folds, most_features=1)["features"] == ["telling"]
