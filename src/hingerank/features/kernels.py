@@ -248,7 +248,8 @@ def _append(rows: Matrix, first: np.ndarray, second: np.ndarray, dtype: type) ->
     return out
 
 
-_RULE = re.compile(r"(?:([0-9.eE+-]+) *\* *)?(scale|median|auto)")
+RULES = ("scale", "median", "auto")
+_RULE = re.compile(rf"(?:([0-9.eE+-]+) *\* *)?({'|'.join(RULES)})")
 
 
 def choose_gamma(gamma: float | str, X: Matrix, weight: np.ndarray | None = None, seed: int = 0) -> float:

@@ -5,7 +5,6 @@ A class may derive from a ranker of this package and override `fit` or `predict`
 """
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,30 +31,24 @@ def follows(kind: type, home: type, *methods: str) -> bool:
     return not any(name in vars(place) for place in users for name in methods)
 
 
+def given_rows(ranker: Ranker, rows: RowsLike, *methods: str) -> tuple[RowsLike, PerRow, PerRow]:
+    """RankingData or data in parts as the first arguments X, y and qid of these methods of a ranker."""
+    whole = follows(type(ranker), BaseRanker, *methods) or not isinstance(rows, RankingData)
+    return (rows, None, None) if whole else (rows.X, rows.y, rows.qid)
+
+
 def fit_rows(ranker: Ranker, rows: RowsLike, **more: PerRow) -> Ranker:
     """Fit any ranker to RankingData or data in parts; more: sample_weight, if it takes one."""
-    if follows(type(ranker), BaseRanker, "fit") or not isinstance(rows, RankingData):
-        return ranker.fit(rows, **more)
-    return ranker.fit(rows.X, rows.y, qid=rows.qid, **more)
-
-
-def path_of_rows(ranker: Ranker, rows: RowsLike, values: Sequence[object], **more: object) -> list[Ranker]:
-    """Any ranker's ``fit_path`` over RankingData or data in parts; more: eval_set, if it takes one."""
-    whole = follows(type(ranker), BaseRanker, "fit", "fit_path") or not isinstance(rows, RankingData)
-    return list(ranker.fit_path(*((rows, None, None) if whole else (rows.X, rows.y, rows.qid)), values, **more))
+    X, y, qid = given_rows(ranker, rows, "fit")
+    return ranker.fit(X, y, qid=qid, **more)
 
 
 def predict_rows(ranker: Ranker, rows: RankingData) -> np.ndarray:
-    """What any ranker predicts for RankingData with the columns of its fit."""
-    if follows(type(ranker), BaseRanker, "predict"):
-        return ranker.predict(with_names_of(ranker, rows))
-    return predicted(ranker, rows.X, rows.qid)
-
-
-def with_names_of(ranker: Ranker, rows: RankingData) -> RankingData:
-    """Rows with the names of features that a fitted ranker has seen, or with none."""
+    """What any ranker predicts for RankingData with the columns of its fit, named or not as they were there."""
+    if not follows(type(ranker), BaseRanker, "predict"):
+        return predicted(ranker, rows.X, rows.qid)
     names = getattr(ranker, "feature_names_in_", None)
-    return replace(rows, feature_names=None if names is None else tuple(names))
+    return ranker.predict(replace(rows, feature_names=None if names is None else tuple(names)))
 
 
 def predicted(ranker: Ranker, X: RowsLike, qid: PerRow) -> np.ndarray:

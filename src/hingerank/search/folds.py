@@ -32,7 +32,7 @@ from hingerank.rankers.blending import OutOfFold
 from hingerank.rankers.corrections import ClickData, Propensities, click_weights, refuse_parts
 from hingerank.rankers.inputs import check_features
 from hingerank.rankers.kernel import MappedRanker
-from hingerank.rankers.own import fit_rows, follows, path_of_rows, predict_rows, with_names_of
+from hingerank.rankers.own import follows, given_rows, predict_rows
 from hingerank.rankers.sources import RowsInParts
 from hingerank.rankers.sparse import SparseRanker
 from hingerank.rankers.trees import TreeRanker
@@ -99,7 +99,8 @@ def fit_settings(
                     setting[names[0]] if len(names) == 1 else tuple(map(setting.get, names)) for setting in settings
                 ]
                 more = {} if stop_on is None else {"eval_set": [stop_on]}
-                rankers = path_of_rows(make(settings[0]), rows, values, **more)
+                leader = make(settings[0])
+                rankers = list(leader.fit_path(*given_rows(leader, rows, "fit", "fit_path"), values, **more))
             if len(rankers) != len(values):
                 raise ValueError(
                     f"fit_path returned {len(rankers)} rankers for {len(values)} values of {', '.join(names)}"
@@ -207,7 +208,8 @@ class QueryFolds:
 
     def fit(self, ranker: Ranker, rows: RowsLike = None) -> Ranker:
         """The ranker, fitted to rows of a fold; by default to everything."""
-        return fit_rows(ranker, self.everything if rows is None else rows)
+        X, y, qid = given_rows(ranker, self.everything if rows is None else rows, "fit")
+        return ranker.fit(X, y, qid=qid)
 
     def outcomes(self, k: int, ranker: Ranker, settings: Sequence[Setting]) -> Iterator[FoldOutcome]:
         """The outcome of every setting on fold k."""
@@ -312,16 +314,16 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
             raise DataError(
                 f"validation has {validation.n_features} features but the data have {data.n_features}: use the same"
             )
-        parts: list[tuple[Take, Take]] = [(lambda: data, lambda: validation)]
         if isinstance(data, RowsInParts):
-            return parts, data.joined(validation)
+            return [(lambda: data, lambda: validation)], data.joined(validation)
         check_columns({"the data": data, "validation": validation})
         if sp.issparse(validation.X) and isinstance(data.X, np.ndarray):  # else the last fit's rows would be sparse
             validation = replace(validation, X=validation.X.toarray())
+        held_out = replace(validation, feature_names=data.feature_names)
         numbers = [part.blocks.scatter(part.blocks.numbers) for part in (data, validation)]
         qids = numbers[0], numbers[1] + data.n_queries  # files often number their queries from 1 again
         renamed = [replace(part, qid=q, docid=None) for part, q in zip((data, validation), qids)]
-        return parts, RankingData.concatenate(renamed)
+        return [(lambda: data, lambda: held_out)], RankingData.concatenate(renamed)
     folds = whole("folds", folds, 2)
     if data.n_queries < 2:
         raise DataError("tuning holds out whole queries, but the data have only one: give query ids or validation=")
@@ -335,10 +337,10 @@ def _cut(data: RowsLike, validation: RowsLike, folds: int, seed: int) -> tuple[l
 def path_scores(path: list[Ranker], rows: RankingData) -> list[np.ndarray]:
     """The scores of every ranker of one path; rows are mapped once for rankers that share a feature map."""
     first = path[0]
-    apart = not follows(type(first), MappedRanker, *SCORES) or not all(map(first.shares_map, path))
+    apart = not follows(type(first), MappedRanker, "fit", "fit_path", *SCORES) or not all(map(first.shares_map, path))
     if apart or is_mapped(rows.X):
         return [predict_rows(member, rows) for member in path]
-    X = first._scaled(check_features(first, with_names_of(first, rows), reset=False), rows.qid)
+    X = first._scaled(check_features(first, rows, reset=False), rows.qid)
     return list(first._map.scores(X, np.stack([member.coef_ for member in path], axis=1)).T)
 
 

@@ -32,7 +32,7 @@ from hingerank.data.describe import long_tailed
 from hingerank.data.files import canonical
 from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import SAMPLED_ROWS
-from hingerank.features.kernels import gamma_rule
+from hingerank.features.kernels import RULES, gamma_rule
 from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
 from hingerank.registry import registered_as
 
@@ -222,7 +222,7 @@ def size_of(value: object) -> float | None:
     """
     if isinstance(value, Real) and not isinstance(value, bool):
         return float(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.endswith(RULES):
         return None
     try:
         return gamma_rule(value)[0]
