@@ -82,3 +82,11 @@ def test_a_huge_C_of_the_hinge_does_not_end_at_zeros(data):
     with pytest.warns(ConvergenceWarning):
         ranker = hr.PersonalRankSVM(rank=3, loss="hinge", C=1e8, max_iter=10, prior=0.0).fit(*data)
     assert ranker.score(*data) > 0.99
+
+
+@pytest.mark.parametrize("make", FACTORISED)
+def test_where_no_user_has_a_pair_no_C_is_too_small(make, data):
+    X, users, items, _ = data
+    with pytest.warns(UserWarning, match="there are no preference pairs") as warned:
+        ranker = make(rank=3, C=1.0).fit(X, users, items, np.ones(len(users)))
+    assert len(warned) == 1 and ranker.certificate_.converged

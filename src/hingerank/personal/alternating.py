@@ -370,7 +370,7 @@ def left_to_gain(promise: float, value: float, norm: float, run: Run) -> tuple[f
     if not np.isfinite(gain + norm):
         return np.nan, gain
     left = promise / gain if gain != 0 else 0.0
-    run.weak = left <= run.tol and run.origin - value < LITTLE * run.origin
+    run.weak = left <= run.tol and run.origin > 0 and run.origin - value < LITTLE * run.origin
     return left, gain
 
 
