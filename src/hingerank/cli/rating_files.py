@@ -79,32 +79,36 @@ def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, histor
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:
     """Load a personal ranker and its items: those in `items`, or those saved with the model."""
     from hingerank.export.model_file import read_header
-    from hingerank.personal.catalogue import Catalogue, history_of, load_catalogue
+    from hingerank.personal.catalogue import history_of, load_catalogue
     from hingerank.personal.item_item import EASE
-    from hingerank.personal.rating_sets import read_items
 
     ranker, _ = load_ranker(model, "ratings")
     catalogue = load_catalogue(model)
     if items is not None:
-        learned = read_header(model)["metadata"].get("features")
-        ids, (X, names) = read_items(
-            items, min_items=1 if learned else 2
-        )  # a word of one item may be one of the model's
-        given = Catalogue(ids, X, list(names))
-        given = given if catalogue is None else given.with_history_of(catalogue)
-        catalogue = given.aligned(learned) if learned else given
-        absent = [name for name in set(learned or ()) - set(names) if not name.startswith("item ") and ": " not in name]
-        if absent:
-            warnings.warn(
-                f"{items} has no column {', '.join(sorted(absent))}, which the model learned from: its items count as "
-                "having 0 there; add it",
-                stacklevel=2,
-            )
+        catalogue = _read_catalogue(items, read_header(model)["metadata"].get("features"), catalogue)
     if catalogue is None:
         raise ValueError(f"no items are saved with {model}: name a table of them with --items")
     if catalogue.history is None and isinstance(ranker, EASE):  # the model itself has who took what
         catalogue = replace(catalogue, history=history_of(*ranker._taken(catalogue.X), len(catalogue.ids)))
     return ranker, catalogue
+
+
+def _read_catalogue(items: Path, learned: list[str] | None, saved: Any) -> Any:
+    """Read a table of items; learned: the features of the model, if known; saved: the items saved with it, or None."""
+    from hingerank.personal.catalogue import Catalogue
+    from hingerank.personal.rating_sets import read_items
+
+    ids, (X, names) = read_items(items, min_items=1 if learned else 2)  # a word of one item may be one of the model's
+    found = Catalogue(ids, X, list(names))
+    found = found if saved is None else found.with_history_of(saved)
+    absent = [name for name in set(learned or ()) - set(names) if not name.startswith("item ") and ": " not in name]
+    if absent:
+        warnings.warn(
+            f"{items} has no column {', '.join(sorted(absent))}, which the model learned from: its items count as "
+            "having 0 there; add it",
+            stacklevel=2,
+        )
+    return found.aligned(learned) if learned else found
 
 
 def user_of(ranker: Any, text: str) -> tuple[Any, bool]:
@@ -158,39 +162,50 @@ def seen_pairs(
     """Return the (users, rows) that lists leave out: what these users rated in training, and the pairs of a file."""
     import numpy as np
 
-    from hingerank.data.blocks import number_ids
-    from hingerank.personal.catalogue import UserIndex, history_of
+    from hingerank.personal.catalogue import history_of
 
-    parts = []
-    if not listed.include_rated:
-        known = np.empty(0, ranker.users_.dtype)
-        if catalogue.history is not None:
-            history = catalogue.history.of(users)
-            parts, known = [history.pairs], history.users
-        missing = (ranker._index.numbers(users) >= 0) & (UserIndex(known).numbers(users) < 0)
-        if listed.exclude is None and missing.any():
-            warnings.warn(
-                f"the model does not store what {missing.sum()} of these users rated, so their lists may offer it "
-                "again: name their ratings with --exclude",
-                stacklevel=2,
-            )
+    stored = None if listed.include_rated or catalogue.history is None else catalogue.history.of(users)
+    parts = [] if stored is None else [stored.pairs]
     if listed.exclude is not None:
-        given, items = read_pairs(listed.exclude, columns, ranker)
-        distinct, code = number_ids(items, len(items), "items") if len(items) else (items, np.empty(0, np.int64))
-        rows = catalogue.places(distinct)[code]
-        if len(rows) and rows.max() < 0:
-            some = items[:1].tolist()[0]
-            warnings.warn(
-                f"no item of {listed.exclude} is in the catalogue of the model, such as {some!r}: nothing is left out "
-                "by it",
-                stacklevel=2,
-            )
-        parts.append((given[rows >= 0], rows[rows >= 0]))  # other items cannot be in a list
+        parts.append(_pairs_to_exclude(listed.exclude, columns, ranker, catalogue))
+    elif not listed.include_rated:
+        _warn_of_unstored(ranker, users, np.empty(0, ranker.users_.dtype) if stored is None else stored.users)
     if len(parts) < 2:
         return parts[0] if parts else None
     kinds = {ids.dtype.kind for ids, _ in parts}
     ids = np.concatenate([ids if len(kinds) == 1 else ids.astype(object) for ids, _ in parts])
     return history_of(ids, np.concatenate([rows for _, rows in parts]), len(catalogue.ids)).pairs if len(ids) else None
+
+
+def _warn_of_unstored(ranker: Any, users: Any, stored: Any) -> None:
+    """Warn if some of these users are in the model, but not among those whose ratings are stored with it."""
+    from hingerank.personal.catalogue import UserIndex
+
+    missing = (ranker._index.numbers(users) >= 0) & (UserIndex(stored).numbers(users) < 0)
+    if missing.any():
+        warnings.warn(
+            f"the model does not store what {missing.sum()} of these users rated, so their lists may offer it "
+            "again: name their ratings with --exclude",
+            stacklevel=2,
+        )
+
+
+def _pairs_to_exclude(path: Path, columns: RatingColumns, ranker: Any, catalogue: Any) -> tuple[Any, Any]:
+    """Return the (users, rows) of a file; items outside the catalogue cannot be in a list and are left out."""
+    import numpy as np
+
+    from hingerank.data.blocks import number_ids
+
+    users, items = read_pairs(path, columns, ranker)
+    distinct, code = number_ids(items, len(items), "items") if len(items) else (items, np.empty(0, np.int64))
+    rows = catalogue.places(distinct)[code]
+    if len(rows) and rows.max() < 0:
+        some = items[:1].tolist()[0]
+        warnings.warn(
+            f"no item of {path} is in the catalogue of the model, such as {some!r}: nothing is left out by it",
+            stacklevel=2,
+        )
+    return users[rows >= 0], rows[rows >= 0]
 
 
 def rows_of_items(catalogue: Any, rated: Any, path: Path) -> Any:
