@@ -323,7 +323,11 @@ def tune(
     else:
         kept = {"correction": logged.correction} if clicked else {"index_base": learned.index_base}
         saved = ranker.save(output, {"data": data.name, **kept})
-    found = ranker.tuning_
+    return _tuned(ranker.tuning_, saved, top)
+
+
+def _tuned(found: Any, saved: str, top: int) -> Answer:
+    """Return what `tune` found, with a table of the best settings."""
     columns, lines = found.table(top)
     shown = [["" if isinstance(cell, float) and isnan(cell) else cell for cell in line] for line in lines]
     best = f"the best {min(top, len(found.trials))} of {len(found.trials)} settings", columns, shown
