@@ -49,8 +49,8 @@ class PlaceGraph:
     def compared_with(self, slot: int) -> np.ndarray:
         """Which slots all-pairs can compare with this one.
 
-        Those to which a way leads over edges with clicks at their beginning. If one leads back too, the ratio is a
-        number above 0; if not, it is 0. A slot without a way to it would be 0, infinite or anything in comparison.
+        Those reached by a path of edges that each have clicks at their start. The ratio of the two propensities is
+        above 0 if a path leads back too, else it is 0. For other slots the clicks do not determine the ratio.
         """
         from scipy.sparse.csgraph import breadth_first_order
 
@@ -66,7 +66,7 @@ class PlaceGraph:
     def thinnest(self) -> tuple[int, int, float] | None:
         """Two slots and their weight: the weakest edge of the tree of strongest edges; None if there is no edge.
 
-        All that compares the slots on its two sides goes through edges of at most this weight.
+        Every path between the slots on its two sides has an edge of at most this weight.
         """
         from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -78,7 +78,7 @@ class PlaceGraph:
 
 
 class SharedCells:
-    """All two cells of the same document of a query, and the edge of slots that they belong to.
+    """All pairs of cells of the same document of a query, and the edge of slots that each pair belongs to.
 
     Parameters
     ----------

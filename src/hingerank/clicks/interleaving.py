@@ -86,7 +86,7 @@ def _ranking(documents: Sequence[Hashable], name: str) -> list[Hashable]:
 
 
 def _team_draft(a: list[Hashable], b: list[Hashable], length: int, coin: Callable[[], bool]) -> Interleaved:
-    """coin() is asked whenever both teams have placed equally many, and says whether A goes first."""
+    """coin() says whether A goes first when both teams have placed equally many documents."""
     documents: list[Hashable] = []
     teams: list[str] = []
     taken: set[Hashable] = set()
@@ -105,7 +105,8 @@ def _team_draft(a: list[Hashable], b: list[Hashable], length: int, coin: Callabl
 
 
 def _balanced(a: list[Hashable], b: list[Hashable], length: int, a_first: bool) -> Interleaved:
-    """The next of the ranking that is behind, of `a` on a tie if it goes first; credit to who has it further up."""
+    """Take the next document of the ranking that is behind, on a tie of the one that goes first. The ranking that has a
+    document further up gets its credit."""
     documents: list[Hashable] = []
     i = j = 0
     while len(documents) < length and (i < len(a) or j < len(b)):
@@ -123,11 +124,11 @@ def _balanced(a: list[Hashable], b: list[Hashable], length: int, a_first: bool) 
 
 @lru_cache(maxsize=256)
 def _optimised(a: tuple[Hashable, ...], b: tuple[Hashable, ...], top: int) -> tuple[list[Interleaved], np.ndarray]:
-    """All lists whose every beginning is made of beginnings of a and b, and chances that are fair.
+    """All lists whose first k documents are top documents of a and b for every k, and fair probabilities.
 
     The credit of a document is 1/(its place in a) − 1/(its place in b), for A where that is above 0, else for B. Fair:
     for every k the expected credit of the first k places is 0, so that a user who clicks at random down to any place
-    prefers no one. Of such chances those are taken whose lists are the most even by themselves.
+    prefers no one. Of these probabilities, those are chosen whose lists are the most even.
     """
     if top > MOST_OPTIMISED:
         raise DataError(f"optimised interleaving goes through every list: at most {MOST_OPTIMISED} places, not {top}")
@@ -152,7 +153,7 @@ def _optimised(a: tuple[Hashable, ...], b: tuple[Hashable, ...], top: int) -> tu
 
 
 def _fair(sums: np.ndarray) -> np.ndarray:
-    """Probabilities p with p @ sums = 0; where none exist, as fair as can be. A linear program."""
+    """Probabilities p with p @ sums = 0, or as close to it as possible. A linear program."""
     from scipy.optimize import linprog
 
     count, places = sums.shape

@@ -285,10 +285,10 @@ class UBM(PBM):
 
 
 class ChainModel(ClickModel):
-    """Documents are examined one after the other, and a click may be the last thing that a user does.
+    """Documents are examined one after the other, and users may stop after a click.
 
-    After a click nothing more is examined with the probability `_stops`, by document or by place. Otherwise the next
-    document is examined with probability `_go_on`, after a skip too.
+    After a click, users stop with probability `_stops`, by document or by place. Otherwise, and after a skip, they
+    examine the next document with probability `_go_on`.
     """
 
     _stops: np.ndarray  # the last two entries are for what was never seen and for gaps, as in _attractions
@@ -314,7 +314,7 @@ class ChainModel(ClickModel):
         return chance
 
     def _fit(self, lists: LogLists, pair: np.ndarray) -> None:
-        """From the counts of the papers, by which nothing below the last click was examined, EM to the most likely."""
+        """EM, which begins at the counts of the papers, as if nothing below the last click was examined."""
         last, places, keys = lists.last, np.arange(pair.shape[1]), self._keys(pair)
         size = len(self.query_) + 2
         n_keys = self.n_places_ + 2 if self._by_place else size
@@ -346,7 +346,7 @@ class ChainModel(ClickModel):
             self.parameters_["continuation"] = np.array(self._go_on)
 
     def _rates(self, hits: np.ndarray, shown: np.ndarray) -> np.ndarray:
-        """Rates under the prior of their mean, which is that of what was never seen; nobody clicks a gap."""
+        """Rates under the prior of their mean. Then that mean for what was never shown, and 0 for gaps."""
         mean = min(max(hits[:-2].sum() / max(shown[:-2].sum(), 1e-12), 1e-3), 0.999)
         rates = np.where(
             shown + self.prior > 0, (hits + self.prior * mean) / np.maximum(shown + self.prior, 1e-12), mean
@@ -356,9 +356,9 @@ class ChainModel(ClickModel):
 
 
 class Cascade(ChainModel):
-    """Cascade model: down to the first click and no further (Craswell et al. 2008); lists have one click at most.
+    """Cascade model: users examine documents down to the first click, and no further (Craswell et al. 2008).
 
-    Counts of clicks and showings down to there are the most likely attraction.
+    The most likely attraction is the number of first clicks divided by that of showings down to the first click.
     """
 
     name = "cascade"
@@ -373,14 +373,14 @@ class Cascade(ChainModel):
 
 
 class DCM(ChainModel):
-    """Dependent click model: after a click at place k the next one is examined with λ_k (Guo et al. 2009); by EM."""
+    """Dependent click model: after a click at place k, users continue with probability λ_k (Guo et al. 2009); by EM."""
 
     name = "dcm"
     _by_place = True
 
 
 class SDBN(ChainModel):
-    """Simplified dynamic Bayesian network: a click satisfies with σ_d, and then nothing more is examined; by EM."""
+    """Simplified dynamic Bayesian network: a click satisfies with probability σ_d, and then users stop; by EM."""
 
     name = "sdbn"
 
@@ -390,7 +390,7 @@ class SDBN(ChainModel):
 
 
 class DBN(SDBN):
-    """Dynamic Bayesian network: who is not satisfied goes on with γ (Chapelle & Zhang 2009); by EM."""
+    """Dynamic Bayesian network: unsatisfied users continue with probability γ (Chapelle & Zhang 2009); by EM."""
 
     name = "dbn"
     _learns_go_on = True

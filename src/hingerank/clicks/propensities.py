@@ -311,7 +311,7 @@ class _Counted:
         return self.cells.sums(weights), self.cells.sums(clicks)
 
     def estimated(self, method: str, data: RankingData | None, max_iter: int, tol: float) -> Propensities:
-        """By one of the methods, NaN where a slot is not joined with the first place of its context."""
+        """The estimate by a method; NaN for slots that cannot be compared with the first place of their context."""
         shared = SharedCells(self.query, self.document, self.slot, self.n_slots)
         graph = shared.graph(self.n, self.c)
         about: Facts = {}
@@ -354,7 +354,7 @@ class _Counted:
         return {self._name(slot): float(clicks[slot]) for slot in np.flatnonzero(known & (clicks < LEAST_CLICKS))}
 
     def _features(self, data: RankingData | None) -> tuple[np.ndarray, np.ndarray]:
-        """Features, and the row of each cell's document, −1 where it has none."""
+        """Features, and the row of each cell's document; −1 if it has none."""
         if data is None:
             problem = "regression-em takes the attraction of a document from its features"
             raise DataError(problem, "give data=", "features of documents")
@@ -396,7 +396,7 @@ class _Counted:
         return slots if self.context_names is None else slots.reshape(-1, self.n_places)
 
     def trusting(self, judgments: Judged) -> Propensities:
-        """α and β by place: least squares of clicks on relevance, weighed by showings."""
+        """α and β by place: least squares of clicks on relevance, weighted by showings."""
         if isinstance(judgments, Mapping):
             if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in judgments):
                 raise DataError("judgments must map pairs (query, document) to grades")
@@ -440,7 +440,7 @@ class _Counted:
         return Propensities(method, places, *estimate(self.n, self.c), self.context_names, reasons, about, resample)
 
     def _drawn(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Counts of a log of lists drawn with replacement; of showings, where lists are not known."""
+        """Counts of a log of lists drawn with replacement, or of drawn showings if the log has no sessions."""
         log = self.log
         if log.session is None or log.session_names is None or self.sessions is None:
             misses, hits = rng.poisson(self.n - self.c), rng.poisson(self.c)
