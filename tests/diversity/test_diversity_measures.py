@@ -133,6 +133,7 @@ def test_mistakes_are_explained():
     for qrels, run, problem in [
         ({"1": {"a": 1}}, {"1": ["a"]}, "judgments of topic 1 are dict, .* hingerank.evaluate_run"),
         ([("1", "a", 1)], {"1": ["a"]}, r"a row is \('1', 'a', 1\), expected \(topic, subtopic, document, judgment\)"),
+        ([("1", "1", "a", "x")], {"1": ["a"]}, "judgment of document a in topic 1 is 'x', expected a number"),
         ([("1", "1", "a", 1)], [("1", "a")], r"the run: a row is .*, expected \(topic, document, score\)"),
     ]:
         with pytest.raises(DataError, match=problem):

@@ -161,5 +161,5 @@ def test_rows_and_mappings_that_mean_something_else():
         with pytest.raises(DataError, match=f"judges document a by {odd}, expected a whole number"):
             as_qrels([("7", "1", "a", odd)])
     assert as_qrels([("7", "1", "a", np.float64(2))])["7"].judgments.tolist() == [[2]]
-    with pytest.raises(DataError, match="topic 7 of the run is the text 'doc1', expected a list of documents"):
+    with pytest.raises(DataError, match="topic 7 of the run is 'doc1', expected a list of documents"):
         as_run({"7": "doc1"})

@@ -176,6 +176,7 @@ def call(y=Y, s=S, qid=Q, measures="ndcg@10", **more):
         (call(qid=None, group=[3, 3]), "add up to 6 rows but there are 7"),
         (call(measures="mrr:trec", docid=["a", "b"]), "docid has shape"),
         (call(measures=[]), "measures is empty"),
+        (call(measures="list_ndcg@10"), "'list_ndcg@10' is of lists over all items: use hingerank.evaluate_top"),
         (call(measures=3), "a measure is a name such as 'ndcg@10'.* not 3"),
         (call(y=Y - 1, measures="ndcg@10:sklearn"), "grade -1 at row 1: this preset takes no negative grades"),
         (call(y=Y - 1, measures="ndcg@10:lightgbm"), "no negative grades"),

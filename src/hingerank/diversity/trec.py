@@ -94,7 +94,7 @@ def group_qrels(rows: Iterable[tuple[object, object, object, int]], source: str 
         judged, subtopic = cells.setdefault(spelled(topic), {}).setdefault(spelled(docid), {}), spelled(subtopic)
         if subtopic in judged:
             raise DataError(f"{source}: topic {topic} judges document {docid} twice for subtopic {subtopic}: keep one")
-        if not float(judgment).is_integer():
+        if not number(judgment, f"{source}: the judgment of document {docid} in topic {topic}").is_integer():
             raise DataError(f"{source}: topic {topic} judges document {docid} by {judgment}, expected a whole number")
         judged[subtopic] = int(judgment)
     found: Qrels = {}
@@ -111,6 +111,14 @@ def _fields(row: Any, wanted: str, source: str) -> tuple[Any, ...]:
     if len(fields) != len(wanted.split(", ")):
         raise DataError(f"{source}: a row is {row!r}, expected {wanted}")
     return fields
+
+
+def number(value: Any, what: str) -> float:
+    """The value as a float, which may be infinite or NaN; a DataError if it is no number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise DataError(f"{what} is {value!r}, expected a number") from None
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
@@ -180,6 +188,8 @@ def as_run(run: RunLike, order: str = "score") -> Run:
         return read_run(run, order)
     if isinstance(run, Mapping):
         return {spelled(topic): _as_ranked(documents, order, spelled(topic)) for topic, documents in run.items()}
+    if not isinstance(run, Iterable):
+        raise DataError(f"a run is a path, {{topic: documents}} or (topic, document, score) rows, not {run!r}")
     rows: dict[str, dict[str, float]] = {}
     for row in run:
         topic, docid, score = _fields(row, "(topic, document, score)", "the run")
@@ -194,10 +204,10 @@ def _as_ranked(documents: Documents, order: str, topic: str) -> RankedList:
     if isinstance(documents, RankedList):
         return documents
     if isinstance(documents, Mapping):
-        scored = {spelled(docid): (0, float(score), 0) for docid, score in documents.items()}
-        return _ranked(scored, order, f"topic {topic}")
-    if isinstance(documents, str):
-        raise DataError(f"topic {topic} of the run is the text {documents!r}, expected a list of documents")
+        scores = {spelled(docid): number(score, f"the score of document {docid}") for docid, score in documents.items()}
+        return _ranked({docid: (0, score, 0) for docid, score in scores.items()}, order, f"topic {topic}")
+    if isinstance(documents, str) or not isinstance(documents, Iterable):
+        raise DataError(f"topic {topic} of the run is {documents!r}, expected a list of documents")
     docids = [spelled(docid) for docid in documents]
     _check_once(docids, topic)
     return RankedList(docids, np.arange(len(docids), 0, -1, dtype=np.float64))

@@ -13,7 +13,7 @@ from hingerank.data.checks import decimal
 from hingerank.data.files import DataError, PathLike, kind_to_read
 from hingerank.data.ranking_data import RankingData
 from hingerank.data.streams import TextSource
-from hingerank.diversity.trec import Run, RunLike, as_run, judged_topics, read_fields
+from hingerank.diversity.trec import Run, RunLike, as_run, judged_topics, number, read_fields
 from hingerank.metrics import MEASURES, Measure
 from hingerank.metrics.evaluator import by_falling_docid, check_measurable, mean_over_queries, parse_measures
 from hingerank.metrics.kinds import RankedLists
@@ -70,7 +70,12 @@ def as_grades(qrels: object) -> Grades:
         return of_data
     if not isinstance(qrels, Mapping) or not all(isinstance(documents, Mapping) for documents in qrels.values()):
         raise DataError("judgments are a path, RankingData with document ids, or {topic: {document: grade}}")
-    found = {spelled(topic): {spelled(d): float(grade) for d, grade in of.items()} for topic, of in qrels.items()}
+    found = {
+        spelled(topic): {
+            spelled(d): number(grade, f"the grade of document {d} in topic {topic}") for d, grade in of.items()
+        }
+        for topic, of in qrels.items()
+    }
     for topic, document in ((t, d) for t, of in found.items() for d, grade in of.items() if not np.isfinite(grade)):
         raise DataError(f"the grade of document {document} in topic {topic} is not a finite number")
     return found

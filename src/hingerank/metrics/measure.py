@@ -308,6 +308,8 @@ def _unknown(squeezed: str, name: str) -> str:
     if squeezed in map(squeeze, OF_SUBTOPICS):
         instead = "use hingerank.diversity.measures, or hingerank evaluate --diversity"
         return f"{name!r} needs judgments of subtopics, not one grade per row: {instead}"
+    if squeezed.startswith("list"):
+        return f"{name!r} is of lists over all items: use hingerank.evaluate_top, or compare over folds of list_folds"
     hint = did_you_mean(squeezed, _KIND_OF, _KIND_OF)
     return f"unknown measure {name!r}; measures: {', '.join(MEASURES)}{hint}"
 
