@@ -95,18 +95,27 @@ def known_options(to: str, given: Given) -> Facts:
     if unknown:
         raise ExportError(f"{to} has no option {', '.join(sorted(unknown))}; its options: {', '.join(usual) or 'none'}")
     for name, value in given.items():
-        number, own = isinstance(value, int | float | np.number) and not isinstance(value, bool), usual[name]
-        if isinstance(own, str):
-            fits, what = value != "" and (number or isinstance(value, str)), "a text that is not empty"
-        elif own is None or isinstance(own, bool):
-            fits, what = value is own or isinstance(value, bool), "True or False"
-        elif isinstance(own, int) and not (number and float(value).is_integer()):
-            fits, what = False, "a whole number"
-        else:
-            fits, what = value == "auto" or (number and np.isfinite(value)), "a finite number, or 'auto'"
-        if not fits:
-            raise ExportError(f"{name} must be {what}, not {value!r}")
+        if wanted := wanted_instead(value, usual[name]):
+            raise ExportError(f"{name} must be {wanted}, not {value!r}")
     return {**usual, **{name: str(v) if isinstance(usual[name], str) else v for name, v in given.items()}}
+
+
+def wanted_instead(value: Any, usual: object) -> str:
+    """What an option takes, by its default, if it is not of that type; else empty.
+
+    >>> wanted_instead(2.5, 1000), wanted_instead(2.5, 0.0)
+    ('a whole number', '')
+    """
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if isinstance(usual, str):
+        fits, wanted = value != "" and (number or isinstance(value, str)), "a text that is not empty"
+    elif usual is None or isinstance(usual, bool):
+        fits, wanted = value is usual or isinstance(value, bool), "True or False"
+    elif isinstance(usual, int):
+        fits, wanted = number and float(value).is_integer(), "a whole number"
+    else:
+        fits, wanted = value == "auto" or (number and np.isfinite(value)), "a finite number, or 'auto'"
+    return "" if fits else wanted
 
 
 def written(
@@ -269,15 +278,15 @@ def try_export(
     differ from the ranker's by more than the precision of the format explains. Files are written only to a temporary
     folder.
     """
-    consumers_ = FORMATS[to].consumers
-    if not asked and not any(consumer.present() for consumer in consumers_):
+    consumers = FORMATS[to].consumers
+    if not asked and not any(consumer.present() for consumer in consumers):
         return None
     X, ids, qid = rows
     with tempfile.TemporaryDirectory() as folder, naming(folder):
         drafts = [Path(folder) / target.name for target in parts]
         for draft, content in zip(drafts, parts.values()):
             draft.write_bytes(content)
-        consumer, scores = run_first(consumers_, to, drafts, form, X, qid)
+        consumer, scores = run_first(consumers, to, drafts, form, X, qid)
     shift = float(options.get("shift", 0.0))
     expected = scores_by(ranker, X, qid) + shift
     found = compare(expected, scores, qid)

@@ -146,7 +146,7 @@ class Form:
 
     @property
     def kind(self) -> str:
-        """ "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves", "surfaces" or "sum"."""
+        """One of "linear", "mapped", "trees", "zero-trees" (0 is missing there), "curves", "surfaces" and "sum"."""
         body = self.body
         if isinstance(body, Trees) and (body.missing & ZERO_IS_MISSING).any():
             return "zero-trees"
@@ -159,7 +159,7 @@ class Form:
 
     @property
     def scaled(self) -> str:
-        """ "none", "columns", "log", "quantile", "query-minmax" or "query-standard"."""
+        """One of "none", "columns", "log", "quantile", "query-minmax" and "query-standard"."""
         return "none" if self.scaling is None else scaling_kind(self.scaling.name)
 
     @property

@@ -103,8 +103,8 @@ def upload(
     sent: list[tuple[Undo, str]] = []  # how to undo each step, and what it was
     try:
         before = engine.features()
-        earlier = [entry["name"] for entry in before or []]
-        form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, None if dry_run else earlier)
+        listed = None if dry_run else names_of(before)
+        form, notes, contents = written(form, to, type(ranker).__name__, mapping, options, listed)
         model = json.loads(contents[0])
         defined = (entries_of(json.loads(contents[1])) or []) if contents[1] else []
         there = engine.model(name)
@@ -113,14 +113,7 @@ def upload(
         replaces = there is not None or (dry_run and replace)
         first = f"{name}_trial" if replaces else name
         if defined:
-            ours = [entry["name"] for entry in defined]
-
-            def some_are_there() -> bool:
-                new = {entry["name"] for entry in engine.features() or []} - {*earlier}
-                return bool(new) and new <= {*ours}  # others are somebody else's, who was quicker
-
-            step = engine.undefine(before), f"definitions of {', '.join(ours)}"
-            make(partial(engine.define, defined, before is None), some_are_there, sent, step)
+            define_lacking(engine, sent, defined, before)
         put(engine, sent, engine.renamed(model, first), first)
         shift = float(options["shift"])
         check = check_scores(engine, first, ranker, form, logged, params or {}, int(rows), shift)
@@ -170,6 +163,25 @@ def make(
             sent.append((step[0], f"perhaps {step[1]}"))
         raise
     sent.append(step)
+
+
+def names_of(features: list[Facts] | None) -> list[str]:
+    """Names of an engine's features; None: it has none."""
+    return [entry["name"] for entry in features or []]
+
+
+def define_lacking(
+    engine: Engine, sent: list[tuple[Undo, str]], features: list[Facts], before: list[Facts] | None
+) -> None:
+    """Add definitions of features to those before."""
+    earlier, ours = names_of(before), names_of(features)
+
+    def some_are_there() -> bool:
+        new = {*names_of(engine.features())} - {*earlier}
+        return bool(new) and new <= {*ours}  # others are somebody else's, who was quicker
+
+    step = engine.undefine(before), f"definitions of {', '.join(ours)}"
+    make(partial(engine.define, features, before is None), some_are_there, sent, step)
 
 
 def put(engine: Engine, sent: list[tuple[Undo, str]], model: Facts, name: str) -> None:
