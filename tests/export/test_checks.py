@@ -68,6 +68,17 @@ def test_a_wrong_export_is_refused_and_nothing_is_touched(tmp_path, broken, to, 
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:the features differ in scale")
+def test_a_kernel_that_loses_digits_is_named(tmp_path):
+    """The distances within two groups vanish beside that between them, in the ranker but not in the export."""
+    X = np.random.default_rng(0).normal(size=(60, 3)) + 1e9 * np.outer(np.arange(60) % 2, [1, 0, 0])
+    data = hr.RankingData(X, np.arange(60.0) % 3, np.arange(60) // 10)
+    ranker = hr.NystroemRankSVM(n_components=10, gamma=0.5, C=1.0, random_state=0).fit(data)
+    with pytest.raises(hr.ExportError, match="width that its values lose digits: fit with scale='standard'"):
+        ranker.export(tmp_path / "model.py", "python", check=data)
+    ranker.set_params(scale="standard").fit(data).export(tmp_path / "model.py", "python", check=data)
+
+
 def test_exports_of_one_stem_have_examples_of_their_own(tmp_path, fitted):
     (tmp_path / "model.examples.json").write_text("[]")  # as if another program had written it
     names = ["model.examples.json", "model.py.examples.json", "model.examples.json", "model.py.examples.json"]

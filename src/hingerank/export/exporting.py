@@ -21,7 +21,7 @@ from hingerank.data.binary import write_npy
 from hingerank.data.files import PathLike, draft_of, naming, plain, write_together
 from hingerank.data.ranking_data import RankingData
 from hingerank.export.formats import FORMATS, format_name, refusal, run_first
-from hingerank.export.forms import ExportError, Form, Trees
+from hingerank.export.forms import ExportError, Form, KernelSum, Trees
 from hingerank.export.lucene import LUCENE, engine_set, own_list, shift_for, store_of, used_names
 from hingerank.export.vespa import needs_onnx
 
@@ -292,7 +292,12 @@ def try_export(
     found = compare(expected, scores, qid)
     single = to in LUCENE or options.get("precision") == "float" or (to == "vespa" and needs_onnx(form))
     rounded = scores_by(ranker, X.astype(np.float32).astype(np.float64), qid) + shift if single else expected
-    refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids)
+    hint = ""
+    if any(loses_digits(part, X) for part in form.parts):
+        hint = (
+            "; some rows are so far apart for the kernel's width that its values lose digits: fit with scale='standard'"
+        )
+    refuse_differences(expected, rounded, scores, qid, single, f"{to}, run by {consumer.name},", ids, hint)
     if not asked:
         return None
     moved = np.abs(rounded - expected) > SINGLE_LIMIT * np.ptp(expected)
@@ -320,12 +325,12 @@ def warn_of_negative_scores(found: Facts, shift: float, who: str, stacklevel: in
 
 def refuse_differences(
     expected: np.ndarray, rounded: np.ndarray, scores: np.ndarray, qid: np.ndarray, single: bool, who: str,
-    ids: np.ndarray,
+    ids: np.ndarray, hint: str = "",
 ) -> None:  # fmt: skip
     """Raise an ExportError if scores of the export differ from the ranker's by more than one constant per query.
 
     rounded: the ranker's scores of rows rounded as an engine in single precision does; single: whether the export
-    computes in that; who, ids: the program that scored the rows, and the queries' names.
+    computes in that; who, ids: the program that scored the rows, and the queries' names; hint: what may be the reason.
     """
     with np.errstate(over="ignore"):
         rough = single or bool((expected.astype(np.float32) == expected).all())
@@ -340,7 +345,18 @@ def refuse_differences(
             f"the export is wrong and was not written: {who} scores {len(wrong)} of {len(scores)} rows differently "
             f"from the ranker, by up to {away.max():.2g} of the scores' spread ({limit:g} is allowed): {rows}"
             + ("; formats that can compute in double precision: python, c, javascript, sql, onnx" if single else "")
+            + hint
         )
+
+
+def loses_digits(form: Form, X: np.ndarray) -> bool:
+    """Whether unscaled rows are so far apart that ‖x‖² + ‖l‖² − 2<x, l> is no distance any more. The ranker and ONNX
+    compute kernels by that; other formats subtract first."""
+    body = form.body
+    if not isinstance(body, KernelSum) or body.kernel != "rbf" or form.scaling is not None or form.filled is not None:
+        return False
+    farthest = np.square(X - body.rows.mean(axis=0)).sum(axis=1).max(initial=0.0)
+    return bool(body.gamma * farthest * np.finfo(np.float64).eps > DOUBLE_LIMIT)
 
 
 def _centred(values: np.ndarray, qid: np.ndarray) -> np.ndarray:
