@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from hingerank.data.files import DataError
 from hingerank.personal.generate import make_personal
 
 
@@ -68,7 +67,7 @@ def test_split_by_user(kind):
     assert sorted(rows[0] + rows[1]) == rows[2]
     again = data.split(0.25, seed=1)[1]
     np.testing.assert_array_equal(again.users, test.users)
-    with pytest.raises(DataError, match="expected a fraction"):
+    with pytest.raises(ValueError, match=r"test_size must be a number between 0 and 1, not 1\.5"):
         data.split(1.5)
 
 
@@ -83,7 +82,7 @@ def test_split_by_user(kind):
         ({"rank": "x"}, "rank must be a positive whole number"),
         ({"per_user": (5, 2)}, "per_user is"),
         ({"per_user": 501, "kind": "ratings"}, "only 500 items to rate"),
-        ({"sparse_density": 2}, "sparse_density is 2"),
+        ({"sparse_density": 2}, "sparse_density must be a number from 0 to 1, not 2"),
     ],
 )
 def test_wrong_arguments_are_named(wrong, words):

@@ -290,9 +290,9 @@ class TestSplits:
         everyone = split_by_item(made, 0.25, seed=1, known_users=False)[1]
         assert len(everyone) + len(train) == len(made) and len(everyone) >= len(test)
 
-    @pytest.mark.parametrize("share", [0, 1, -0.5])
+    @pytest.mark.parametrize("share", [0, 1, -0.5, "x"])
     def test_bad_share(self, made, share):
-        with pytest.raises(DataError, match="test_size"):
+        with pytest.raises(ValueError, match="test_size must be a number between 0 and 1, not"):
             split_by_user(made, share)
 
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import hingerank as hr
 from hingerank.data.files import DataError
-from hingerank.personal.baselines import ItemMean, Popularity
+from hingerank.personal.baselines import ItemKNN, ItemMean, Popularity
 from hingerank.personal.top_n import evaluate_top, parse_list_measure, top_in_blocks
 
 
@@ -135,3 +135,17 @@ def test_lists_are_for_a_list_of_users(data, user):
 def test_a_list_has_a_whole_number_of_items_from_one(name):
     with pytest.raises(ValueError, match="the cutoff must be a whole number from 1"):
         parse_list_measure(name)
+
+
+@pytest.mark.parametrize("make", [ItemMean, ItemKNN])
+@pytest.mark.parametrize("shrink", ["x", -1.0])
+def test_a_wrong_shrink_is_named(make, shrink):
+    with pytest.raises(ValueError, match="shrink must be a number of at least 0, not"):
+        make(shrink=shrink).fit(np.eye(3), [1, 2], [0, 1], [5, 1])
+
+
+@pytest.mark.parametrize("relevant", ["x", np.nan])
+def test_a_wrong_relevant_is_named(relevant):
+    ranker = Popularity().fit(np.eye(3), [1, 2], [0, 1])
+    with pytest.raises(ValueError, match="relevant must be a number, not"):
+        evaluate_top(ranker, np.eye(3), ([1, 2], [1, 0], [5, 4]), relevant=relevant)

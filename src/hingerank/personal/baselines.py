@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import number_ids
-from hingerank.data.checks import whole
+from hingerank.data.checks import positive, whole
 from hingerank.personal.catalogue import UserIndex
 from hingerank.personal.item_features import row_numbers, same_rows
 from hingerank.personal.preferences import check_items, check_ratings
@@ -120,8 +120,8 @@ class ItemMean(ItemBaseline):
     shrink: float = 5.0
 
     def _value(self, item: np.ndarray, rating: np.ndarray, count: int) -> np.ndarray:
-        total = np.bincount(item, rating - rating.mean(), count)
-        return total / np.maximum(np.bincount(item, minlength=count) + self.shrink, 1e-12)
+        total, shrink = np.bincount(item, rating - rating.mean(), count), positive("shrink", self.shrink, least=0)
+        return total / np.maximum(np.bincount(item, minlength=count) + shrink, 1e-12)
 
 
 @dataclass(eq=False, repr=False)
@@ -148,6 +148,7 @@ class ItemKNN(Baseline):
 
     def _learn(self, user: np.ndarray, item: np.ndarray, rating: np.ndarray, X: Matrix, first: np.ndarray) -> None:
         n_items, neighbours = len(first), whole("neighbours", self.neighbours)
+        shrink = positive("shrink", self.shrink, least=0)
         T = sp.csr_matrix((np.ones(len(item)), (user, item)), shape=(len(self.users_), n_items))
         T.data[:] = 1.0
         columns, root = T.tocsc(), np.sqrt(np.asarray(T.sum(axis=0)).ravel())
@@ -155,7 +156,7 @@ class ItemKNN(Baseline):
         for a in range(0, n_items, step):
             some = np.arange(a, min(a + step, n_items))
             S = (columns[:, some].T @ T).toarray()
-            S /= np.maximum(np.outer(root[some], root) + self.shrink, 1e-12)
+            S /= np.maximum(np.outer(root[some], root) + shrink, 1e-12)
             S[some - a, some] = 0.0
             full = np.flatnonzero(np.count_nonzero(S, axis=1) > neighbours)
             if len(full):

@@ -7,11 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from hingerank.arrays import Column, Matrix, RowsLike
-from hingerank.data.checks import generator, one_of, positive, whole
+from hingerank.data.checks import fraction, generator, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.data.generate import bernoulli_places, grade_fractions
 from hingerank.personal.preferences import places_within
-from hingerank.personal.ratings import check_test_size
 
 AT_A_TIME = 1 << 20
 
@@ -77,7 +76,7 @@ class PersonalData:
 
     def split(self, test_size: float = 0.2, seed: int = 0) -> tuple["PersonalData", "PersonalData"]:
         """Return (train, test): test has a random fraction `test_size` of every user's ratings or comparisons."""
-        check_test_size(test_size)
+        fraction("test_size", test_size, inside=True)
         order = np.argsort(generator(seed, "seed").permutation(len(self)))
         test = places_within(self.users, order) < np.round(test_size * np.bincount(self.users))[self.users]
         return self.take(~test), self.take(test)
@@ -160,8 +159,7 @@ def _counts(per_user: Any, n_users: int, most_allowed: int | None, rng: np.rando
 def _item_features(n: int, d: int, density: float | None, dtype: np.dtype, rng: np.random.Generator) -> Matrix:
     if density is None:
         return rng.standard_normal((n, d), dtype=dtype)
-    if not 0 < density <= 1:
-        raise DataError(f"sparse_density is {density}, expected a fraction in (0, 1]")
+    positive("sparse_density", fraction("sparse_density", density))
     places = bernoulli_places(n * d, density, rng)
     values = rng.standard_normal(len(places), dtype=dtype)
     return sp.csr_matrix((values, places % d, np.searchsorted(places, np.arange(n + 1) * d)), shape=(n, d))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hingerank.arrays import Column, Matrix, PerRow, RowsLike
 from hingerank.data.blocks import check_ids, check_unmasked, number_ids, places_of
-from hingerank.data.checks import generator, one_of, positive, whole
+from hingerank.data.checks import fraction, generator, one_of, positive, whole
 from hingerank.data.files import TABLES, DataError, endings
 from hingerank.personal.preferences import check_ratings, places_within
 from hingerank.personal.ratings_files import date_of, in_utc, place_of, read_columns, whole_if_exact
@@ -127,21 +127,21 @@ def ratings_from(
     return replace(rated.take(rows), ratings=(np.bincount(number, values) / count)[number[rows]])
 
 
-def check_times(times: Column, n_rows: int) -> np.ndarray:
+def check_times(times: Column, n_rows: int, name: str = "times") -> np.ndarray:
     """Return one time for each row: finite numbers, or dates (also as ISO 8601 text)."""
-    check_unmasked(times, "times")
+    check_unmasked(times, name)
     when = np.asarray(times)
     if when.dtype.kind in "OUT" and when.ndim == 1:
         dates = [date_of(value) if isinstance(value, str) else value for value in when.tolist()]
         bad = next((row for row, value in enumerate(dates) if not isinstance(value, date)), None)
         if bad is not None:
-            raise DataError(f"times[{bad}] is {when.tolist()[bad]!r}, expected a date such as 2024-05-31T18:00:00Z")
+            raise DataError(f"{name}[{bad}] is {when.tolist()[bad]!r}, expected a date such as 2024-05-31T18:00:00Z")
         when = np.array([in_utc(value) if isinstance(value, datetime) else value for value in dates], "M8[us]")
     if when.shape != (n_rows,) or when.dtype.kind not in "iufM":
-        raise DataError(f"times must be {n_rows} numbers or dates, one for each rating, got {when.dtype} {when.shape}")
+        raise DataError(f"{name} must be {n_rows} numbers or dates, one for each rating, got {when.dtype} {when.shape}")
     bad = np.isnat(when) if when.dtype.kind == "M" else ~np.isfinite(when)
     if bad.any():
-        raise DataError(f"times[{int(np.flatnonzero(bad)[0])}] is {when[bad][0]}: leave out ratings without a time")
+        raise DataError(f"{name}[{int(np.flatnonzero(bad)[0])}] is {when[bad][0]}: leave out ratings without a time")
     return when
 
 
@@ -254,7 +254,7 @@ def split_by_user(ratings: Ratings, test_size: float = 0.2, seed: int = 0) -> tu
     test_size : fraction of the test data
     seed : seed of the random choice
     """
-    check_test_size(test_size)
+    fraction("test_size", test_size, inside=True)
     _, codes = number_ids(ratings.users, len(ratings), "users")
     size, place = np.bincount(codes), places_within(codes, generator(seed, "seed").random(len(ratings)))
     test = place < np.minimum(np.round(test_size * size), size - 1)[codes]
@@ -273,7 +273,7 @@ def split_by_item(
     seed : seed of the random choice
     known_users : leave users without a training rating out of test, since nothing is known about them
     """
-    check_test_size(test_size)
+    fraction("test_size", test_size, inside=True)
     rated = np.unique(ratings.items)
     chosen = generator(seed, "seed").permutation(len(rated))[: round(test_size * len(rated))]
     test = np.isin(ratings.items, rated[chosen])
@@ -288,7 +288,7 @@ def split_by_time(ratings: Ratings, test_size: float = 0.2) -> tuple[Ratings, Ra
 
     Ratings at the time of the cut are in train. Users without an earlier rating are left out of test.
     """
-    check_test_size(test_size)
+    fraction("test_size", test_size, inside=True)
     when = _times(ratings)
     cut = np.sort(when)[max(0, len(when) - 1 - round(test_size * len(when)))]
     train = ratings.take(when <= cut)
@@ -331,7 +331,7 @@ def age_weights(times: Column, half_life: float, now: object = None) -> np.ndarr
     positive("half_life", half_life)
     if not len(when):
         return np.empty(0)
-    latest, dates = when.max() if now is None else check_times([now], 1)[0], when.dtype.kind == "M"
+    latest, dates = when.max() if now is None else check_times([now], 1, "now")[0], when.dtype.kind == "M"
     if (latest.dtype.kind == "M") != dates:
         raise DataError(f"now is {now!r}, but times are {'dates' if dates else 'numbers'}: give the same kind")
     age = (latest - when) / np.timedelta64(1, "D") if dates else float(latest) - when.astype(np.float64)
@@ -354,9 +354,3 @@ def _times(ratings: Ratings) -> np.ndarray:
     if ratings.times is None:
         raise DataError("these ratings have no times: read them with read_ratings(path, time='timestamp')")
     return ratings.times
-
-
-def check_test_size(test_size: float) -> None:
-    """Raise a DataError unless it is a fraction between 0 and 1."""
-    if not 0 < test_size < 1:
-        raise DataError(f"test_size is {test_size}, expected a fraction between 0 and 1")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Column, Matrix, RowsLike
 from hingerank.data.blocks import check_ids, number_ids
-from hingerank.data.checks import whole
+from hingerank.data.checks import real, whole
 from hingerank.data.files import DataError
 from hingerank.kernels.threads import cut_shards, run_shards
 from hingerank.metrics.measure import kind_and_cutoff
@@ -251,6 +251,8 @@ def evaluate_top(
                 stacklevel=1,  # once, however many rankers are evaluated
             )
     if relevant is not None:
+        if np.isnan(real(relevant)):
+            raise ValueError(f"relevant must be a number, not {relevant!r}")
         good = check_ratings(test[2], len(items)) >= relevant
         if not good.any():
             raise DataError(
