@@ -159,7 +159,7 @@ function startShapes(run) {
     byId("shapes-note").textContent = `What the value of a feature adds to the score. There is one line for each fold; trust a curve where they agree. Shown are ${features.length} of ${total} features, by the standard deviation of what they add within queries (the number beside the name).`;
     const panel = f => make("figure", { class: "shape" }, make("figcaption", {}, `${f.name}  ${short(f.weight)}`), chart({ width: 250, height: 170, xLabel: "value", yLabel: "score",
       series: f.folds.map(([fold, x, y]) => ({ name: fold, x, y, colour: colour(run.data.folds.findIndex(given => given.name === fold)), thin: true, dots: false })) }));
-    document.querySelector("#shapes .body").replaceChildren(make("div", { class: "shapes" }, features.map(panel)));
+    document.querySelector("#shapes .body").replaceChildren(make("div", { class: "shapes" }, features.map(panel)), legend(run.data.folds.map(({ name }, i) => ({ name, colour: colour(i) }))));
   });
 }
 
