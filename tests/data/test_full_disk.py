@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import hingerank as hr
+from hingerank.cli.rating_files import save_with_items
 from hingerank.clicks.judgments import Judgments
 from hingerank.data.files import SCRATCH, draft_of, scratch_folder, write_whole
 from hingerank.data.generate import make_letor
 from hingerank.diversity.trec import write_run
+from hingerank.personal.catalogue import Catalogue
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +74,18 @@ def write_qrels(folder, size):
     return [folder / "qrels.txt", folder / "topics.txt"]
 
 
-@pytest.mark.parametrize(("write", "size"), [(write_vectors, 2000), (write_export, 60), (write_qrels, 20_000)])
+def write_model_and_items(folder, size):
+    X = np.random.default_rng(0).random((size, 2))
+    ranker = hr.PersonalRankSVM(rank=1, C=1.0).fit(X[:2], [0, 0], [0, 1], [0, 1])
+    catalogue = Catalogue(np.arange(size), X, ["a", "b"])
+    save_with_items(ranker, f"{folder}/model/", folder / "ratings.csv", catalogue, None)
+    return [folder / "model" / "model.safetensors", folder / "model" / "items.npz"]
+
+
+@pytest.mark.parametrize(
+    ("write", "size"),
+    [(write_vectors, 2000), (write_export, 60), (write_qrels, 20_000), (write_model_and_items, 2000)],
+)
 def test_several_files_replace_the_old_ones_together(tmp_path, write, size, request, monkeypatch):
     monkeypatch.setattr("hingerank.export.exporting.try_export", lambda *_: None)  # it writes to another folder
     files = write(tmp_path, 2)

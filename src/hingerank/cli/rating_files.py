@@ -1,5 +1,6 @@
 """Open ratings, personal models and their items for commands."""
 
+import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -70,10 +71,15 @@ def with_rows(ratings: Any, path: Path) -> Any:
 
 
 def save_with_items(ranker: Any, output: str, data: Path, catalogue: Any, history: Any) -> str:
-    """Save the model, and next to it its items and who rated them."""
-    saved = ranker.save(output, {"data": data.name, "features": catalogue.names})
-    replace(catalogue, history=history).save(saved)
-    return saved
+    """Save the model, and next to it its items and who rated them: both, or none of them."""
+    from hingerank.data.files import draft_of
+    from hingerank.export.model_file import FILE_NAME
+    from hingerank.personal.catalogue import items_file
+
+    model = Path(output) / FILE_NAME if output.endswith(("/", os.sep)) else output
+    with draft_of(items_file(model)) as draft:
+        replace(catalogue, history=history).write(draft)
+        return str(ranker.save(output, {"data": data.name, "features": catalogue.names}))
 
 
 def open_model(model: Path, items: Path | None = None) -> tuple[Any, Any]:

@@ -234,6 +234,12 @@ class Catalogue:
     def save(self, model: PathLike) -> Path:
         """Write the items next to a saved model, which is a folder or a file of any name."""
         path = items_file(model)
+        with draft_of(path) as draft:
+            self.write(draft)
+        return path
+
+    def write(self, path: Path) -> None:
+        """Write the items to an .npz file."""
         ids = self.ids if self.ids.dtype.kind in "iuU" else np.array([str(value) for value in self.ids.tolist()])
         arrays: dict[str, np.ndarray] = {"ids": ids, "names": np.array(self.names, "U")}
         if self.history is not None:
@@ -248,9 +254,8 @@ class Catalogue:
             arrays["shape"] = np.array(self.X.shape)
         else:
             arrays["X"] = np.asarray(self.X)
-        with draft_of(path) as draft, open(draft, "wb") as stream:
+        with open(path, "wb") as stream:
             np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
-        return path
 
 
 def items_file(model: PathLike) -> Path:
