@@ -1,6 +1,7 @@
 """Ratings under the protocol: users are queries, parts share them, and personal rankers take part."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -193,6 +194,17 @@ def test_users_who_come_one_after_the_other_have_no_latest_ratings(made):
     given = ratings_from(users, np.arange(60), made.ratings[:60], item_ids=np.arange(80), times=np.arange(60))
     with pytest.raises(DataError, match="no user has a rating to validate after others to train: hold out ratings or"):
         rating_folds(given, (made.item_features, NAMES), 5, held_out="time")
+
+
+def test_a_measure_to_which_all_ratings_are_relevant_is_named(made, ratings):
+    folds = rating_folds(ratings, (made.item_features, NAMES), 3)
+    rank_svm = method_from_name("rank-svm", {"C": [1.0], "scale": [None], "loss": ["squared_hinge"]})
+    with pytest.warns(UserWarning, match="all rows are relevant to map, so it is the same for all methods"):
+        results = compare([rank_svm], folds, "map", [], workers=1)
+    assert results.query_mean("rank-svm", "map") == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare([rank_svm], folds, "map:relevant=4", [], workers=1)
 
 
 @pytest.mark.parametrize("make", [rating_folds, list_folds])

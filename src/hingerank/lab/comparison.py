@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Given
-from hingerank.data.checks import WeakFitWarning, listed, whole
+from hingerank.data.checks import WeakFitWarning, listed, warn, whole
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
-from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, top_grade
+from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, grade_range
 from hingerank.lab.kinds import OfRows, OfTopics, kind_of
 from hingerank.lab.methods import Method
 from hingerank.lab.report.examples import write_examples
@@ -41,7 +41,7 @@ from hingerank.lab.run_folder import (
 from hingerank.lab.tasks import ComparisonPlan, Task
 from hingerank.lab.topics import TopicRows, topic_rows, with_scores
 from hingerank.lab.workers import Workers
-from hingerank.metrics.measure import MeasureLike, measure_name, several
+from hingerank.metrics.measure import MEASURES, Measure, MeasureLike, measure_name, several
 from hingerank.search.folds import path_batches
 from hingerank.search.settings import Setting
 
@@ -138,7 +138,9 @@ def compare(
     kind = kind_of(folds[0].rows)
     measure = kind.usual if measure is None else measure
     measures = [measure, *(kind.more_measures(measure) if measures is None else several(measures))]
-    wanted = _named_measures(measures, kind, top_grade(folds))
+    least, most = grade_range(folds)
+    wanted = _named_measures(measures, kind, most)
+    _warn_all_relevant(*next(iter(wanted.items())), least)
     place = None if folder is None else Path(folder)
     with ResultsFile(None if place is None else place / "results.jsonl") as file:
         header = make_header(methods, folds, wanted, seed, seeds, sizes, about)
@@ -163,6 +165,14 @@ def _named_measures(measures: Iterable[MeasureLike], kind: OfRows, top_grade: fl
         if other != prepared and (callable(prepared) or callable(other)):
             raise ValueError(f"two measures are called {name!r}: rename one")
     return found
+
+
+def _warn_all_relevant(name: str, measure: MeasureLike, least: float) -> None:
+    """Warn of a measure that chooses settings by which rows are relevant, where all are, as all ratings from 1 on."""
+    if not isinstance(measure, Measure) or "relevant" not in MEASURES[measure.kind].options:
+        return
+    if least >= measure.conventions.relevant:
+        warn(f"all rows are relevant to {name}, so it is the same for all methods: add :relevant=GRADE to its name")
 
 
 def _run(

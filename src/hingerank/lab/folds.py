@@ -156,10 +156,10 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     return named
 
 
-def top_grade(folds: Sequence[Fold]) -> float:
-    """The largest grade in the folds' data, whichever part it is in."""
+def grade_range(folds: Sequence[Fold]) -> tuple[float, float]:
+    """The smallest and the largest grade in the folds' data, whichever part it is in."""
     sets = {id(data): data for fold in folds for part in PARTS for data in [fold.selected(part).data]}
-    return max(float(data.y.max()) for data in sets.values())
+    return min(float(data.y.min()) for data in sets.values()), max(float(data.y.max()) for data in sets.values())
 
 
 def parse_sizes(text: str) -> list[float]:
