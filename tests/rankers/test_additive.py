@@ -459,7 +459,7 @@ def test_bad_interactions_are_named(pair):
         hr.AdditiveRankSVM(interactions=[pair]).fit(DATA)
 
 
-@pytest.mark.parametrize("asked", [2.5, True])
+@pytest.mark.parametrize("asked", [2.5, True, "f1"])
 def test_interactions_are_a_number_or_pairs(asked):
     with pytest.raises(ValueError, match=r"interactions must be a number of pairs, or pairs such as \[\(3, 7\)\], not"):
         hr.AdditiveRankSVM(interactions=asked).fit(DATA)

@@ -113,6 +113,8 @@ def test_rankrls_is_the_papers_with_the_laplacian_and_rlscores_with_the_centring
         np.testing.assert_allclose(ranker.coef_, w, atol=1e-10)
     with pytest.raises(ValueError, match="pair_weight must be 'uniform' or 'rows'"):
         hr.RankRLS(pair_weight="query").fit(X, y, qid)
+    with pytest.raises(ValueError, match=r"there is no loss 'hinge'; the known ones are: .* logistic"):
+        hr.CRR(loss="hinge").fit(X, y, qid)
 
 
 def test_many_features_go_by_conjugate_gradients_to_the_same_answer(data, monkeypatch):

@@ -184,7 +184,7 @@ class AdditiveRankSVM(PairwiseRanker):
                 z = problem.loss.at(design.scores(w), preferences).gradient[look.rows]
                 weight = np.where(bounded, -1.0, look.deviation(design.shapes(w)[0].parts(look.X)))
                 pairs = best_pairs(look.X, z, knots, weight, most, SURFACE_KNOTS)
-        elif not isinstance(asked, Iterable):
+        elif not isinstance(asked, Iterable) or isinstance(asked, str):
             raise ValueError(f"interactions must be a number of pairs, or pairs such as [(3, 7)], not {asked!r}")
         else:
             for pair in asked:
@@ -209,7 +209,9 @@ class AdditiveRankSVM(PairwiseRanker):
             raise ValueError(f"monotone must be a mapping of features to +1 or -1, not {self.monotone!r}")
         for feature, direction in (self.monotone or {}).items():
             if isinstance(direction, bool) or direction not in (1, -1):
-                raise ValueError(f"monotone[{feature!r}] must be +1 (never falls) or -1 (never rises): {direction!r}")
+                raise ValueError(
+                    f"monotone[{feature!r}] must be +1 (never falls) or -1 (never rises), not {direction!r}"
+                )
             column = self._column(feature, count)
             sign[column], bounded[column] = direction, True
         return sign, bounded
@@ -220,7 +222,8 @@ class AdditiveRankSVM(PairwiseRanker):
             names = names_of_features(self, count)
             if feature in names:
                 return names.index(feature)
-            raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names[:20])} …")
+            more = " …" if len(names) > 20 else ""
+            raise ValueError(f"there is no feature {feature!r}; the features are {', '.join(names[:20])}{more}")
         if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or not 0 <= feature < count:
             raise ValueError(f"a feature is a name, or a number from 0 to {count - 1}, not {feature!r}")
         return int(feature)

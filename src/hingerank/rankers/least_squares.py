@@ -17,7 +17,7 @@ from hingerank.preferences import GradedPreferences, Preferences
 from hingerank.problem import Problem
 from hingerank.problem.least_squares import LeastSquaresProblem, around_means
 from hingerank.problem.problem import Design
-from hingerank.rankers.linear import LossRanker
+from hingerank.rankers.linear import LossRanker, solvers_by_loss
 from hingerank.rankers.problem_ranker import RowsSource
 from hingerank.rankers.sources import MAPPED, MEMORY, Source
 from hingerank.solvers.newton import closed_form
@@ -123,6 +123,7 @@ class CRR(LeastSquaresRanker):
     """
 
     _saved: ClassVar[Mapping[str, Attribute]] = {"intercept_": Number()}
+    _solvers = solvers_by_loss("newton")
     _of_rows = True
 
     C: float | None = 1.0

@@ -34,7 +34,7 @@ from hingerank.data.rows_view import RowsView
 from hingerank.data.scaling import SAMPLED_ROWS
 from hingerank.features.kernels import RULES, gamma_rule
 from hingerank.rankers.inputs import MOST_SPREAD, column_spreads
-from hingerank.registry import registered_as
+from hingerank.registry import did_you_mean, registered_as
 
 Setting = dict[str, Any]
 Values = list[Any]  # of a parameter, to be tried
@@ -166,7 +166,8 @@ def usual_search(
     kind, known = type(ranker), ranker.get_params(deep=False)
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}")
+        hint = did_you_mean(unknown, known)
+        raise ValueError(f"{kind.__name__} has no parameter {unknown!r}{hint}; it has {', '.join(known)}")
     base, usual = next(filter(None, map(registered_as, kind.__mro__)), ""), list[Stage]()
     one_grid = any(len(values) > 1 for values in given.values())
     for stage in [] if one_grid else STAGES.get(base, LINEAR):

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from hingerank.arrays import Facts, Given, Ranker, RowsLike
-from hingerank.data.checks import WeakFitWarning
+from hingerank.data.checks import WeakFitWarning, generator
 from hingerank.data.files import canonical
 from hingerank.export.formats import format_name
 from hingerank.metrics.evaluator import standard_error
@@ -278,6 +278,7 @@ def tune(
     ('standard', True, 3)
     """
     started = time.perf_counter()
+    generator(random_state)  # a wrong one is named here as users call it
     clicks = {"propensities": propensities, "correction": correction, "clip": clip, "around": around}
     clicks = {name: value for name, value in clicks.items() if value is not None}
     several = ranker_or_name if isinstance(ranker_or_name, list | tuple) else [ranker_or_name]
