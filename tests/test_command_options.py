@@ -405,9 +405,16 @@ def test_models_have_a_line_each(call):
         ("convert rows.txt copy/ --dtype int", "--dtype int: choose one of float64, float32"),
         ("compare ratings.csv --items items.csv --methods mmr -o r/", "mmr reorders documents of topics"),
         ("fit . --items items.csv -o m/", ". is a folder: name a file of ratings"),
+        ("info model/", "model holds a model, not data (hingerank info --verify checks it)"),
+        ("rank model/ model/model.safetensors", "model.safetensors holds a model, not data"),
+        ("fit done -o m/", "done holds results of hingerank compare, not data (hingerank report shows them)"),
     ],
 )
 def test_errors_name_the_option(call, line, words):
+    if "model" in line:
+        call("fit rows.txt -o model/")
+    Path("done").mkdir()
+    Path("done/run.json").write_text("{}")
     Path("empty.txt").touch()
     Path("u.data").write_text("1\t1193\t5\t978300760\n")
     Path("events.txt").write_text('{"action_name": "click"}\n')

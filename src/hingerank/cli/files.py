@@ -78,6 +78,8 @@ def open_data(
 
     if not path.exists():
         raise DataError(no_such_file(path))
+    if path.is_file() or path.is_dir():  # what a pipe holds can be read once only
+        _refuse_other_files(path)
     with with_query_ids(path):
         kind = kind_to_read(path)
         options = read_options(rows, kind)
@@ -92,6 +94,16 @@ def open_data(
     if n_features not in (None, data.n_features):
         raise DataError(f"{path} has {data.n_features} features, but the model has {n_features}")
     return data
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Raise an error for a model or the folder of a comparison in place of data."""
+    from hingerank.export.model_file import is_model
+
+    if is_model(path):
+        raise DataError(f"{path} holds a model, not data (hingerank info --verify checks it)")
+    if (path / "run.json").is_file():
+        raise DataError(f"{path} holds results of hingerank compare, not data (hingerank report shows them)")
 
 
 def _open_text(
