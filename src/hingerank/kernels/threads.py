@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from itertools import pairwise
 from numbers import Integral
@@ -71,6 +71,11 @@ def _openmp_libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="openmp").lib_controllers
+
+
+# `with serial_blas() if length > LONG else AS_BEFORE`: a BLAS sums longer vectors on several threads, and the order of
+# its sums depends on their number
+LONG, AS_BEFORE = 10_000, nullcontext()
 
 
 def serial_blas() -> AbstractContextManager[object]:

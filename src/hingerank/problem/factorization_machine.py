@@ -5,8 +5,10 @@ import scipy.sparse as sp
 
 from hingerank.arrays import Matrix
 from hingerank.data.checks import whole
+from hingerank.kernels.threads import add_up, cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss
 from hingerank.preferences import GradedPreferences
+from hingerank.preferences.graded import ROWS_PER_SHARD
 from hingerank.problem.problem import Objective, Point
 
 START = 0.1  # standard deviation of the initial factors
@@ -36,9 +38,16 @@ class FactorizationMachine(Objective):
         theta, (w, V) = w, parts_of(w, self.rank)
         here = self.loss.at(machine_scores(self.X, self.squares, w, V), self.preferences)
         z = self.C * here.gradient
-        slope = self.X.T @ (z[:, None] * (self.X @ V)) - V * (self.squares.T @ z)[:, None]
-        gradient = theta + np.concatenate([self.X.T @ z, slope.ravel()])
-        value = 0.5 * float(theta @ theta) + self.C * here.value
+
+        def slopes(shard: tuple[int, int]) -> np.ndarray:
+            rows = slice(*shard)
+            X, own = self.X[rows], z[rows]
+            slope = X.T @ (own[:, None] * (X @ V)) - V * (self.squares[rows].T @ own)[:, None]
+            return np.concatenate([X.T @ own, slope.ravel()])
+
+        with serial_blas():
+            gradient = theta + add_up(run_shards(slopes, shards_of(self.X)))
+            value = 0.5 * float(theta @ theta) + self.C * here.value
 
         def curvature(v: np.ndarray) -> np.ndarray:
             raise NotImplementedError("a factorization machine is fitted by its gradient only")
@@ -54,5 +63,19 @@ def parts_of(theta: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
 
 def machine_scores(X: Matrix, squares: Matrix, w: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The scores of rows; squares: their entries, squared."""
-    products = np.asarray(X @ V)
-    return np.asarray(X @ w + 0.5 * (np.einsum("ik,ik->i", products, products) - squares @ (V * V).sum(axis=1)))
+    out, lengths = np.empty(X.shape[0]), (V * V).sum(axis=1)
+
+    def some(shard: tuple[int, int]) -> None:
+        rows = slice(*shard)
+        products = np.asarray(X[rows] @ V)
+        square = np.einsum("ik,ik->i", products, products)
+        out[rows] = X[rows] @ w + 0.5 * (square - squares[rows] @ lengths)
+
+    with serial_blas():
+        run_shards(some, shards_of(X))
+    return out
+
+
+def shards_of(X: Matrix) -> list[tuple[int, int]]:
+    """Ranges of rows whose products are made together, on one thread each."""
+    return cut_shards(np.arange(X.shape[0] + 1), ROWS_PER_SHARD)

@@ -51,8 +51,9 @@ class FactorizedDual:
         """Small positive numbers, computed from the rows by a random projection: equal rows get the same start wherever
         they are, and the queries an order that does not depend on the input's. (V = 0 is stationary, and a start as
         large as the box may have a high objective.)"""
-        wave = np.sin(10.0 * (self.design.matrix @ rng.normal(size=(self.design.shape[1], self.rank))))
-        V = np.ascontiguousarray((0.05 * self.limit) * (1.0 + wave[self.preferences.row_at]).T)
+        directions = rng.normal(size=(self.design.shape[1], self.rank)).T
+        wave = np.sin(10.0 * np.stack([self.design.scores(direction) for direction in directions]))
+        V = np.ascontiguousarray((0.05 * self.limit) * (1.0 + wave[:, self.preferences.row_at]))
         offsets, self.step = self.preferences.offsets, np.zeros(self.preferences.n_queries)
         sums = np.bincount(np.repeat(np.arange(len(self.step)), np.diff(offsets)), V[0])
         queries = np.flatnonzero(np.diff(self.tree.node_start))

@@ -21,7 +21,7 @@ from hingerank.data.rows_view import SAMPLE_BYTES
 from hingerank.kernels.hessian import hessian_pass, scatter_pass
 from hingerank.kernels.rows import back_range, scores_range
 from hingerank.kernels.sweeps import WindowState, fused_curvature_pass, fused_loss_pass
-from hingerank.kernels.threads import add_up, cut_shards, run_shards
+from hingerank.kernels.threads import AS_BEFORE, LONG, add_up, cut_shards, run_shards, serial_blas
 from hingerank.losses import Loss, PairLoss, WindowLoss
 from hingerank.preferences import Preferences, QueryPreferences
 from hingerank.preferences.graded import ROWS_PER_SHARD
@@ -31,9 +31,8 @@ ROWS_OF_A_SAMPLE, ROWS_PER_WEIGHT, ROWS_OF_A_DIAGONAL, LARGEST_HESSIAN = 10_000,
 SMALLEST_STRIDE, LARGEST_STRIDE = 4, 256  # of samples whose Hessians are used: every n-th query
 LARGER_STRIDE = 2  # of a sample of which only the gradient is used
 SMALLEST = float(np.finfo(np.float64).tiny)
-PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT = 64, 5_000_000
+PRODUCTS_REMEMBERED, NUMBERS_OF_A_COSTLY_PRODUCT, NUMBERS_PER_SHARD = 64, 5_000_000, 1 << 20
 PRODUCTS_OF_CURVES = 16  # Hessian products to store if columns have several features each, which need many
-NUMBERS_PER_SHARD = 1 << 20
 ROWS_OF_A_LOOK, UNEVEN = 256, 30.0  # rows to look at, and the ratio of column spreads that counts as uneven
 
 
@@ -105,7 +104,8 @@ class Objective(Protocol):
         times the data it is divided by k, with features times s by s².
         """
         origin = self.with_C(1.0).at(np.zeros(self.dimension))
-        slope = float(origin.gradient @ origin.gradient)
+        with serial_blas() if self.dimension > LONG else AS_BEFORE:
+            slope = float(origin.gradient @ origin.gradient)
         return origin.value / slope if slope > 0 else np.inf
 
     def rounding(self, point: Point) -> float:

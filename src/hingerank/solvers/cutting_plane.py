@@ -12,6 +12,7 @@ from typing import Unpack
 
 import numpy as np
 
+from hingerank.kernels.threads import AS_BEFORE, LONG, serial_blas
 from hingerank.problem.problem import Problem
 from hingerank.solvers.run import GAP, Limits, Run, Solution, apart
 
@@ -39,35 +40,36 @@ def cutting_plane(
     """
     run = Run("gap", **limits)
     run.max_iter -= 1  # the first entry is an iteration
-    w = np.zeros(dimension) if w is None else np.array(w, np.float64)
-    planes, best, bound, own = planes or Planes(dimension, C), (np.inf, w), 0.0, (np.inf, np.inf, w, 0.0)
-    if w.any():
-        risk, slope = oracle(np.zeros(dimension))
-        planes.add(np.asarray(slope, np.float64), float(risk))
-        run.origin = C * float(risk)
-    for iteration in count(1):
-        risk, slope = oracle(w)
-        value, v = 0.5 * float(w @ w) + C * float(risk), -C * np.asarray(slope, np.float64)
-        if not w.any():
-            run.origin = value
-        best = min(best, (value, w), key=lambda pair: pair[0])
-        if not np.isfinite(value + v @ v):
-            run.stops(iteration=iteration, value=best[0], lower_bound=bound, gap=np.nan)
-            answer = best
-            break
-        own = min(own, (0.5 * float((w - v) @ (w - v)), value, w, 0.5 * float(v @ v)), key=lambda known: known[0])
-        planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
-        w, lower = planes.minimise(1e-3 * run.tol, max(run.origin - bound, own[3]))
-        bound = max(bound, lower)
-        between = apart(best[0], bound)
-        gap, answer = run.relative(between, best[0]), best
-        if own[0] < between:  # values are too close for their difference to be accurate
-            gap, answer = run.relative(own[0], own[1], own[3]), own[1:3]
-        if run.stops(iteration=iteration, value=answer[0], lower_bound=bound, gap=gap):
-            break
-        # evaluate halfway between the model's minimiser and the best point: steadier than jumping to the minimiser
-        w = 0.5 * (w + best[1]) if iteration % 2 else w
-    return run.solution(GAP, answer[1], answer[0], iteration, lower_bound=bound)
+    with serial_blas() if dimension > LONG else AS_BEFORE:
+        w = np.zeros(dimension) if w is None else np.array(w, np.float64)
+        planes, best, bound, own = planes or Planes(dimension, C), (np.inf, w), 0.0, (np.inf, np.inf, w, 0.0)
+        if w.any():
+            risk, slope = oracle(np.zeros(dimension))
+            planes.add(np.asarray(slope, np.float64), float(risk))
+            run.origin = C * float(risk)
+        for iteration in count(1):
+            risk, slope = oracle(w)
+            value, v = 0.5 * float(w @ w) + C * float(risk), -C * np.asarray(slope, np.float64)
+            if not w.any():
+                run.origin = value
+            best = min(best, (value, w), key=lambda pair: pair[0])
+            if not np.isfinite(value + v @ v):
+                run.stops(iteration=iteration, value=best[0], lower_bound=bound, gap=np.nan)
+                answer = best
+                break
+            own = min(own, (0.5 * float((w - v) @ (w - v)), value, w, 0.5 * float(v @ v)), key=lambda known: known[0])
+            planes.add(np.asarray(slope, np.float64), float(risk) - float(slope @ w))
+            w, lower = planes.minimise(1e-3 * run.tol, max(run.origin - bound, own[3]))
+            bound = max(bound, lower)
+            between = apart(best[0], bound)
+            gap, answer = run.relative(between, best[0]), best
+            if own[0] < between:  # values are too close for their difference to be accurate
+                gap, answer = run.relative(own[0], own[1], own[3]), own[1:3]
+            if run.stops(iteration=iteration, value=answer[0], lower_bound=bound, gap=gap):
+                break
+            # evaluate halfway between the model's minimiser and the best point: steadier than jumping to the minimiser
+            w = 0.5 * (w + best[1]) if iteration % 2 else w
+        return run.solution(GAP, answer[1], answer[0], iteration, lower_bound=bound)
 
 
 def cutting_planes(problem: Problem, w: np.ndarray | None = None, **limits: Unpack[Limits]) -> Solution:

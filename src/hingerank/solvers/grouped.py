@@ -11,6 +11,7 @@ from typing import Unpack
 import numpy as np
 
 from hingerank.arrays import Vector
+from hingerank.kernels.threads import AS_BEFORE, LONG, serial_blas
 from hingerank.problem.problem import Point
 from hingerank.problem.sparse import GroupedProblem
 from hingerank.solvers.newton import conjugate_gradients
@@ -24,15 +25,16 @@ def grouped_newton(problem: GroupedProblem, w: Vector = None, **limits: Unpack[L
     """Minimise until the gap relative to gain and objective (solvers/run.py) is at most tol; w: start, or 0."""
     run = Run("gap", **limits)
     run.origin = problem.origin()
-    start = np.zeros(problem.dimension) if w is None else problem.structure.allowed(np.asarray(w, np.float64))
-    if not start.any():
-        for sample in problem.samples():
-            assert isinstance(sample, GroupedProblem)
-            rough = Run("gap", ROUGH, 20, run.max_seconds - run.seconds)
-            rough.origin = run.origin  # a sample's loss is scaled up to that of all queries
-            start = _minimise(sample, start, rough).w
-    point = _minimise(problem, start, run)
-    return run.solution(GAP, point.w, problem.total(point), len(run.trace) - 1, groups=run.trace[-1]["groups"])
+    with serial_blas() if problem.dimension > LONG else AS_BEFORE:
+        start = np.zeros(problem.dimension) if w is None else problem.structure.allowed(np.asarray(w, np.float64))
+        if not start.any():
+            for sample in problem.samples():
+                assert isinstance(sample, GroupedProblem)
+                rough = Run("gap", ROUGH, 20, run.max_seconds - run.seconds)
+                rough.origin = run.origin  # a sample's loss is scaled up to that of all queries
+                start = _minimise(sample, start, rough).w
+        point = _minimise(problem, start, run)
+        return run.solution(GAP, point.w, problem.total(point), len(run.trace) - 1, groups=run.trace[-1]["groups"])
 
 
 def _minimise(problem: GroupedProblem, w: np.ndarray, run: Run) -> Point:

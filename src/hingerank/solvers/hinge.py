@@ -20,6 +20,7 @@ import numpy as np
 
 from hingerank.arrays import Vector
 from hingerank.kernels.descent import combine_pairs, dual_epoch, pair_norms
+from hingerank.kernels.threads import AS_BEFORE, LONG, serial_blas
 from hingerank.losses import Loss, WindowLoss, smoothed_hinge
 from hingerank.problem.kernel_space import KernelProblem
 from hingerank.problem.problem import Objective, Point, Problem, RowsDesign
@@ -36,32 +37,33 @@ def smoothing(problem: HingeProblem, w: Vector = None, **limits: Unpack[Limits])
     objective (solvers/run.py), is at most tol."""
     run = Run("gap", **limits)
     width, smooth = FIRST_WIDTH, RoundedHinge(problem, FIRST_WIDTH, run)
-    samples, scale = samples_of(smooth)
-    zero, inverse = np.zeros(problem.dimension), None
-    start = None if w is None or not np.any(w) else w
-    if start is None and samples:
-        run.origin = problem.origin()
-        start, inverse = solve_samples(smooth, samples, scale, run)
-        point = smooth.at(start)
-    else:
-        origin = smooth.at(zero)
-        scale, run.origin = float(np.linalg.norm(origin.gradient)), smooth.primal
-        point = origin if start is None else smooth.at(start)
-    while True:
-        model = samples[-1] if samples else None
-        rounded = Run("gradient", 1e-13, np.inf, callback=smooth.enough)
-        point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
-        if run.status:
-            break
-        width *= float(np.clip(np.sqrt(0.3 * run.tol * smooth.size / max(smooth.kink, 1e-300)), 0.1, 0.5))
-        if not width >= NARROWEST:  # also if sums overflow
-            run.status = "stalled"
-            break
-        smooth.narrow(width)
-        samples, point = smooth.samples() if samples else [], smooth.at(point.w)
-    extra = {"lower_bound": smooth.dual, "latest": point.w, "width": width, "best_dual": smooth.best_dual}
-    w, value = smooth.answer
-    return run.solution(GAP, w, value, len(run.trace), **extra)
+    with serial_blas() if problem.dimension > LONG else AS_BEFORE:
+        samples, scale = samples_of(smooth)
+        zero, inverse = np.zeros(problem.dimension), None
+        start = None if w is None or not np.any(w) else w
+        if start is None and samples:
+            run.origin = problem.origin()
+            start, inverse = solve_samples(smooth, samples, scale, run)
+            point = smooth.at(start)
+        else:
+            origin = smooth.at(zero)
+            scale, run.origin = float(np.linalg.norm(origin.gradient)), smooth.primal
+            point = origin if start is None else smooth.at(start)
+        while True:
+            model = samples[-1] if samples else None
+            rounded = Run("gradient", 1e-13, np.inf, callback=smooth.enough)
+            point, inverse = newton_from(smooth, point, scale, rounded, model, inverse, smooth)
+            if run.status:
+                break
+            width *= float(np.clip(np.sqrt(0.3 * run.tol * smooth.size / max(smooth.kink, 1e-300)), 0.1, 0.5))
+            if not width >= NARROWEST:  # also if sums overflow
+                run.status = "stalled"
+                break
+            smooth.narrow(width)
+            samples, point = smooth.samples() if samples else [], smooth.at(point.w)
+        extra = {"lower_bound": smooth.dual, "latest": point.w, "width": width, "best_dual": smooth.best_dual}
+        w, value = smooth.answer
+        return run.solution(GAP, w, value, len(run.trace), **extra)
 
 
 class Bounds(NamedTuple):
@@ -188,24 +190,25 @@ def dual_coordinate_descent(problem: Problem, w: Vector = None, *, seed: int = 0
     if not isinstance(problem.design, RowsDesign):
         raise ValueError("solver='dual' visits single rows and needs them in memory: use solver='auto'")
     run, rng, margin = Run("gap", **limits), np.random.default_rng(seed), hinge_of(problem.loss).margin
-    rows, pairs = problem.design.rows, problem.preferences.pairs()
-    i, j, limit = pairs.winner, pairs.loser, problem.C * pairs.weight
-    norm, run.origin = pair_norms(rows, i, j), margin * float(limit.sum())
-    start = smoothing(problem, w, tol=0.5 * run.tol, max_seconds=run.max_seconds)
-    s = problem.design.scores(start.extra["latest"])
-    a = np.asarray(limit * np.clip((margin - s[i] + s[j]) / start.extra["width"], 0.0, 1.0))
-    for epoch in count():
-        if epoch % EPOCHS_OF_A_SUM == 0:
-            w = np.asarray(combine_pairs(rows, i, j, a, problem.dimension))
-        s, square = problem.design.scores(w), 0.5 * float(w @ w)
-        margins = margin - s[i] + s[j]
-        losses = limit * np.maximum(margins, 0.0)
-        value, bound = square + float(losses.sum()), margin * float(a.sum()) - square
-        gap = run.relative(float((losses - a * margins).sum()), value, square)  # no term of this sum is negative
-        if run.stops(early=epoch == 0, iteration=epoch, value=value, lower_bound=bound, gap=gap):
-            break
-        dual_epoch(rows, i, j, limit, norm, margin, rng.permutation(len(a)), a, w)  # changes a and w in place
-    return run.solution(GAP, w, value, epoch, multipliers=a, pairs=pairs, lower_bound=bound)
+    with serial_blas() if problem.dimension > LONG else AS_BEFORE:
+        rows, pairs = problem.design.rows, problem.preferences.pairs()
+        i, j, limit = pairs.winner, pairs.loser, problem.C * pairs.weight
+        norm, run.origin = pair_norms(rows, i, j), margin * float(limit.sum())
+        start = smoothing(problem, w, tol=0.5 * run.tol, max_seconds=run.max_seconds)
+        s = problem.design.scores(start.extra["latest"])
+        a = np.asarray(limit * np.clip((margin - s[i] + s[j]) / start.extra["width"], 0.0, 1.0))
+        for epoch in count():
+            if epoch % EPOCHS_OF_A_SUM == 0:
+                w = np.asarray(combine_pairs(rows, i, j, a, problem.dimension))
+            s, square = problem.design.scores(w), 0.5 * float(w @ w)
+            margins = margin - s[i] + s[j]
+            losses = limit * np.maximum(margins, 0.0)
+            value, bound = square + float(losses.sum()), margin * float(a.sum()) - square
+            gap = run.relative(float((losses - a * margins).sum()), value, square)  # no term of this sum is negative
+            if run.stops(early=epoch == 0, iteration=epoch, value=value, lower_bound=bound, gap=gap):
+                break
+            dual_epoch(rows, i, j, limit, norm, margin, rng.permutation(len(a)), a, w)  # changes a and w in place
+        return run.solution(GAP, w, value, epoch, multipliers=a, pairs=pairs, lower_bound=bound)
 
 
 def hinge_of(loss: Loss) -> WindowLoss:

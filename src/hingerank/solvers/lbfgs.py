@@ -41,19 +41,19 @@ def lbfgs(
         if run.stops(iteration=len(run.trace), value=reached[0], gradient=relative):
             raise StopIteration
 
-    evaluate(w)
-    scale, nit = 1.0 if measure else reached[2], 0
-    try:
-        step(w)
-    except StopIteration:
-        pass
-    else:
-        options = {"maxiter": run.max_iter + 1, "maxfun": CALLS * (run.max_iter + 1), "ftol": 0.0, "gtol": 0.0}
-        with serial_blas():  # its matrices are tiny: BLAS threads would only wait for each other
+    with serial_blas():  # its matrices are tiny, and sums of long vectors would depend on the number of threads
+        evaluate(w)
+        scale, nit = 1.0 if measure else reached[2], 0
+        try:
+            step(w)
+        except StopIteration:
+            pass
+        else:
+            options = {"maxiter": run.max_iter + 1, "maxfun": CALLS * (run.max_iter + 1), "ftol": 0.0, "gtol": 0.0}
             found = scipy.optimize.minimize(evaluate, w, jac=True, method="L-BFGS-B", callback=step, options=options)
-        nit = int(found.nit)
-        if not np.array_equal(found.x, reached[1]):
-            evaluate(found.x)
+            nit = int(found.nit)
+            if not np.array_equal(found.x, reached[1]):
+                evaluate(found.x)
     run.status = run.status or "stalled"
     kind = STATIONARY if measure else "relative gradient norm"
     return run.solution(kind, reached[1], reached[0], nit)

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from hingerank.arrays import Facts, Vector
+from hingerank.kernels.threads import AS_BEFORE, LONG, serial_blas
 from hingerank.problem.least_squares import LeastSquaresProblem
 from hingerank.problem.problem import Objective, Point, Problem
 from hingerank.solvers.run import GAP, ROUNDING, STATIONARY, Limits, Run, Solution, relative
@@ -90,22 +91,23 @@ def newton(objective: Objective, w: Vector = None, **limits: Unpack[Limits]) -> 
     w: start, default 0. If f is not convex, the certificate measures stationarity (see Objective.gap).
     """
     run = Run("gap", **limits)
-    (samples, scale), zero, inverse = samples_of(objective), np.zeros(objective.dimension), None
-    if samples:  # the whole objective is first evaluated at their solution
-        run.origin = objective.origin()
-        if w is None or not np.any(w):
-            w, inverse = solve_samples(objective, samples, scale, run)
-        point = objective.at(w)
-    else:
-        point = objective.at(zero)
-        scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
-        point = point if w is None or not np.any(w) else objective.at(w)
-    if not objective.convex:  # it may end above f(0), but not above where it starts
-        run.origin = max(run.origin, point.value)
-    model = samples[-1] if samples else None
-    tangents = RelativeGap(run) if model is not None and objective.convex else None
-    point, _ = newton_from(objective, point, scale, run, model, inverse, tangents)
-    return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
+    with serial_blas() if objective.dimension > LONG else AS_BEFORE:
+        (samples, scale), zero, inverse = samples_of(objective), np.zeros(objective.dimension), None
+        if samples:  # the whole objective is first evaluated at their solution
+            run.origin = objective.origin()
+            if w is None or not np.any(w):
+                w, inverse = solve_samples(objective, samples, scale, run)
+            point = objective.at(w)
+        else:
+            point = objective.at(zero)
+            scale, run.origin = float(np.linalg.norm(point.gradient)), point.value
+            point = point if w is None or not np.any(w) else objective.at(w)
+        if not objective.convex:  # it may end above f(0), but not above where it starts
+            run.origin = max(run.origin, point.value)
+        model = samples[-1] if samples else None
+        tangents = RelativeGap(run) if model is not None and objective.convex else None
+        point, _ = newton_from(objective, point, scale, run, model, inverse, tangents)
+        return run.solution(GAP if objective.convex else STATIONARY, point.w, point.value, len(run.trace) - 1)
 
 
 def samples_of(objective: Objective) -> tuple[Sequence[Objective], float]:
@@ -398,16 +400,17 @@ def reranking(
     settle in between.
     """
     run, radius = Run("gap", **limits), np.inf
-    w = np.zeros(problem.dimension) if w is None else w
-    for iteration in count():
-        rank(w)
-        point = problem.at(w)
-        run.origin, gradient = problem.origin(), float(np.linalg.norm(point.gradient))
-        gap, least = problem.gap(point)
-        gap = run.relative(gap, point.value, least)
-        if run.stops(iteration=iteration, value=point.value, gap=gap):
-            return run.solution(STATIONARY, w, point.value, iteration)
-        step, forecast, _ = conjugate_gradients(point.curvature, point.gradient, radius, 0.1 * gradient)
-        following, radius = try_step(problem, point, step, forecast, radius)
-        w = w + min(1.0, FULL_STEPS / (iteration + 1)) * (following.w - w)
-    raise AssertionError("count() does not end")
+    with serial_blas() if problem.dimension > LONG else AS_BEFORE:
+        w = np.zeros(problem.dimension) if w is None else w
+        for iteration in count():
+            rank(w)
+            point = problem.at(w)
+            run.origin, gradient = problem.origin(), float(np.linalg.norm(point.gradient))
+            gap, least = problem.gap(point)
+            gap = run.relative(gap, point.value, least)
+            if run.stops(iteration=iteration, value=point.value, gap=gap):
+                return run.solution(STATIONARY, w, point.value, iteration)
+            step, forecast, _ = conjugate_gradients(point.curvature, point.gradient, radius, 0.1 * gradient)
+            following, radius = try_step(problem, point, step, forecast, radius)
+            w = w + min(1.0, FULL_STEPS / (iteration + 1)) * (following.w - w)
+        raise AssertionError("count() does not end")

@@ -1,0 +1,51 @@
+"""Models are the same bits whatever the number of threads that BLAS uses."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+import hingerank as hr
+
+FIT = {"C": 0.1, "max_iter": 20}
+WIDE = {  # on more features than BLAS sums on one thread
+    "newton": hr.RankSVM(**FIT),
+    "smoothing": hr.RankSVM(loss="hinge", **FIT),
+    "cutting planes": hr.RankSVM(loss="hinge", solver="cutting-plane", **FIT),
+    "dual": hr.RankSVM(loss="hinge", solver="dual", **FIT),
+    "smallest useful C": hr.RankSVM(C=None, max_iter=20),
+    "not convex": hr.FRank(**FIT),
+    "reranking": hr.LambdaRank(**FIT),
+    "L-BFGS": hr.SoftRank(**FIT),
+}
+FACTORS = {
+    "multipliers": hr.FactorizedRankSVM(rank=5, C=0.1, max_iter=3, random_state=0),
+    "products of features": hr.RankingFM(rank=5, random_state=0, **FIT),
+}
+
+
+def fitted_twice(ranker, X, y, qid):
+    found = []
+    for number in (1, 2):
+        with threadpool_limits(number, "blas"):
+            ranker.fit(X, y, qid)
+            found.append(np.append(ranker.coef_, getattr(ranker, "factors_", 0.0)))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:stopped after")
+@pytest.mark.parametrize("name", WIDE)
+def test_sums_over_many_features_do_not_depend_on_threads(name):
+    rng = np.random.default_rng(0)
+    X = sp.random(60, 40_000, density=0.01, random_state=0, format="csr")
+    first, second = fitted_twice(WIDE[name], X, rng.integers(0, 3, 60), np.repeat(np.arange(4), 15))
+    assert (first == second).all()
+
+
+@pytest.mark.filterwarnings("ignore:stopped after")
+@pytest.mark.parametrize("name", FACTORS)
+def test_products_with_factors_do_not_depend_on_threads(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(9001, 45)), rng.integers(0, 3, 9001)
+    first, second = fitted_twice(FACTORS[name], X, y, np.arange(9001) // 100)
+    assert (first == second).all()
