@@ -109,10 +109,12 @@ def in_options(text: str, flags: Mapping[str, str]) -> str:
     ('no items are saved', '--items must be a file')
     >>> in_options("give items= or one_query=True", {"items": "--items", "one_query": "--one-query"})
     'give --items or --one-query'
+    >>> in_options("name it map:relevant=4", {"relevant": "--relevant"})  # an option of a measure
+    'name it map:relevant=4'
     """
     named = {**{name: option for name, option in IN_PYTHON.items() if option in flags.values()}, **flags}
     for name, option in named.items():
-        free = rf"(?<![\w.'\"=-])(?<!--set ){re.escape(name)}"  # --set NAME=VALUE is how a message names an option
+        free = rf"(?<![\w.'\":=-])(?<!--set ){re.escape(name)}"  # --set NAME=VALUE is how a message names an option
         text = re.sub(rf"{free}=(True\b|(?=[\s,;)]|$))", option, text)
         text = re.sub(rf"{free}=(['\"]?)([^\s,;'\")]+)\1", rf"{option} \2", text)
         text = re.sub(rf"^{re.escape(name)}(?= (?:{VERBS})\b)", option, text)
