@@ -1,8 +1,8 @@
 """Folds to try settings on: of queries in memory, in a mapped file or in parts, and of queries with clicks.
 
-Searches fit many settings by one ``fit_path``, scale rows once for several fits and score several rankers at once. A
-user's class that overrides only `fit` or `predict` inherits these shortcuts from a class that does not know it. They
-are then not used: every setting is fitted and scored by the class's own methods.
+Searches save time: they fit many settings by one ``fit_path``, scale rows once for several fits and score several
+rankers at once. A user's class that overrides `fit` or `predict` may not agree with what it inherits for this. Each of
+its settings is fitted and scored by its own methods instead.
 """
 
 import time

@@ -1,9 +1,13 @@
 """The settings worth trying for every ranker: one table of stages for `tune`, `compare` and the papers' tables.
 
-A search goes through the stages of a ranker, each around the best setting of the stages before, the cheap ones first.
-In a stage SCALES means the scalings that suit the data, CONTEXTS none and, if rows are dense, ranks within queries,
-NATURAL values around the default C of a personal ranker, AROUND values around the best one so far, and `After` values
-that are tried only if another one was best.
+A search goes through the stages of a ranker, the cheap ones first. Each stage tries its values with the best setting of
+the stages before. Some names in a stage stand for values that depend on the data or on the results so far:
+
+- SCALES: the scalings that suit the data; of listed scalings, those that do not suit the data are left out
+- CONTEXTS: none, and ranks within queries if the rows are dense
+- NATURAL: values around the default C of a personal ranker
+- AROUND: values around the best one so far
+- `After`: values that are tried only if a certain other value was the best
 
 A search proposes batches of settings and receives their validation values, through one generator:
 
@@ -49,7 +53,7 @@ MOST_WIDENINGS = 4
 
 
 class After(Values):
-    """Values that are tried only if another one is the best so far."""
+    """Values that are tried only if the value `best` is the best so far."""
 
     def __init__(self, values: Values, best: object) -> None:
         super().__init__(values)
@@ -154,13 +158,14 @@ def usual_search(
 ) -> "Staged":
     """The settings worth trying for a ranker.
 
-    The given grid is one stage; otherwise the ranker's usual stages, without fixed parameters. A class that inherits
-    from a registered one is searched like that one, as far as it has the parameters, any other like a linear ranker.
+    If a given parameter has several values, the given grid is the only stage. Otherwise these are the ranker's usual
+    stages, without the parameters that are given. A class that inherits from a registered one is searched like that
+    one, as far as it has the parameters. Any other class is searched like a linear ranker.
 
     Parameters
     ----------
-    ranker : a ranker, whose own values parameters have before their stage
-    given : parameter -> values: one to fix it, several to try instead of the usual ones
+    ranker : gives parameters their values before their stage
+    given : parameter -> values: one to fix it, several to try
     scales, natural : return the values for SCALES and NATURAL, or nothing if these are not to be tried
     """
     kind, known = type(ranker), ranker.get_params(deep=False)
