@@ -27,6 +27,8 @@ RATED += ",shared=personal-rank-svm"
 RATED_SETTINGS = ["shared.shared=true"]
 RANDOM = "--search random or --search optuna"
 LISTED = "popularity,item-knn,ease,list-ranker"  # the default for lists, with installed peers
+BASELINE = option("METHOD", "Method to compare the others with. Default: the first.")
+TEST = choice("randomisation|t|wilcoxon", "Significance test.", "randomisation")
 
 
 class Methods(Group, panel="Train"):
@@ -42,7 +44,7 @@ class Methods(Group, panel="Train"):
     settings: list[str] | None = option(
         "[METHOD.]NAME=V,…", "One value fixes a parameter, several are tried; repeatable.", flag="--set"
     )
-    search: str = choice("grid|random|optuna", "How to try settings: grid, random or optuna.", "grid")
+    search: str = choice("grid|random|optuna", "How to choose the settings to try.", "grid")
     trials: int = option("N", "Number of settings per fold for random and optuna.", 20, min=1, needs=RANDOM)
 
     def made(self, fold: object = None) -> list["Method"]:
@@ -72,8 +74,8 @@ class Experiment(Group, panel="Experiment"):
         "Default: ndcg@10; for topics, alpha-ndcg@20.",
     )
     folds: int | None = option("N", "Folds over queries. Default: those of the folder, else 5.", min=3)
-    baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
-    test: str = choice("randomisation|t|wilcoxon", "Significance test: randomisation, t or wilcoxon.", "randomisation")
+    baseline: str | None = BASELINE
+    test: str = TEST
     seed: int = option("N", "Seed of folds and of random rankers.", 0, min=0)
     seeds: int = option("N", "Number of fits of each random ranker, averaged.", 1, min=1)
     sizes: str = option("10%,30%,…", "Also learn from these fractions of the queries (learning curves).", "100%")
@@ -289,8 +291,8 @@ def _rating_folds(path: Path, ratings: ComparedRatings, how: Experiment, lists: 
 class OfComparison(Group, panel="Comparison", kinds=("comparison",)):
     """What to write about a comparison."""
 
-    baseline: str | None = option("METHOD", "Method to compare the others with. Default: the first.")
-    test: str = choice("randomisation|t|wilcoxon", "Significance test: randomisation, t or wilcoxon.", "randomisation")
+    baseline: str | None = BASELINE
+    test: str = TEST
     latex: bool = switch("Also write table.tex with every measure.")
     csv: bool = switch("Also write per-query.csv with the values of every query.")
     trec_runs: bool = switch("Also write trec-runs/ with a TREC run of every method.")

@@ -92,12 +92,15 @@ def column_of(text: str) -> str | int:
     return text if number is None else number - 1
 
 
+ITEMS = option("TABLE", "Table of items: ids first, then features. Default: those saved with MODEL.")
+
+
 class ListedItems(Group, panel="Lists"):
     """The items of lists, and those that lists leave out."""
 
     exclude: Path | None = option("RATINGS", "More ratings whose items are left out of lists.")
     include_rated: bool = switch("Lists may have items that the user rated in training.")
-    items: Path | None = option("TABLE", "Table of items: ids first, then features. Default: those saved with MODEL.")
+    items: Path | None = ITEMS
 
 
 class RatingOptions(RatingColumns, kinds=("ratings",)):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hingerank.cli.groups import ExcludedColumns, ListedItems, PersonalModel, RatingColumns
+from hingerank.cli.groups import ITEMS, ExcludedColumns, ListedItems, PersonalModel, RatingColumns
 from hingerank.cli.options import JSON, REQUIRED, check_kind, command, option, switch, target
 from hingerank.cli.output import Answer, facts, print_json, writing
 from hingerank.cli.rating_files import (
@@ -23,6 +23,7 @@ from hingerank.cli.rating_files import (
 from hingerank.data.files import TABLES, endings
 
 BINARY = ("parquet", "feather")
+TABLE_PLACE = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: standard output.", short="-o")
 
 
 def warn_ratings_alone(ranker: Any) -> None:
@@ -45,7 +46,7 @@ def recommend(
     user: str | None = option("ID", "User to recommend for; an unknown one gets the mean user's list."),
     everybody: bool = switch("Recommend for every user of the model.", flag="--all"),
     top: int = option("N", "Items per user.", 10, min=1),
-    output: Path | None = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: stdout.", short="-o"),
+    output: Path | None = TABLE_PLACE,
     json: bool = JSON,
 ) -> None:
     """Recommend the best items for a user, or for every user.
@@ -84,9 +85,9 @@ def recommend(
 def similar(
     model: PersonalModel,
     item: str = option("ID", "Item to find similar ones to.", REQUIRED),
-    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
+    items: Path | None = ITEMS,
     top: int = option("N", "Number of items.", 10, min=1),
-    output: Path | None = target("FILE", "A .csv, .tsv, .parquet, .feather or text file. Default: stdout.", short="-o"),
+    output: Path | None = TABLE_PLACE,
     json: bool = JSON,
 ) -> None:
     """List items that are liked by the same users as an item.
@@ -197,7 +198,7 @@ def add_users(
     model: PersonalModel,
     ratings: Annotated[Path, typer.Argument(metavar="RATINGS", help="Ratings of new users: user, item, rating.")],
     columns: RatingColumns,
-    items: Path | None = option("TABLE", "Table of items: ids first, then features."),
+    items: Path | None = ITEMS,
     replace: bool = switch("Learn known users again from these ratings."),
     output: str | None = target("PATH", "Where to save the model. Default: MODEL.", short="-o", writes="folder"),
 ) -> Answer:
