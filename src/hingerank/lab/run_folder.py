@@ -28,6 +28,7 @@ from hingerank.arrays import Given, Ranker
 from hingerank.data.describe import pairs_per_query
 from hingerank.data.files import canonical, naming, plain, sync_folder, write_whole
 from hingerank.data.ranking_data import RankingData
+from hingerank.data.scaling import ColumnScaler
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold
 from hingerank.lab.kinds import kind_of
@@ -164,6 +165,9 @@ def save_arrays(
         named = len(weights) == len(features) and not isinstance(ranker, MappedRanker)
         names = ranker._names_of_weights(features) if isinstance(ranker, LinearRanker) else features if named else []
         arrays["weight_names"] = np.array(names, str)
+        scaler = getattr(ranker, "scaler_", None)
+        if scaler is not None:  # what features are divided by; not a number where it differs from row to row
+            arrays["widths"] = scaler.width_ if isinstance(scaler, ColumnScaler) else np.full(len(features), np.nan)
     if isinstance(basis, np.ndarray) and basis.ndim == 2:
         arrays["basis"] = (basis * np.where(ranker.user_weights_.mean(axis=0) < 0, -1, 1)).astype(np.float32)
     curves = getattr(ranker, "curves_", None)

@@ -88,3 +88,15 @@ def test_the_heaviest_features_where_a_ranker_adds_ranks_within_queries(tmp_path
     ranks = ["telling, rank in its query", "wide, rank in its query"]
     assert list(results.weights("ranks", "fold 1")) == ["telling", "wide", *ranks]
     assert collect_examples(results, folds, most_features=1)["features"] == ["telling"]
+
+
+@pytest.mark.parametrize("scale", ["standard", "query-standard", "minmax"])
+def test_the_heaviest_features_of_a_ranker_that_scales(tmp_path, scale):
+    """Its weights are of scaled features: a column of large numbers is no heavier for that."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((400, 2)) * [1.0, 3000.0], np.repeat(np.arange(40), 10)
+    y = (X[:, 0] + 1e-4 * X[:, 1] > 0).astype(float)
+    data = RankingData.from_arrays(X, y, qid, feature_names=["telling", "wide"])
+    folds = query_folds(data, 3)
+    results = compare([Method("scaled", RankSVM, fixed={"C": 1.0, "scale": scale})], folds, workers=1, folder=tmp_path)
+    assert collect_examples(results, folds, most_features=1)["features"] == ["telling"]

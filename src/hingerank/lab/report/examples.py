@@ -83,7 +83,7 @@ def _most_different(results: Results, count: int) -> list[tuple[str, object]]:
 
 def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
     """Features by the mean over linear rankers of |weight| × standard deviation, each ranker's sum being 1; without
-    linear rankers, by standard deviation."""
+    linear rankers, by standard deviation. Deviations are those of scaled features, about 1 if rows are scaled apart."""
     X = folds[0].part("train").X
     with np.errstate(over="ignore", invalid="ignore"):  # huge values have no spread
         mean = np.asarray(X.mean(axis=0)).ravel()
@@ -95,7 +95,8 @@ def _heaviest(results: Results, folds: Sequence[Fold], count: int) -> list[int]:
             by_name = results.weights(method, fold)
             weights = np.array([by_name.get(name, 0.0) for name in results.feature_names])
             if weights.any():
-                importance = np.abs(weights) * np.maximum(spread, 1e-12)
+                widths = results.arrays(method, fold).get("widths", np.ones(len(spread)))
+                importance = np.abs(weights) * np.where(np.isnan(widths), 1.0, np.maximum(spread, 1e-12) / widths)
                 total += importance / importance.sum()
     order = np.argsort(-(total if total.any() else spread), kind="stable")
     return order[:count].tolist()
