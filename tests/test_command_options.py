@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hingerank.cli import main
-from hingerank.cli.app import PANELS, CommandPage, example, wrapped
+from hingerank.cli.app import PANELS
+from hingerank.cli.help import CommandPage, example, wrapped
 from hingerank.cli.messages import VERBS, in_options
 from hingerank.cli.options import check_kind
 from hingerank.cli.options import command as as_command
