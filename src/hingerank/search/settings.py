@@ -172,7 +172,7 @@ def usual_search(
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         hint = did_you_mean(unknown, known)
-        raise ValueError(f"{kind.__name__} has no parameter {unknown!r}{hint}; it has {', '.join(known)}")
+        raise ValueError(f"{kind.__name__} has no parameter {unknown!r}; it has {', '.join(known)}{hint}")
     base, usual = next(filter(None, map(registered_as, kind.__mro__)), ""), list[Stage]()
     one_grid = any(len(values) > 1 for values in given.values())
     for stage in [] if one_grid else STAGES.get(base, LINEAR):
