@@ -16,7 +16,8 @@ def test_few_pairs_at_a_large_C_are_solved(loss, decades):
         rng = np.random.default_rng(seed)
         X, rows = rng.standard_normal((80, 20)), np.arange(0, 80, 2)
         ranker = hr.RankSVM(C=1e4, loss=loss).fit_pairs(X, rows, rows + 1, 10.0 ** rng.uniform(-decades, 0, 40))
-        assert ranker.certificate_.converged and ranker.n_iter_ <= 180, ranker.certificate_
+        most = 250 if loss == "hinge" else 80  # 190 and 50 are needed, by other versions of NumPy a few more or less
+        assert ranker.certificate_.converged and ranker.n_iter_ <= most, ranker.certificate_
 
 
 class Kinks(Objective):
