@@ -15,8 +15,10 @@ from hingerank.problem import problem as module
 from hingerank.problem.mapped import MappedRows, mapped_design, rows_design
 from hingerank.problem.problem import CompiledRows, Problem, RowsDesign
 from hingerank.problem.streamed import StreamedDesign
+from hingerank.registry import RANKERS, ranker_class
 
 SUMS = [name for name in {**LOSSES, **LIST_LOSSES} if make_loss(name).by_query]
+MAPS = "nystroem-rank-svm", "fourier-rank-svm"  # which take scaling by columns alone over parts
 WHOLE = [name for name in {**LOSSES, **LIST_LOSSES} if not (make_loss(name).by_query and make_loss(name).convex)]
 
 
@@ -122,3 +124,31 @@ def test_a_sample_copies_few_bytes(small, monkeypatch):
             assert Problem(design, square, preferences).samples()
             part = design.sweep(square, preferences).every(4)
             assert part.design is design and part.at(w).value == pytest.approx(expected.value, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """The same rows in memory, in a mapped folder, and in its parts."""
+    made, path = hr.make_letor(600, 5, n_features=4, seed=3), tmp_path_factory.mktemp("rows") / "data"
+    rows = hr.RankingData((made.X * [1, 2, 3, 4] + 1).astype(np.float32), made.y, made.qid)
+    hr.write(rows, f"{path}/")
+    return {"memory": rows, "mapped": hr.read(path), "parts": hr.distributed.read(path, parts=3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        (name, scale)
+        for name in RANKERS
+        if getattr(ranker_class(name), "_farthest", "") == "parts"
+        for scale in [None, "standard", "query-minmax"][: 2 if name in MAPS else 3]
+    ],
+)
+def test_every_ranker_of_rows_in_parts_has_the_same_optimum_with_samples(small, places, monkeypatch, name, scale):
+    monkeypatch.setattr(rows_view, "MOST_COPIED", 0)
+    fits = {place: ranker_class(name)(scale=scale, tol=1e-5).fit(rows) for place, rows in places.items()}
+    monkeypatch.setattr(module, "ROWS_OF_A_SAMPLE", 10**9)
+    plain = ranker_class(name)(scale=scale, tol=1e-5).fit(places["memory"])
+    for place, ranker in fits.items():
+        assert ranker.certificate_.converged, place
+        assert ranker.objective_ == pytest.approx(plain.objective_, rel=1e-4), place

@@ -279,6 +279,7 @@ def positive_inverse(blocks: Floats) -> Floats:
 class CurvePass(MixedPass):
     """A pass in T w with the Hessian's blocks: features of one curve are correlated, those of two curves rarely."""
 
+    inner: Any  # a pass over bins, those of a sample if it is one of rows in parts
     mixing: CurveBasis
 
     def __init__(self, inner: Pass, mixing: CurveBasis, design: Bins):
@@ -299,7 +300,7 @@ class CurvePass(MixedPass):
         rows = rows[:: max(1, len(rows) // ROWS_OF_A_LOOK)]
         if not len(rows):
             return None
-        own, moments = float(weight[rows].sum()), self.design.moments(rows, weight[rows])
+        own, moments = float(weight[rows].sum()), self.inner.design.moments(rows, weight[rows])
         return Blocks(float(weight.sum()) / own * self.mixing.blocks(moments, own), self.mixing.mine)
 
 
