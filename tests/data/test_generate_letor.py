@@ -139,3 +139,9 @@ def test_unknown_shapes_list_the_known_ones():
         make_like("WEB30K")
     with pytest.raises(DataError, match="XXL"):
         make_benchmark("M")
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5])
+def test_a_wrong_seed_is_named(seed):
+    with pytest.raises(ValueError, match=f"seed must be a whole number of at least 0, or None, not {seed!r}"):
+        make_letor(seed=seed)

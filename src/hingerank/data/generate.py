@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
 from hingerank.arrays import Facts, Matrix
+from hingerank.data.checks import generator
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.kernels.generate import utilities
@@ -111,8 +112,7 @@ def make_letor(
     (50, 10, 7)
     """
     fractions = grade_fractions(n_grades, skew)
-    plan, queries, rows = np.random.SeedSequence(seed).spawn(3)
-    rng = np.random.default_rng(plan)
+    rng, queries, rows = generator(seed, "seed").spawn(3)
     sizes = _query_sizes(n_queries, rows_per_query, rng)
     terms, factors, own, spread = _draw_columns(n_features, useless, constant, signal, sparse_density, rng)
     weights, pairs, pair_weights, centre = terms
@@ -128,7 +128,7 @@ def make_letor(
 
     scale = float(utility.std()) or 1.0
     noisy = utility / scale + noise * eps
-    noisy += np.repeat(query_effect * np.random.default_rng(queries).standard_normal(n_queries), sizes)
+    noisy += np.repeat(query_effect * queries.standard_normal(n_queries), sizes)
     cuts = np.minimum((np.cumsum(fractions)[:-1] * len(noisy)).round().astype(np.int64), len(noisy) - 1)
     thresholds = np.partition(noisy, cuts)[cuts]
     y = np.searchsorted(thresholds, noisy, side="right").astype(np.float64)
@@ -174,8 +174,7 @@ def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dty
     factors, own, centre, spread = how
 
     def fill(job: tuple) -> None:
-        first, last, seed = job
-        rng = np.random.default_rng(seed)
+        first, last, rng = job
         rng.standard_normal(out=eps[first:last])
         for a in range(first, last, BLOCK):
             block = X[a : min(a + BLOCK, last)]
@@ -195,8 +194,7 @@ def _dense_rows(shape: tuple[int, int], how: list[np.ndarray], terms: tuple, dty
 
 def _csr_rows(d: int, live: np.ndarray, density: float, terms: tuple, dtype: np.dtype, jobs: list) -> tuple:
     def fill(job: tuple) -> tuple:
-        first, last, seed = job
-        rng = np.random.default_rng(seed)
+        first, last, rng = job
         eps = rng.standard_normal(last - first)
         places = bernoulli_places((last - first) * len(live), density, rng)
         values = 1 - rng.random(len(places), dtype=dtype)

@@ -17,7 +17,7 @@ from scipy import stats
 from scipy.special import gammaincinv, gammaln, nctdtrinc, ndtri, stdtr
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import fraction, whole
+from hingerank.data.checks import fraction, generator, whole
 from hingerank.metrics.evaluator import LARGEST
 
 Pair = tuple[ArrayLike, ArrayLike]
@@ -114,7 +114,7 @@ def _flip(D: np.ndarray, rounds: int | None, seed: int) -> tuple[np.ndarray, np.
     p, error = np.ones(columns), np.zeros(columns)
     if n < 2:
         return p, error
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "seed")
     total, scale = D.sum(axis=0), np.abs(D).sum(axis=0)
     reach = np.abs(total) - TIE * scale  # sums of the same numbers may round differently
     most = max(FEWEST_ROUNDS, min(MOST_ROUNDS, MOST_FLIPS // n)) if rounds is None else rounds
@@ -193,7 +193,7 @@ def bootstrap_interval(
     if (v == v[0]).all():
         return float(v[0]), float(v[0])
     how = {"confidence_level": confidence, "n_resamples": rounds, "batch": max(1, 1_000_000 // len(v))}
-    rng = np.random.default_rng(seed)
+    rng = generator(seed, "seed")
     found = stats.bootstrap((v,), np.mean, method="percentile", vectorized=True, random_state=rng, **how)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
