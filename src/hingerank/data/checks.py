@@ -50,10 +50,10 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     return number
 
 
-def listed(name: str, values: Any, what: str) -> list[Any]:
+def list_of(name: str, values: Any, what: str) -> list[Any]:
     """`values` as a list. A single value, or a text, is a ValueError.
 
-    >>> listed("folds", (1, 2), "folds")
+    >>> list_of("folds", (1, 2), "folds")
     [1, 2]
     """
     if isinstance(values, str) or not isinstance(values, Iterable):

@@ -28,6 +28,7 @@ from hingerank.distributed.parts import (
     facts_of,
     forget,
 )
+from hingerank.metrics.measure import several
 
 SPANNING = ("error", "join")
 ROWS_A_PART = 1 << 20  # default size of the parts of a single binary folder
@@ -123,8 +124,7 @@ def evaluate(
     if not isinstance(data, PartedData):
         what = f"data must be rows in parts (hingerank.distributed.read), not {type(data).__name__}"
         raise ValueError(f"{what}; hingerank.evaluate measures rows in memory")
-    wanted = list(measures) if isinstance(measures, Iterable) and not isinstance(measures, str) else [measures]
-    values = data.evaluate([ranker], wanted)[0]
+    values = data.evaluate([ranker], several(measures))[0]
     return values if per_query else {name: float(np.nanmean(found)) for name, found in values.items()}
 
 

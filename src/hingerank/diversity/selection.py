@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import fraction, listed, one_of, positive, whole
+from hingerank.data.checks import fraction, list_of, one_of, positive, whole
 from hingerank.data.files import DataError
 from hingerank.diversity.kernels import LEAST, MEAN, MOST, next_pick, pm2_order, xquad_order
 from hingerank.diversity.measures import order_values, parse_diversity_measure
@@ -78,7 +78,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
     def score(self, queries: Iterable[DiverseQuery], measure: str = "alpha-ndcg@20") -> float:
         """Return the mean of a diversity measure (see ``order_values``). Pass queries that `fit` has not seen."""
         wanted = parse_diversity_measure(measure)
-        given = listed("queries", queries, "DiverseQuery")
+        given = list_of("queries", queries, "DiverseQuery")
         values = [order_values(query, self.rerank(query, wanted.cutoff or query.n), [wanted])[0] for query in given]
         if not values:
             raise DataError("there are no queries to score: pass at least one")
@@ -93,7 +93,7 @@ class DiverseRanker(SavedModel, BaseEstimator):
 
     def _checked(self, queries: Iterable[DiverseQuery], *also: str) -> list[DiverseQuery]:
         """Return the queries as a list, checked to be of one shape and to have the parts that are needed."""
-        given = listed("queries", queries, "DiverseQuery")
+        given = list_of("queries", queries, "DiverseQuery")
         if not given:
             raise DataError("there are no queries to learn from: pass at least one")
         check_queries(given)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from hingerank.arrays import Facts
-from hingerank.data.checks import generator, listed, real
+from hingerank.data.checks import generator, list_of, real
 from hingerank.diversity.kernels import coverage_order, order_features, violating_order
 from hingerank.diversity.learning import LinearDiverseRanker, check_n_features, ideal_orders
 from hingerank.diversity.measures import DiversityMeasure, ideal_order, parse_diversity_measure, relevant_subtopics
@@ -159,7 +159,7 @@ class SVMDiv(DiverseRanker):
     def fit(self, queries: Iterable[DiverseQuery], y: object = None) -> Self:
         """Learn from queries with judgments."""
         self._check_positive("C", "candidates", "top", "tol", "max_iter")
-        levels, shares = ([*map(real, listed(of, getattr(self, of), "numbers"))] for of in ("levels", "shares"))
+        levels, shares = ([*map(real, list_of(of, getattr(self, of), "numbers"))] for of in ("levels", "shares"))
         if not levels or any(not a < b for a, b in pairwise(shares)) or not np.isfinite([*levels, *shares]).all():
             raise ValueError(f"expected levels, got {self.levels}, and shares that increase, got {self.shares}")
         kept = self._to_learn_from(queries)

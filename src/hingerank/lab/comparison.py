@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from hingerank.arrays import Given
-from hingerank.data.checks import WeakFitWarning, listed, warn, whole
+from hingerank.data.checks import WeakFitWarning, list_of, warn, whole
 from hingerank.data.files import canonical
 from hingerank.kernels.threads import thread_count
 from hingerank.lab.folds import PARTS, Fold, FoldLike, check_folds, check_sizes, grade_range
@@ -122,7 +122,7 @@ def compare(
     retry_failed : try failed settings of an earlier run again
     about : anything to store with the run, such as the command that started it
     """
-    methods, folds, sizes = listed("methods", methods, "Method"), check_folds(folds), check_sizes(sizes)
+    methods, folds, sizes = list_of("methods", methods, "Method"), check_folds(folds), check_sizes(sizes)
     other = next((method for method in methods if not isinstance(method, Method)), None)
     if other is not None:
         raise ValueError(

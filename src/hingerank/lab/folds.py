@@ -17,7 +17,7 @@ import numpy as np
 
 from hingerank.arrays import Matrix
 from hingerank.data.blocks import blocks_from_qid
-from hingerank.data.checks import listed
+from hingerank.data.checks import generator, list_of
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData, check_columns, rotate
 from hingerank.data.rows_view import RowsView
@@ -125,11 +125,11 @@ def check_folds(folds: Iterable[FoldLike]) -> list[Fold]:
     if isinstance(folds, RankingData | DiverseData):
         raise ValueError(f"folds are {type(folds).__name__}: give query_folds(data), or a list of folds")
     named: list[Fold] = []
-    for number, given in enumerate(listed("folds", folds, "folds, as query_folds(data) makes them"), 1):
+    for number, given in enumerate(list_of("folds", folds, "folds, as query_folds(data) makes them"), 1):
         if isinstance(given, Fold):
             named.append(given)
             continue
-        parts = listed(f"fold {number}", given, "three parts: train, validation and test")
+        parts = list_of(f"fold {number}", given, "three parts: train, validation and test")
         if len(parts) != 3:
             raise ValueError(f"fold {number} has {len(parts)} parts: give train, validation and test")
         train, validation, test = map(_rows_of, parts)
@@ -178,7 +178,7 @@ def parse_sizes(text: str) -> list[float]:
 
 def check_sizes(sizes: Iterable[float]) -> list[float]:
     """The sizes in order, each once, and 1 among them: the leaderboard is about all training queries."""
-    given = listed("sizes", sizes, "fractions of the training queries")
+    given = list_of("sizes", sizes, "fractions of the training queries")
     found = sorted({round(float(size), 6) for size in given} | {1.0})
     wrong = next((size for size in found if not 0 < size <= 1), None)
     if wrong is not None:
@@ -190,7 +190,7 @@ def take_queries(data: RankingData, size: float, seed: int) -> RankingData:
     """A fraction `size` of the queries, rounded up, drawn by `seed`; a smaller fraction is a subset of it."""
     if size >= 1:
         return data
-    order = np.random.default_rng(seed).permutation(data.n_queries)
+    order = generator(seed, "seed").permutation(data.n_queries)
     return data.subset(data.blocks.ids[order[: math.ceil(size * data.n_queries)]])
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from hingerank.arrays import ArrayLike
-from hingerank.data.checks import listed, whole
+from hingerank.data.checks import list_of, whole
 from hingerank.data.files import DataError
 from hingerank.data.ranking_data import RankingData
 from hingerank.diversity.measures import parse_diversity_measure
@@ -80,7 +80,7 @@ def topic_rows(
     >>> topic_rows(make_diverse(3, 20, seed=1))
     TopicRows(3 queries, 60 rows, 10 features, float64)
     """
-    given, top = listed("topics", topics, "DiverseQuery"), whole("top", top)
+    given, top = list_of("topics", topics, "DiverseQuery"), whole("top", top)
     if isinstance(topics, DiverseData):
         feature_names, gaps = feature_names or topics.feature_names, topics.gaps if gaps is None else gaps
     kept = [q for q in given if q.judgments is not None and (q.judgments.shape[1] or q.judged is not None)]

@@ -269,12 +269,11 @@ class Problem(Objective):
         strides = [*[k for k in (8 * last, 4 * last) if k <= furthest][:1], last]
         if larger:
             strides = [LARGER_STRIDE] if last >= 4 * LARGER_STRIDE else []
-        parts = []
-        for stride, weight in [(k, graded.weight_of(k)) for k in strides]:
-            if weight > 0:
-                part = self.with_C(self.C * graded.weight_of(1) / weight)
-                part._pass, part.factor = self._pass.every(stride), graded.weight_of(1) / weight
-                parts.append(part)
+        whole, parts = graded.weight_of(1), []
+        for stride, factor in [(k, whole / weight) for k in strides if (weight := graded.weight_of(k)) > 0]:
+            part = self.with_C(self.C * factor)
+            part._pass, part.factor = self._pass.every(stride), factor
+            parts.append(part)
         return parts
 
     def risk(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -420,7 +419,8 @@ class FusedPass(WindowPass):
     def __init__(self, design: CompiledRows, loss: WindowLoss, preferences: QueryPreferences):
         super().__init__(loss, preferences)
         self.design, self.rows, self.most_shards, self.stride = design, design.rows, design.most_shards, 1
-        self.halves, self.most_sampled = design.halves, np.inf if design.halves else design.most_copied or np.inf
+        self.halves = design.halves
+        self.most_sampled = np.inf if design.halves else design.most_copied or np.inf  # bins are never copied
         self.shards = cut_shards(self.offsets, ROWS_PER_SHARD, self.most_shards)
 
     def every(self, stride: int) -> Pass:
